@@ -1,0 +1,33 @@
+"""dppipe: one YAML file in, a private model and a privacy statement that stands up to an audit out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dppipe.clipping.base import Clipper
+    from dppipe.component import Field
+    from dppipe.data.base import Data
+    from dppipe.models.base import Model
+    from dppipe.noise.base import NoiseSchedule
+    from dppipe.optim.base import Optimizer
+    from dppipe.privacy.budget import Budget
+
+__version__ = "0.1.0"
+
+__all__ = ["Budget", "Clipper", "Data", "Field", "Model", "NoiseSchedule", "Optimizer", "__version__"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Budget": ".privacy.budget",
+        "Clipper": ".clipping.base",
+        "Data": ".data.base",
+        "Field": ".component",
+        "Model": ".models.base",
+        "NoiseSchedule": ".noise.base",
+        "Optimizer": ".optim.base",
+    },
+)

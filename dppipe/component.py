@@ -1,0 +1,53 @@
+"""The one base of everything a spec can name: a frozen value whose typed fields are its YAML options.
+
+A component is registered by its `kind` and found by the file it stands in (`dppipe.spec.registry`); it never reads the spec.
+Files of components load without torch and dp_accounting: what builds or computes imports them inside its methods.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, WrapValidator
+from pydantic.functional_validators import ModelWrapValidatorHandler
+
+__all__ = ["AutoFloat", "AutoInt", "Component", "Field", "Options"]
+
+
+class Options(BaseModel):
+    """A block of a spec: frozen, strictly typed, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def from_data(cls, data: Any) -> Self:
+        """Read plain data as strictly as JSON is read: no number from a string, no integer from a boolean."""
+        return cls.model_validate_json(json.dumps(data), strict=True)
+
+
+class Component(Options):
+    """Something a spec can name by `kind`."""
+
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, kind: str = "", **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.kind = kind
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the plain data that a spec would hold for this component, defaults included."""
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_none=True)}
+
+
+def _auto_or_number(value: Any, number: ModelWrapValidatorHandler[Any]) -> Any:
+    return value if value == "auto" else number(value)
+
+
+if TYPE_CHECKING:
+    AutoFloat = float | Literal["auto"]
+    AutoInt = int | Literal["auto"]
+else:
+    # A plain union would report the errors of both its members; here only the number's are shown.
+    AutoFloat = Annotated[float, WrapValidator(_auto_or_number, json_schema_input_type=float | Literal["auto"])]
+    AutoInt = Annotated[int, WrapValidator(_auto_or_number, json_schema_input_type=int | Literal["auto"])]

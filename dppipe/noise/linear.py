@@ -1,0 +1,15 @@
+"""Linear noise: from its first value in a straight line to its last."""
+
+from __future__ import annotations
+
+from dppipe.component import Field
+from dppipe.noise.base import NoiseSchedule
+
+
+class Linear(NoiseSchedule, kind="linear"):
+    """Noise that moves in a straight line to `end` times its first value."""
+
+    end: float = Field(0.5, gt=0, description="The last value, as a multiple of the first.")
+
+    def multiplier(self, progress: float) -> float:
+        return 1 + (self.end - 1) * progress

@@ -1,0 +1,1 @@
+"""The privacy core: events, accountants, the budget, calibration and the statement."""

@@ -1,0 +1,30 @@
+"""Independent secret streams for the sampler and the noise, keyed from the operating system's entropy.
+
+Keys live in memory only: they are never written, logged or shown. `reproducible` streams are derived from the public seed,
+for tests; a run that uses them gives no protection and its statement says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy
+
+Purpose = Literal["sampler", "noise", "count"]
+
+
+def stream_key(purpose: Purpose, *, seed: int | None = None) -> bytes:
+    """Give 32 fresh secret bytes or, with a seed, bytes that anyone can derive again."""
+    if seed is None:
+        return os.urandom(32)
+    return hashlib.sha256(f"dppipe reproducible {purpose} {seed}".encode()).digest()
+
+
+def numpy_stream(purpose: Purpose, *, seed: int | None = None) -> numpy.random.Generator:
+    """Give a NumPy generator on a stream of its own."""
+    import numpy
+
+    return numpy.random.Generator(numpy.random.PCG64DXSM(int.from_bytes(stream_key(purpose, seed=seed), "big")))

@@ -1,0 +1,34 @@
+"""Full batch: every record in every step (DP gradient descent)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.sampling.base import Sampler
+
+if TYPE_CHECKING:
+    import numpy
+    from dp_accounting import DpEvent
+
+
+class FullBatch(Sampler, kind="full_batch"):
+    """Takes every record at every step.
+
+    Guarantee: no amplification is claimed; the event is the mechanism's own.
+    """
+
+    def rate(self, records: int | None) -> float:
+        return 1.0
+
+    def expected(self, records: int | None) -> float:
+        if records is None:
+            raise ValueError("a full batch is divided by the number of records, which add_remove keeps secret")
+        return float(records)
+
+    def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
+        return mechanism
+
+    def draw(self, records: int, *, rate: float, generator: numpy.random.Generator) -> numpy.ndarray:
+        import numpy
+
+        return numpy.arange(records)

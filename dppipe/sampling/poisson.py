@@ -1,0 +1,54 @@
+"""Poisson sampling: each record is in each step's batch with the same probability, independently of everything else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from pydantic import model_validator
+
+from dppipe.component import Field
+from dppipe.sampling.base import Sampler
+
+if TYPE_CHECKING:
+    import numpy
+    from dp_accounting import DpEvent
+
+
+class Poisson(Sampler, kind="poisson"):
+    """Takes each record with probability `sample_rate`, independently at every step.
+
+    Guarantee: the event is a Poisson-sampled release at the very rate that `draw` uses; empty batches are ordinary steps.
+    """
+
+    sample_rate: float | None = Field(None, gt=0, le=1, description="The chance of each record to be in a step's batch.")
+    expected_batch_size: float | None = Field(None, gt=0, description="Records in a batch on average; sums are divided by it.")
+
+    @model_validator(mode="after")
+    def _something_is_given(self) -> Self:
+        if self.sample_rate is None and self.expected_batch_size is None:
+            raise ValueError("expected one of sample_rate and expected_batch_size, got neither. Give one of them.")
+        return self
+
+    def rate(self, records: int | None) -> float:
+        if self.sample_rate is not None:
+            return float(self.sample_rate)
+        if records is None or self.expected_batch_size is None:
+            raise ValueError("a sample rate needs the number of records where only the expected batch size is given")
+        return float(self.expected_batch_size) / records
+
+    def expected(self, records: int | None) -> float:
+        if self.expected_batch_size is not None:
+            return float(self.expected_batch_size)
+        if records is None or self.sample_rate is None:
+            raise ValueError("an expected batch size needs the number of records where only the sample rate is given")
+        return float(self.sample_rate) * records
+
+    def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
+        import dp_accounting
+
+        return mechanism if rate == 1 else dp_accounting.PoissonSampledDpEvent(float(rate), mechanism)
+
+    def draw(self, records: int, *, rate: float, generator: numpy.random.Generator) -> numpy.ndarray:
+        # A binomial count and then a uniform subset of that size have the law of independent Bernoulli draws, at a
+        # cost in proportion to the batch instead of the data set.
+        return generator.choice(records, generator.binomial(records, rate), replace=False, shuffle=False)

@@ -1,0 +1,1 @@
+"""Training: the private step, the Lightning shell around it, the ledger and the run directory."""
