@@ -1,0 +1,52 @@
+# Two commands do everything on a fresh machine with Python 3.11 and make:
+#   make quickstart   set up, then train a private model on real data
+#   make test         set up, then tests, lint and types
+# Set-up is skipped when pyproject.toml and constraints.txt haven't changed since the last one.
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test lint format docs slow clean
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# oneDNN's newest bf16 kernels stop with an illegal instruction on machines that advertise AMX but don't grant it.
+export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_FP16
+
+help:           ## show the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
+
+$(READY): pyproject.toml constraints.txt
+	@echo "==> creating $(VENV) and installing dppipe (about a minute and a half)"
+	@$(PYTHON) -c 'import sys; sys.exit("make: Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+quickstart: $(READY)  ## train a private model on scikit-learn's digits
+	@echo "==> dppipe run pipelines/quickstart.yaml"
+	@$(BIN)/dppipe run pipelines/quickstart.yaml
+
+test: $(READY) lint  ## tests, lint and types
+	@echo "==> tests"
+	@$(BIN)/python -m pytest -n 2 -m "not slow" --durations=5
+
+slow: $(READY)  ## the tests that train for longer
+	@echo "==> slow tests"
+	@$(BIN)/python -m pytest -n 2 -m slow --durations=10
+
+lint: $(READY)  ## lint and types alone
+	@echo "==> ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "==> mypy"
+	@$(BIN)/mypy
+
+format: $(READY)  ## lay out and mend what ruff can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(READY)  ## write the spec reference anew
+	@$(BIN)/python -m dppipe.spec.reference > docs/spec.md
+
+clean:          ## remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

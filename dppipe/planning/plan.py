@@ -1,0 +1,104 @@
+"""The plan: every number that decides privacy, fixed before a record is read, and what follows from them.
+
+A plan is a frozen value and JSON (`plan.json`). Training reads its numbers from here and from nowhere else; the ledger's
+chain starts with the hash of these bytes. Read next: `privacy_plan.py`, which makes one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from dppipe.privacy.budget import Relation
+
+
+class NoiseRun(BaseModel):
+    """Steps in a row with one noise multiplier."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    noise_multiplier: float
+    steps: int
+
+
+class CurvePoint(BaseModel):
+    """What is spent after so many steps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step: int
+    epsilon: float
+
+
+class Plan(BaseModel):
+    """What a run has committed to.
+
+    Guarantee: `epsilon_after(step)` is a certified upper bound on what the first `step` steps cost at `delta` under
+    `relation`, where `certified`; it never exceeds `budget_epsilon` at any step up to `steps`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    private: bool
+    records: int | None
+    """The number of training records; None where the relation keeps it secret."""
+    steps: int
+    """The most steps the run may take."""
+    ends_at: Literal["steps", "budget"]
+    """Whether the run ends because its steps are done or because the next one would exceed the budget."""
+    steps_per_epoch: int
+    sampler: str
+    sample_rate: float
+    expected_batch_size: float
+    empty_batch_probability: float | None
+    largest_likely_batch: int | None
+    clipping: str
+    max_grad_norm: float
+    mechanism: str
+    noise: tuple[NoiseRun, ...]
+    relation: Relation | None
+    unit: str
+    budget_epsilon: float | None
+    delta: float | None
+    accountant: str | None
+    certified: bool
+    epsilon: float | None
+    """What all the steps cost together."""
+    curve: tuple[CurvePoint, ...]
+    guarantee: tuple[str, ...]
+    reproducible: bool
+    spec_hash: str
+    plugins: dict[str, str]
+    """The hash of each plugin file that was used."""
+
+    def noise_multiplier(self, step: int) -> float:
+        """Give the noise multiplier of a step, counted from 1."""
+        return self.noise[bisect_left(self._last_steps, step)].noise_multiplier
+
+    @cached_property
+    def _last_steps(self) -> list[int]:
+        return list(accumulate(run.steps for run in self.noise))
+
+    def epsilon_after(self, step: int) -> float:
+        """Give the epsilon spent after so many steps: exact at the curve's points, the next point's between them."""
+        if step <= 0:
+            return 0.0
+        return self.curve[bisect_left(self.curve, step, key=lambda point: point.step)].epsilon
+
+    def to_json(self) -> bytes:
+        """Give the bytes of `plan.json`."""
+        return self.model_dump_json(indent=2).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Self:
+        """Read a plan back."""
+        return cls.model_validate_json(data)
+
+    def facts(self) -> dict[str, Any]:
+        """Give the plan as plain data."""
+        return self.model_dump(mode="json")

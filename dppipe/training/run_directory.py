@@ -1,0 +1,106 @@
+"""The run directory: where each file of a run stands, and how a file is written so that it is never half there."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dppipe.errors import PrivacyRefusal, UsageError
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The effective spec."""
+        return self.path / "config.yaml"
+
+    @property
+    def plan(self) -> Path:
+        """The plan as data."""
+        return self.path / "plan.json"
+
+    @property
+    def ledger(self) -> Path:
+        """One line per charge."""
+        return self.path / "ledger.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """How the run ended."""
+        return self.path / "summary.json"
+
+    @property
+    def statement(self) -> Path:
+        """The privacy statement for people; the one for programs stands beside it, ending in `.json`."""
+        return self.path / "privacy.md"
+
+    @property
+    def last_checkpoint(self) -> Path:
+        """Lightning's checkpoint, for resume."""
+        return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def final_checkpoint(self) -> Path:
+        """The bare state dict of the trained model."""
+        return self.path / "checkpoints" / "final.ckpt"
+
+    @classmethod
+    def create(cls, name: str, *, run_dir: Path | None = None, root: Path = Path("runs")) -> RunDirectory:
+        """Make the directory of a new run; one that already holds a ledger is refused."""
+        if run_dir is None:
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+            run_dir = root / name / f"{stamp}-{secrets.token_hex(3)}"
+        run = cls(Path(run_dir))
+        if run.ledger.exists():
+            raise PrivacyRefusal(
+                f"{run.path}: expected a new run directory, got one that holds a ledger. "
+                "Its spending stays on record: choose another --run-dir."
+            )
+        if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
+            raise UsageError(f"{run.path}: expected a new or empty directory. Choose another --run-dir.")
+        try:
+            run.last_checkpoint.parent.mkdir(parents=True)
+        except OSError as error:
+            raise UsageError(f"{run.path}: the run directory can't be made: {error.strerror}. Choose another --run-dir.") from None
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """Find a finished or interrupted run; its parent is accepted where it holds just one run."""
+        run = cls(Path(path))
+        if not run.plan.exists():
+            raise UsageError(f"{path}: expected a run directory, with a plan.json in it. Runs stand in runs/<name>/<time>-<id>.")
+        return run
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a whole file or none: a temporary file in the same directory, synced, then renamed onto the name."""
+    temporary = path.with_name(f".{path.name}.tmp-{secrets.token_hex(4)}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write plain data as a JSON file, whole or not at all."""
+    write_atomically(path, json.dumps(data, indent=2, allow_nan=False).encode() + b"\n")
