@@ -1,15 +1,19 @@
 """What an accountant is: from a sequence of privacy events to a bound on what they cost together.
 
-Accountants only consume values; they know no sampler, optimizer or clock. One that gives a proven upper bound certifies;
-an asymptotic one is an estimate and can't end a run as a guarantee.
+Accountants only consume values; they know no sampler, optimizer or clock. What they give is one of two types: a
+`Certificate` is a proven upper bound, an `Estimate` (CLT, asymptotics) is not, and `require_certificate` is the one door
+through which a composition becomes a guarantee. Read next: `rdp.py`, then `pld.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dppipe.component import Component
+from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
 
 if TYPE_CHECKING:
@@ -19,26 +23,87 @@ Steps = Sequence[tuple["DpEvent", int]]
 """What is done, in order: each event and how many times it is done in a row."""
 
 
-class Composition(Protocol):
-    """What a sequence of events costs together."""
+class PrivacyCurve(Protocol):
+    """One privacy curve, readable in both directions."""
 
     def epsilon(self, delta: float) -> float:
-        """Give the epsilon at this delta; infinite where none is proven."""
+        """Give the epsilon at this delta; infinite where none is known."""
         ...
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
         ...
 
+    def points(self) -> dict[str, Any]:
+        """Give the curve's own parameters as plain data, for the statement."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What a sequence of events costs together."""
+
+    certified: ClassVar[bool]
+
+    accountant: str
+    relation: Relation
+    curve: PrivacyCurve
+
+    def epsilon(self, delta: float) -> float:
+        """Give the epsilon at this delta, at least 0; infinite where none is known."""
+        if isinstance(delta, bool) or not 0 < delta < 1:
+            raise PrivacyRefusal(f"delta: expected a number between 0 and 1, got {delta!r}.")
+        return self._checked("epsilon", self.curve.epsilon(float(delta)))
+
+    def delta(self, epsilon: float) -> float:
+        """Give the delta at this epsilon, between 0 and 1."""
+        if isinstance(epsilon, bool) or not 0 <= epsilon < math.inf:
+            raise PrivacyRefusal(f"epsilon: expected a finite number >= 0, got {epsilon!r}.")
+        return min(1.0, self._checked("delta", self.curve.delta(float(epsilon))))
+
+    def _checked(self, name: str, value: float) -> float:
+        if math.isnan(value):
+            raise PrivacyRefusal(f"{self.accountant}: expected {name} to be a number, got NaN. These events can't be accounted.")
+        return max(0.0, float(value))
+
+
+@dataclass(frozen=True)
+class Certificate(_Cost):
+    """A proven upper bound on what a sequence of events costs.
+
+    Guarantee: doing exactly these events, fixed before any record was read, is (`epsilon(delta)`, delta)-differentially
+    private under `relation`, for every delta.
+    """
+
+    certified: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Estimate(_Cost):
+    """An approximation of what a sequence of events costs; the true cost may be higher."""
+
+    certified: ClassVar[bool] = False
+
+
+Composition = Certificate | Estimate
+
+
+def require_certificate(composition: Composition) -> Certificate:
+    """Pass a certificate through and refuse an estimate."""
+    if isinstance(composition, Certificate):
+        return composition
+    raise PrivacyRefusal(
+        f"accountant: expected a proven bound, got an estimate by {getattr(composition, 'accountant', 'nobody')!r}. "
+        "Take accountant: pld or rdp; an estimate may be looked at (dppipe account, dppipe plan), never promised."
+    )
+
 
 class Accountant(Component):
     """From what is done to what it costs.
 
-    Guarantee: where `certified`, `compose(steps).epsilon(delta)` is a proven upper bound, under the given relation, for
+    Guarantee: where `compose` gives a `Certificate`, its `epsilon(delta)` is a proven upper bound under the given relation for
     events that were fixed before any record was read. An event or relation it can't bound is refused, never guessed.
     """
-
-    certified: ClassVar[bool] = True
 
     def compose(self, steps: Steps, *, relation: Relation) -> Composition:
         """Bound the cost of doing all these steps; refuse (PrivacyRefusal) what can't be bounded."""
@@ -46,4 +111,6 @@ class Accountant(Component):
 
     def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
         """Give epsilon after each of the step counts `at` (ascending, up to the number of steps)."""
-        raise NotImplementedError  # a default over `compose`, made cheaper where the accountant can
+        from dppipe.privacy.steps import first
+
+        return [self.compose(first(steps, count), relation=relation).epsilon(delta) for count in at]

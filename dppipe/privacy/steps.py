@@ -1,0 +1,111 @@
+"""Sequences of events, made ready for an accountant: every event in one form, equal ones counted together.
+
+Nothing here decides a cost. `merge` refuses what can't be read as a finite sequence of chargeable events; it also folds
+several Gaussians on one sample into the one Gaussian that they are, which dp_accounting reads wrongly or not at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.events import event_from_data, event_to_data
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from dppipe.privacy.accountants.base import Steps
+
+
+def merge(steps: Steps) -> dict[DpEvent, int]:
+    """Count equal events together; the order of events never changes what a committed sequence costs."""
+    counts: dict[DpEvent, int] = {}
+    for event, count in steps:
+        _check_count(count)
+        for part, times in _parts(event):
+            if count:
+                counts[part] = counts.get(part, 0) + count * times
+    return counts
+
+
+def first(steps: Steps, count: int) -> Steps:
+    """Give the first `count` of the steps."""
+    _check_count(count)
+    left, taken = count, []
+    for event, times in steps:
+        if left <= 0:
+            break
+        taken.append((event, min(times, left)))
+        left -= times
+    if left > 0:
+        raise PrivacyRefusal(f"steps: expected at least {count} steps, got {count - left}.")
+    return taken
+
+
+def total(steps: Steps) -> int:
+    """Give the number of steps."""
+    return sum(count for _, count in steps)
+
+
+def _check_count(count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise PrivacyRefusal(f"steps: expected a whole number of steps >= 0, got {count!r}.")
+
+
+def _parts(event: DpEvent) -> Iterator[tuple[DpEvent, int]]:
+    """Take compositions apart: what is released on the whole data set adds up by itself."""
+    name = type(event).__name__
+    if name == "SelfComposedDpEvent":
+        _check_count(event.count)
+        yield from ((part, times * event.count) for part, times in _parts(event.event))
+    elif name == "ComposedDpEvent":
+        for inner in event.events:
+            yield from _parts(inner)
+    elif name != "NoOpDpEvent":
+        try:
+            yield _one_form(event), 1
+        except TypeError:  # holds a list, so it can't be remembered
+            yield _one_form.__wrapped__(event), 1
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _one_form(event: DpEvent) -> DpEvent:
+    """Give the event with plain finite floats, one mechanism inside a sampler, and no sampler at rate 1."""
+    import dp_accounting
+
+    name = type(event).__name__
+    if name in ("PoissonSampledDpEvent", "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent"):
+        inner = _one_mechanism(event.event)
+        if name == "PoissonSampledDpEvent":
+            event = dp_accounting.PoissonSampledDpEvent(event.sampling_probability, inner)
+        else:
+            event = type(event)(event.source_dataset_size, event.sample_size, inner)
+    event = event_from_data(event_to_data(event))
+    rate = getattr(event, "sampling_probability", None)
+    if rate is not None and rate > 1:
+        raise PrivacyRefusal(f"event.sampling_probability: expected a number of at most 1, got {rate}.")
+    if name == "SampledWithoutReplacementDpEvent" and event.sample_size > event.source_dataset_size:
+        raise PrivacyRefusal(
+            f"event.sample_size: expected at most the {event.source_dataset_size} records there are, got {event.sample_size}."
+        )
+    if (name == "PoissonSampledDpEvent" and rate == 1) or (
+        name == "SampledWithoutReplacementDpEvent" and event.sample_size == event.source_dataset_size
+    ):
+        return event.event
+    return event
+
+
+def _one_mechanism(event: DpEvent) -> DpEvent:
+    """Fold Gaussians on the same sample into one: their precisions add up (Dong, Roth and Su 2019, corollary 3.3)."""
+    import dp_accounting
+
+    parts = list(_parts(event))
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    multipliers = [(part.noise_multiplier, times) for part, times in parts if isinstance(part, dp_accounting.GaussianDpEvent)]
+    if not parts or len(multipliers) < len(parts):
+        raise PrivacyRefusal("event: expected one mechanism or several Gaussians on each sample. The rest can't be charged.")
+    return dp_accounting.GaussianDpEvent(math.fsum(times / z**2 for z, times in multipliers) ** -0.5)

@@ -1,0 +1,172 @@
+"""Which sampler, relation and accountant go together, as data: decided before any record is read.
+
+`verdict` answers for one combination: certified, estimate or refused, with why and what to take instead. The accountants
+refuse by themselves what they can't bound; a test holds the two together. Nothing heavy is imported here, so that
+`dppipe validate` can ask at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dppipe.privacy.budget import Relation
+
+Status = Literal["certified", "estimate", "refused"]
+
+ACCOUNTANTS = ("basic", "advanced", "zcdp", "tcdp", "rdp", "pld", "gdp")
+SAMPLERS = (
+    "poisson",
+    "truncated_poisson",
+    "without_replacement",
+    "with_replacement",
+    "shuffle",
+    "balls_in_bins",
+    "full_batch",
+    "user",
+)
+_PRESENCE: tuple[Relation, ...] = ("zero_out", "add_remove")
+_ALL: tuple[Relation, ...] = ("zero_out", "add_remove", "replace_one")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a combination has a proof, why, and what to take instead where it hasn't."""
+
+    status: Status
+    why: str
+    instead: str = ""
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """What is known of one sampler: the relations under which its event is right, and what each accountant makes of it."""
+
+    relations: tuple[Relation, ...]
+    certified: dict[str, tuple[Relation, ...]]
+    """The accountants with a proven bound, and the relations it holds under."""
+    estimate: dict[str, tuple[Relation, ...]]
+    filters: dict[str, tuple[Relation, ...]]
+    """The accountants with a filter, which a schedule that adapts to released values needs."""
+    why_relation: str
+    why: str
+    """Why a certified accountant is right."""
+
+
+_POISSON = _Rule(
+    relations=_ALL,
+    certified={
+        "pld": _ALL,
+        "rdp": _PRESENCE,
+        "tcdp": _PRESENCE,
+        "basic": _PRESENCE,
+        "advanced": _PRESENCE,
+    },
+    estimate={"gdp": _PRESENCE},
+    filters={"rdp": _PRESENCE, "tcdp": _PRESENCE, "advanced": _PRESENCE},
+    why_relation="",
+    why="each record is in each batch independently, with one probability",
+)
+_WHOLE = dict.fromkeys(ACCOUNTANTS, _ALL)
+
+_RULES: dict[str, _Rule] = {
+    "poisson": _POISSON,
+    "user": _POISSON,
+    "truncated_poisson": _Rule(
+        relations=("zero_out", "replace_one"),
+        certified={"pld": ("zero_out", "replace_one")},
+        estimate={},
+        filters={},
+        why_relation="the bound on the cut-off depends on the number of records, which add_remove keeps secret",
+        why="the rare batch that is cut off is in the event",
+    ),
+    "without_replacement": _Rule(
+        relations=("replace_one",),
+        certified={"pld": ("replace_one",), "rdp": ("replace_one",)},
+        estimate={},
+        filters={},
+        why_relation="a batch of fixed size shows that a record was replaced, not that one is missing",
+        why="a batch is a uniform subset of fixed size",
+    ),
+    "with_replacement": _Rule(
+        relations=("replace_one",),
+        certified={"basic": ("replace_one",), "advanced": ("replace_one",)},
+        estimate={},
+        filters={},
+        why_relation="a batch of fixed size shows that a record was replaced, not that one is missing",
+        why="one step has a theorem (Balle, Barthe and Gaboardi 2018), which adds up loosely",
+    ),
+    "shuffle": _Rule(
+        relations=("zero_out", "replace_one"),
+        certified=dict.fromkeys(ACCOUNTANTS, ("zero_out", "replace_one")),
+        estimate={},
+        filters={},
+        why_relation="the number of steps in an epoch shows the number of records, which add_remove keeps secret",
+        why="each record is used once an epoch, so an epoch costs one release; order gives no amplification",
+    ),
+    "balls_in_bins": _Rule(
+        relations=("zero_out",),
+        certified={"rdp": ("zero_out",)},
+        estimate={},
+        filters={},
+        why_relation="its bound is proven for a record whose gradient becomes zero",
+        why="each record falls in one random batch of an epoch",
+    ),
+    "full_batch": _Rule(
+        relations=_ALL,
+        certified=_WHOLE,
+        estimate={},
+        filters=dict.fromkeys(("zcdp", "gdp", "rdp", "tcdp", "advanced"), _ALL),
+        why_relation="",
+        why="every record is in every step, so nothing is assumed of the sampling",
+    ),
+}
+
+
+def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = False) -> Verdict:
+    """Say whether this accountant has a proof for this sampler under this relation.
+
+    Args:
+        sampler: The kind of sampler that will run.
+        relation: What neighbouring data sets differ in.
+        accountant: The kind of accountant.
+        adaptive: Whether noise or rate follow released values, so that a filter is needed instead of a plan.
+    """
+    rule = _RULES.get(sampler)
+    if rule is None:
+        return Verdict("refused", f"no proof is known for the sampler {sampler!r}", f"sampler: one of {', '.join(SAMPLERS)}")
+    if accountant not in ACCOUNTANTS:
+        return Verdict("refused", f"no accountant is named {accountant!r}", f"accountant: one of {', '.join(ACCOUNTANTS)}")
+    if relation not in rule.relations:
+        return Verdict(
+            "refused", rule.why_relation or f"no relation is named {relation!r}", f"relation: {_either(rule.relations)}"
+        )
+    if adaptive:
+        return _adaptive(rule, sampler=sampler, relation=relation, accountant=accountant)
+    if relation in rule.certified.get(accountant, ()):
+        return Verdict("certified", rule.why)
+    working = [name for name in ("pld", "rdp", *ACCOUNTANTS) if relation in rule.certified.get(name, ())]
+    instead = f"accountant: {_either(tuple(dict.fromkeys(working)))}"
+    if relation in rule.estimate.get(accountant, ()):
+        return Verdict("estimate", "a central-limit approximation, which can lie below the truth", instead)
+    return Verdict("refused", _why_not(accountant, sampler=sampler, relation=relation), instead)
+
+
+def _adaptive(rule: _Rule, *, sampler: str, relation: str, accountant: str) -> Verdict:
+    if relation in rule.filters.get(accountant, ()):
+        return Verdict("certified", "its filter adds up one number, which holds for adaptive schedules too")
+    working = tuple(name for name, relations in rule.filters.items() if relation in relations)
+    instead = f"accountant: {_either(working)}" if working else "a noise schedule that is fixed before the run"
+    if not working:
+        return Verdict("refused", f"no filter is proven for sampler {sampler} under {relation}", instead)
+    return Verdict("refused", f"{accountant} has no filter that is proven where the noise follows released values", instead)
+
+
+def _why_not(accountant: str, *, sampler: str, relation: str) -> str:
+    if accountant in ("zcdp", "gdp") and sampler in ("poisson", "user"):
+        return f"{accountant} is not amplified by sampling" if accountant == "zcdp" else f"no bound or estimate under {relation}"
+    return f"{accountant} has no proven bound for sampler {sampler} under {relation}"
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
