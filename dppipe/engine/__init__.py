@@ -1,1 +1,30 @@
-"""The engine: per-sample gradient norms and clipped sums for any `torch.nn.Module`."""
+"""The engine: per-sample gradient norms and clipped sums of any `nn.Module`, at about the price of ordinary training.
+
+The door is `clipped_sum` for one call and `Engine` for a fit. Read next: `engine.py`, which is the algorithm, then `bounds.py`,
+which is what the guarantee rests on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from dppipe.engine.contracts import ClippedSum
+    from dppipe.engine.engine import Engine, clipped_sum
+    from dppipe.engine.losses import singleton_loss
+    from dppipe.engine.units import first_of_units
+
+__all__ = ["ClippedSum", "Engine", "clipped_sum", "first_of_units", "singleton_loss"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "ClippedSum": ".contracts",
+        "Engine": ".engine",
+        "clipped_sum": ".engine",
+        "first_of_units": ".units",
+        "singleton_loss": ".losses",
+    },
+)

@@ -1,0 +1,34 @@
+"""The bound on one example's share, enforced after any clipper: the sensitivity of the clipped sum rests on this file.
+
+Whatever a clipper returns, the factor that is applied never lets a group of one example's gradient exceed that group's bound.
+Read next: `engine.py`, which applies the factors.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dppipe.engine.contracts import Clips
+
+NORM_FLOOR = 1e-12
+"""Squares of float32 values below 1e-19 vanish, so a norm this small may be an under-estimate; none is divided by less."""
+
+
+def bounded_factors(clipper: Clips, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
+    """Ask the clipper for one example's factors at a time, then enforce the bounds."""
+    if not norms.shape[0]:
+        return norms
+    return enforce_bounds(torch.func.vmap(clipper.factors, in_dims=(0, None))(norms, bounds), norms, bounds)
+
+
+def enforce_bounds(factors: Tensor, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [B, G], [G] -> [B, G]
+    """Limit factors so that no example's group exceeds its bound.
+
+    Guarantee: for norms that are right, factor times norm lies in [0, bound] for every example and group, whatever the clipper
+    returned; an example whose norm in a group is not finite contributes nothing to it. So one example changes the clipped sum by
+    at most the Euclidean norm of `bounds` under `zero_out` and `add_remove`, and by at most twice that under `replace_one`.
+    """
+    ceiling = bounds / norms.clamp(min=NORM_FLOOR)
+    safe = torch.where(factors.isfinite(), factors, 0).clamp(min=0).minimum(ceiling)
+    return torch.where(norms.isfinite(), safe, 0)

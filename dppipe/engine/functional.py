@@ -1,0 +1,71 @@
+"""Per-sample gradients by `torch.func`: exact for any model, at the price of one gradient held for every row.
+
+Each row is evaluated as a batch of its own, under `vmap` where the model allows it and in a loop where it doesn't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from dppipe.engine.contracts import PerSampleLoss
+from dppipe.engine.losses import batch_rows, take_rows
+
+
+class _RowLoss(nn.Module):
+    """The loss of one row as a module, so that `functional_call` can put other parameters into the model."""
+
+    def __init__(self, model: nn.Module, per_sample_loss: PerSampleLoss) -> None:
+        super().__init__()
+        self.model = model
+        self.per_sample_loss = per_sample_loss
+
+    def forward(self, row: Any) -> Tensor:
+        return self.per_sample_loss(self.model, row).squeeze(0)
+
+
+class FunctionalGradients:
+    """Materialised per-sample gradients of a model's loss."""
+
+    def __init__(self, model: nn.Module, per_sample_loss: PerSampleLoss) -> None:
+        self._loss = _RowLoss(model, per_sample_loss)
+        self._vmap = True
+
+    def __call__(self, parameters: Mapping[str, Tensor], batch: Any) -> dict[str, Tensor]:  # -> {name: [B, ...]}
+        """Give each parameter's gradient for every row."""
+        detached = {name: parameter.detach() for name, parameter in parameters.items()}
+        if self._vmap:
+            try:
+                return self._by_vmap(detached, batch)
+            except (RuntimeError, ValueError, TypeError, NotImplementedError):
+                self._vmap = False  # The model can't run under vmap; a mistake of the user shows again below.
+        return self._by_loop(detached, batch)
+
+    def _row_loss(self, parameters: dict[str, Tensor], row: Any) -> Tensor:
+        named = {f"model.{name}": value for name, value in parameters.items()}
+        loss: Tensor = torch.func.functional_call(self._loss, named, (row,))
+        return loss
+
+    def _by_vmap(self, parameters: dict[str, Tensor], batch: Any) -> dict[str, Tensor]:
+        def one(values: dict[str, Tensor], row: Any) -> Tensor:
+            return self._row_loss(values, tree_map(lambda leaf: leaf.unsqueeze(0) if isinstance(leaf, Tensor) else leaf, row))
+
+        axes = tree_map(lambda leaf: 0 if isinstance(leaf, Tensor) and leaf.dim() else None, batch)
+        gradients: dict[str, Tensor] = torch.func.vmap(torch.func.grad(one), in_dims=(None, axes), randomness="different")(
+            parameters, batch
+        )
+        return gradients
+
+    def _by_loop(self, parameters: dict[str, Tensor], batch: Any) -> dict[str, Tensor]:
+        rows: list[dict[str, Tensor]] = []
+        for i in range(batch_rows(batch)):
+            leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+            with torch.enable_grad():
+                loss = self._row_loss(leaves, take_rows(batch, i, i + 1))
+            found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, materialize_grads=True)
+            rows.append(dict(zip(leaves, found, strict=True)))
+        return {name: torch.stack([row[name] for row in rows]) for name in parameters}

@@ -1,0 +1,58 @@
+"""Which trainable parameter belongs to which group of the clipper, in one fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dppipe.engine.contracts import Clips
+from dppipe.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The clipper's groups; `names` gives the order of the columns of norms, bounds and factors."""
+
+    names: tuple[str, ...]
+    sizes: Mapping[str, int]
+    """The number of parameter values in each group, in the order of `names`."""
+    column: Mapping[str, int]
+    """The group's column for each trainable parameter's name."""
+
+    def combine(self, squares: Iterable[tuple[str, Tensor]], like: Tensor) -> Tensor:  # (name, [B]) ..., like [B] -> [B, G]
+        """Add up squared norms of parameters into the norm of each group."""
+        columns: list[Tensor | None] = [None] * len(self.names)
+        for name, square in squares:
+            column = columns[self.column[name]]
+            columns[self.column[name]] = square if column is None else column + square
+        return torch.stack([torch.zeros_like(like) if column is None else column for column in columns], dim=1).sqrt()
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Give the trainable parameters by name; a tied one stands once, under its first name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def make_groups(clipper: Clips, parameters: Mapping[str, Tensor]) -> Groups:
+    """Ask the clipper for its groups and check that every trainable parameter has one."""
+    chosen = clipper.groups({name: tuple(parameter.shape) for name, parameter in parameters.items()})
+    if set(chosen) != set(parameters):
+        odd = sorted(set(chosen) ^ set(parameters))
+        raise UsageError(f"clipping: expected one group for every trainable parameter, got a difference at {odd}. Fix groups().")
+    sizes: dict[str, int] = {}
+    for name, parameter in parameters.items():
+        sizes[chosen[name]] = sizes.get(chosen[name], 0) + parameter.numel()
+    names = tuple(sizes)
+    return Groups(names, sizes, {name: names.index(chosen[name]) for name in parameters})
+
+
+def bounds_tensor(clipper: Clips, groups: Groups, state: Mapping[str, object] | None, like: Tensor) -> Tensor:  # -> [G]
+    """Give the bounds of a clipper's state as a tensor beside `like`; without a state, of its first one."""
+    bounds = clipper.bounds(clipper.init_state(groups.sizes) if state is None else state)
+    values = [float(bounds)] * len(groups.names) if isinstance(bounds, (int, float)) else [float(value) for value in bounds]
+    if len(values) != len(groups.names):
+        raise UsageError(f"clipping: expected {len(groups.names)} bounds, one for each group, got {len(values)}. Fix bounds().")
+    return torch.tensor(values, dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
