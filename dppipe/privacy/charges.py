@@ -136,8 +136,8 @@ def decode_row(line: bytes, *, row: int, prev: str) -> Charge:
         raise ValueError("it is not a row of a ledger") from error
     if again == line:
         return charge
-    if data["prev"] != prev:
-        raise ValueError("prev is not the hash of what stands before it; a row was changed, taken out or put in")
+    if data.get("prev") != prev:
+        raise ValueError("prev is not the hash of what stands before it: a row was taken out or put in")
     raise ValueError("its content is not what its hash names")
 
 

@@ -65,7 +65,7 @@ class Ledger:
         ledger = cls(path, fd=fd, plan=plan)
         try:
             _lock(fd, path=path)
-            _sync_directory(path.parent)
+            _sync_entry(path)
         except BaseException:
             ledger.close()
             raise
@@ -192,15 +192,19 @@ def _holder(fd: int) -> str:
     return f"the process {pids[0]}" if pids else "another process"
 
 
-def _sync_directory(directory: Path) -> None:
-    try:
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def _sync_entry(path: Path) -> None:
+    """Make the file's name durable, and those of the directories it stands in, which may be as new."""
+    for directory in path.absolute().parents:
+        try:
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        except PermissionError:
+            return  # not this user's directory, so not a new one
         try:
             os.fsync(fd)
+        except OSError as error:
+            raise DppipeError(f"{directory}: expected a directory that can be synced to disk, got {error.strerror}.") from error
         finally:
             os.close(fd)
-    except OSError as error:
-        raise DppipeError(f"{directory}: expected a directory that can be synced to disk, got {error.strerror}.") from error
 
 
 _OPEN: weakref.WeakSet[Ledger] = weakref.WeakSet()
