@@ -70,7 +70,6 @@ class Plan(BaseModel):
     epsilon: float | None
     """What all the steps cost together."""
     curve: tuple[CurvePoint, ...]
-    guarantee: tuple[str, ...]
     reproducible: bool
     spec_hash: str
     plugins: dict[str, str]

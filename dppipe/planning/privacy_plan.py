@@ -10,14 +10,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
 from dppipe.privacy.accountants.base import Accountant, Steps
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.calibration import affordable_steps, calibrate
 
 if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
     from dppipe.clipping.base import Clipper
     from dppipe.noise.base import NoiseSchedule
     from dppipe.sampling.base import Sampler
@@ -36,12 +39,14 @@ class PrivateParts:
     accountant: Accountant
     budget: Budget | None
 
+    def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
+        """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""
+        return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
+
     def steps(self, scale: float, *, count: int, rate: float) -> Steps:
         """Give the events of a run of `count` steps at this noise scale, equal neighbours together."""
-        multipliers = groupby(scale * relative for relative in self.noise.relative(count))
-        return [
-            (self.sampler.event(self.noise.event(multiplier), rate=rate), sum(1 for _ in run)) for multiplier, run in multipliers
-        ]
+        runs = groupby(scale * relative for relative in self.noise.relative(count))
+        return [(self.event(multiplier, rate=rate), sum(1 for _ in run)) for multiplier, run in runs]
 
 
 def plan_privacy(
@@ -58,14 +63,14 @@ def plan_privacy(
     """Commit to a run: `steps` or `epochs`, or neither to go on until the budget is spent."""
     budget = parts.budget
     public = None if budget is not None and budget.relation == "add_remove" else records
-    if budget is not None and budget.delta >= 1 / records:
-        raise PrivacyRefusal(
-            f"budget.delta: expected less than 1/records, got {budget.delta:g}. "
-            "At that delta a run may publish a whole record; choose a smaller one."
-        )
     rate, expected = parts.sampler.rate(public), parts.sampler.expected(public)
     if not 0 < rate <= 1:
-        raise UsageError(f"sampler: expected a batch no larger than the {records} records, got {expected:g}. Lower it.")
+        raise UsageError(f"sampler: expected a batch no larger than the number of records, got {expected:g}. Lower it.")
+    if budget is not None and budget.delta >= rate / expected:
+        raise PrivacyRefusal(
+            f"budget.delta: expected less than 1/records = {rate / expected:.3g}, got {budget.delta:g}. "
+            "At that delta a run may publish a whole record; choose a smaller one."
+        )
     wanted = steps if steps is not None else math.ceil(epochs / rate) if epochs is not None else None
     privacy = _private(parts, budget, rate=rate, wanted=wanted) if budget else _not_private(wanted)
     return Plan(
@@ -85,3 +90,78 @@ def plan_privacy(
         plugins=dict(plugins or {}),
         **privacy,
     )
+
+
+def _private(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | None) -> dict[str, Any]:
+    scale = _noise_scale(parts, budget, rate=rate, wanted=wanted)
+    count = _affordable(parts, budget, scale=scale, rate=rate, wanted=wanted)
+    multipliers = [scale * relative for relative in parts.noise.relative(wanted or count)][:count]
+    noise = tuple(NoiseRun(noise_multiplier=z, steps=sum(1 for _ in run)) for z, run in groupby(multipliers))
+    steps = [(parts.event(run.noise_multiplier, rate=rate), run.steps) for run in noise]
+    at = sorted({math.ceil(count * k / CURVE_POINTS) for k in range(1, CURVE_POINTS + 1)})
+    epsilons = parts.accountant.curve(steps, at, delta=budget.delta, relation=budget.relation)
+    return {
+        "private": True,
+        "steps": count,
+        "ends_at": "steps" if count == wanted else "budget",
+        "noise": noise,
+        "relation": budget.relation,
+        "unit": budget.unit,
+        "budget_epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "accountant": parts.accountant.kind,
+        "certified": True,
+        "epsilon": epsilons[-1],
+        "curve": tuple(CurvePoint(step=step, epsilon=epsilon) for step, epsilon in zip(at, epsilons, strict=True)),
+    }
+
+
+def _noise_scale(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | None) -> float:
+    if wanted is None and not parts.noise.constant:
+        raise UsageError(f"train: expected steps or epochs: the noise schedule {parts.noise.kind!r} needs to know its last step.")
+    if parts.noise.noise_multiplier != "auto":
+        return float(parts.noise.noise_multiplier)
+    if wanted is None:
+        raise UsageError("train: expected steps or epochs: noise_multiplier: auto makes the budget last that long.")
+    return calibrate(parts.accountant, lambda scale: parts.steps(scale, count=wanted, rate=rate), budget=budget).scale
+
+
+def _affordable(parts: PrivateParts, budget: Budget, *, scale: float, rate: float, wanted: int | None) -> int:
+    if wanted is not None and parts.noise.noise_multiplier == "auto":
+        return wanted
+    planned: DpEvent | Steps = parts.event(scale, rate=rate) if wanted is None else parts.steps(scale, count=wanted, rate=rate)
+    count = affordable_steps(parts.accountant, planned, budget=budget, at_most=wanted)
+    if count == 0:
+        raise PrivacyRefusal(
+            f"budget.epsilon: not one step fits in epsilon {budget.epsilon:g} at noise multiplier {scale:g}. "
+            "Raise noise.noise_multiplier, lower the sample rate, or take noise_multiplier: auto."
+        )
+    return count
+
+
+def _not_private(wanted: int | None) -> dict[str, Any]:
+    if wanted is None:
+        raise UsageError("train.until: expected steps or epochs: without a budget there is none to train until.")
+    return {
+        "private": False,
+        "steps": wanted,
+        "ends_at": "steps",
+        "noise": (),
+        "relation": None,
+        "unit": "example",
+        "budget_epsilon": None,
+        "delta": None,
+        "accountant": None,
+        "certified": False,
+        "epsilon": None,
+        "curve": (),
+    }
+
+
+def _largest_likely_batch(records: int | None, rate: float) -> int | None:
+    """Give the batch size that a step exceeds about once in a million."""
+    if records is None:
+        return None
+    from scipy.stats import binom
+
+    return int(binom.isf(1e-6, records, rate))

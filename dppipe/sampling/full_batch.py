@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dppipe.errors import PrivacyRefusal
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class FullBatch(Sampler, kind="full_batch"):
 
     def expected(self, records: int | None) -> float:
         if records is None:
-            raise ValueError("a full batch is divided by the number of records, which add_remove keeps secret")
+            raise PrivacyRefusal("sampler: a full batch is divided by the number of records, which add_remove keeps secret")
         return float(records)
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:

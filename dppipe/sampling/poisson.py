@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import model_validator
 
 from dppipe.component import Field
+from dppipe.errors import UsageError
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:
@@ -33,14 +34,14 @@ class Poisson(Sampler, kind="poisson"):
         if self.sample_rate is not None:
             return float(self.sample_rate)
         if records is None or self.expected_batch_size is None:
-            raise ValueError("a sample rate needs the number of records where only the expected batch size is given")
+            raise UsageError("sampler: a sample rate needs the number of records where only the expected batch size is given")
         return float(self.expected_batch_size) / records
 
     def expected(self, records: int | None) -> float:
         if self.expected_batch_size is not None:
             return float(self.expected_batch_size)
         if records is None or self.sample_rate is None:
-            raise ValueError("an expected batch size needs the number of records where only the sample rate is given")
+            raise UsageError("sampler: an expected batch size needs the number of records where only the sample rate is given")
         return float(self.sample_rate) * records
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:

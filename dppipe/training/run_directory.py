@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,24 +85,33 @@ class RunDirectory:
         return run
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a whole file or none: a temporary file in the same directory, synced, then renamed onto the name."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary name in the same directory; what is written there becomes `path`, synced and whole, or nothing does."""
     temporary = path.with_name(f".{path.name}.tmp-{secrets.token_hex(4)}")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
+        _sync(temporary)
         temporary.replace(path)
+        _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_json(path: Path, data: Any) -> None:
     """Write plain data as a JSON file, whole or not at all."""
-    write_atomically(path, json.dumps(data, indent=2, allow_nan=False).encode() + b"\n")
+    write_whole(path, json.dumps(data, indent=2, allow_nan=False).encode() + b"\n")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

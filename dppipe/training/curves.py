@@ -1,0 +1,56 @@
+"""TensorBoard curves of a run, on the ledger's steps, with a layout that opens ready to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch.utils.tensorboard import SummaryWriter
+
+if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+
+# Tags are regular expressions in TensorBoard's layouts: anchored, so that no other tag slips in.
+_LAYOUT = {
+    "Privacy": {
+        "epsilon spent": ["Multiline", ["privacy/epsilon$"]],
+        "epsilon and steps left": ["Multiline", ["privacy/epsilon_remaining$", "privacy/steps_remaining$"]],
+        "noise multiplier": ["Multiline", ["privacy/noise_multiplier$"]],
+        "clipping bound": ["Multiline", ["privacy/max_grad_norm$"]],
+    },
+    "Utility": {"validation": ["Multiline", [".*val/.*"]]},
+}
+
+
+class Curves:
+    """The scalars of one run; every x-axis counts the ledger's steps."""
+
+    def __init__(self, directory: Path, *, plan: Plan) -> None:
+        self._plan = plan
+        self._writer = SummaryWriter(str(directory), flush_secs=5)
+        self._writer.add_custom_scalars(_LAYOUT)
+
+    def privacy(self, step: int, *, max_grad_norm: float) -> None:
+        """Add what is spent and left after a step."""
+        plan = self._plan
+        epsilon = plan.epsilon_after(step)
+        scalars = {
+            "epsilon": epsilon,
+            "epsilon_remaining": (plan.budget_epsilon or 0.0) - epsilon,
+            "noise_multiplier": plan.noise_multiplier(step),
+            "max_grad_norm": max_grad_norm,
+            "sample_rate": plan.sample_rate,
+            "steps_remaining": float(plan.steps - step),
+        }
+        for name, value in scalars.items():
+            self._writer.add_scalar(f"privacy/{name}", value, step)
+
+    def metrics(self, values: Mapping[str, float], *, step: int) -> None:
+        """Add metrics under the names they already have."""
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Write out what is left."""
+        self._writer.close()

@@ -1,0 +1,102 @@
+"""The private loader: each of its items is an invitation to draw one logical batch, not the batch itself.
+
+Nothing is drawn until the private step asks, after the budget was asked. So no prefetching loop can touch a record too
+early, and an ordinary `training_step` that gets such an item instead of tensors can't train on it without its callback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dppipe.errors import PrivacyRefusal
+
+if TYPE_CHECKING:
+    import numpy
+    from torch.utils.data import Dataset
+
+    from dppipe.sampling.base import Sampler
+
+
+class LogicalBatch:
+    """An invitation to draw the records of one logical step."""
+
+    def __init__(self, loader: PrivateLoader) -> None:
+        self.loader = loader
+
+    def draw(self) -> Iterator[Any]:
+        """Draw the step's records and give them in physical pieces; an empty draw gives no piece."""
+        loader = self.loader
+        indices = loader.sampler.draw(loader.records, rate=loader.rate, generator=loader.generator)
+        for start in range(0, len(indices), loader.physical_batch_size):
+            yield loader.gather(indices[start : start + loader.physical_batch_size])
+
+    def to(self, *args: Any, **kwargs: Any) -> LogicalBatch:
+        """Stay where it is: a Trainer moves batches to its device, the private step moves one piece at a time."""
+        return self
+
+    def _refuse(self, *args: Any) -> NoReturn:
+        raise PrivacyRefusal(
+            "this batch comes from a private loader: expected its DPCallback among the Trainer's callbacks. "
+            "Without it training would not be private."
+        )
+
+    __getitem__ = __iter__ = __len__ = _refuse
+
+
+class PrivateLoader:
+    """The only training loader that a DPCallback accepts.
+
+    Guarantee: it draws only through its sampler, from a secret stream of its own, and only while its callback runs.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[Any],
+        *,
+        sampler: Sampler,
+        generator: numpy.random.Generator,
+        physical_batch_size: int,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.sampler = sampler
+        self.records = len(dataset)  # type: ignore[arg-type]
+        self.physical_batch_size = physical_batch_size
+        self.generator = generator
+        self.collate = collate
+        self.rate = 0.0
+        self.steps_per_epoch = 0
+
+    def arm(self, *, rate: float, steps_per_epoch: int) -> None:
+        """Let the loader draw, at the plan's rate; only its callback calls this."""
+        self.rate, self.steps_per_epoch = rate, steps_per_epoch
+
+    def disarm(self) -> None:
+        """Let the loader draw no more."""
+        self.rate = 0.0
+
+    def __len__(self) -> int:
+        self._require_callback()
+        return self.steps_per_epoch
+
+    def __iter__(self) -> Iterator[LogicalBatch]:
+        self._require_callback()
+        return (LogicalBatch(self) for _ in range(self.steps_per_epoch))
+
+    def _require_callback(self) -> None:
+        if not self.rate:
+            raise PrivacyRefusal(
+                "this loader is a DPCallback's: expected that callback among the Trainer's callbacks. "
+                "Without it training would not be private."
+            )
+
+    def gather(self, indices: numpy.ndarray) -> Any:
+        """Give the records at these indices as one batch: by one index where they are tensors, else collated one by one."""
+        import torch
+        from torch.utils.data import TensorDataset, default_collate
+
+        if isinstance(self.dataset, TensorDataset) and self.collate is None:
+            chosen = torch.from_numpy(indices)
+            return [tensor[chosen] for tensor in self.dataset.tensors]
+        return (self.collate or default_collate)([self.dataset[int(index)] for index in indices])

@@ -1,0 +1,67 @@
+"""How a run ended: the numbers of `summary.json`."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+
+Stop = Literal["interrupted", "failed"]
+Status = Literal["completed", "budget_exhausted", Stop]
+
+
+def software_versions() -> dict[str, str]:
+    """Give the versions of everything that a number of the run may depend on."""
+    packages = ("dppipe", "torch", "pytorch-lightning", "dp-accounting", "numpy", "scipy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Guarantee: `epsilon` is what may be claimed. A run that ended by its plan claims what it spent; one that was stopped
+    earlier by anything else claims the committed maximum, because the moment of the stop may depend on what was released.
+    """
+
+    run_dir: str
+    status: Status
+    steps: int
+    charged: int
+    epsilon: float | None
+    epsilon_spent: float | None
+    delta: float | None
+    relation: str | None
+    unit: str
+    accountant: str | None
+    certified: bool
+    metrics: Mapping[str, float]
+    seconds: float
+    ledger_head: str | None
+    versions: Mapping[str, str] = field(default_factory=software_versions)
+
+    @classmethod
+    def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, **facts: Any) -> Outcome:
+        """Work out the status and the claim from the plan and what was charged."""
+        planned_end: Status = "completed" if plan.ends_at == "steps" else "budget_exhausted"
+        return cls(
+            status=stopped or planned_end,
+            charged=charged,
+            epsilon=plan.epsilon,
+            epsilon_spent=plan.epsilon_after(charged) if plan.private else None,
+            delta=plan.delta,
+            relation=plan.relation,
+            unit=plan.unit,
+            accountant=plan.accountant,
+            certified=plan.certified,
+            **facts,
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the plain data of `summary.json`."""
+        return asdict(self)

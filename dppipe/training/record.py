@@ -1,0 +1,78 @@
+"""The record of a run: what the callback writes into the run directory while a run goes on and when it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from torch import nn
+
+from dppipe.planning.plan import Plan
+from dppipe.training.curves import Curves
+from dppipe.training.ledger import Ledger
+from dppipe.training.outcome import Outcome, Stop
+from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
+
+
+class RunRecord:
+    """Writes one run directory, from the plan to the statement."""
+
+    def __init__(self, run: RunDirectory, *, plan: Plan, config: str | None) -> None:
+        self.run = run
+        self.plan = plan
+        self.metrics: dict[str, float] = {}
+        self.started = time.monotonic()
+        if config is not None:
+            write_whole(run.config, config.encode())
+        write_whole(run.plan, plan.to_json())
+        self.ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
+        self._curves = Curves(run.path, plan=plan)
+
+    def step(self, step: int, *, max_grad_norm: float) -> None:
+        """Add a finished step to the curves."""
+        if self.plan.private:
+            self._curves.privacy(step, max_grad_norm=max_grad_norm)
+
+    def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:
+        """Add the metrics of a validation, under a name that says whether they are private."""
+        prefix = "" if holdout == "public" else "nonprivate/"
+        self.metrics |= {f"{prefix}{_validation_name(name)}": float(value) for name, value in values.items()}
+        self._curves.metrics(self.metrics, step=step)
+
+    def checkpoint(self, trainer: pl.Trainer) -> None:
+        """Save what a resume needs."""
+        with replacing(self.run.last_checkpoint) as temporary:
+            trainer.save_checkpoint(temporary)
+
+    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int) -> Outcome:
+        """Write the final model, where there is one, the summary and the statement."""
+        if stopped is None:
+            with replacing(self.run.final_checkpoint) as temporary:
+                torch.save(network.state_dict(), temporary)
+        outcome = Outcome.of(
+            self.plan,
+            stopped=stopped,
+            charged=self.ledger.rows,
+            steps=steps,
+            run_dir=str(self.run.path),
+            metrics=self.metrics,
+            seconds=round(time.monotonic() - self.started, 3),
+            ledger_head=self.ledger.head,
+        )
+        write_json(self.run.summary, outcome.to_data())
+        self.close()
+        return outcome
+
+    def close(self) -> None:
+        """Give up the files."""
+        self._curves.close()
+        self.ledger.close()
+
+
+def _validation_name(name: str) -> str:
+    """Give a metric's name under `val/`, whatever a user's module called it: `val_loss` becomes `val/loss`."""
+    return f"val/{name.removeprefix('val').lstrip('/_') or name}"
