@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.rounding import round_up
 from dppipe.privacy.steps import first, total
 
 if TYPE_CHECKING:
@@ -81,15 +82,6 @@ def affordable_steps(accountant: Accountant, planned: DpEvent | Steps, *, budget
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
     return good
-
-
-def round_up(value: float, digits: int) -> float:
-    """Round up to a number of significant digits: what is printed is never below what was computed."""
-    if value == 0 or not math.isfinite(value):
-        return value
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    rounded = round(value, places)
-    return rounded if rounded >= value else round(rounded + 10.0**-places, places)
 
 
 def _bracket(epsilon: Callable[[float], float], *, target: float) -> tuple[float, float]:

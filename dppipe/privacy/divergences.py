@@ -67,7 +67,7 @@ class RenyiCurve:
 
         return float(rdp.compute_epsilon(ORDERS, self.divergences, delta)[1])
 
-    def points(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """Give the divergence at each order where it is finite."""
         finite = [(a, float(r)) for a, r in zip(ORDERS, self.divergences, strict=True) if math.isfinite(r)]
         return {"orders": [a for a, _ in finite], "divergences": [r for _, r in finite]}

@@ -45,7 +45,7 @@ def event_from_data(data: Any) -> DpEvent:
     """Read an event back from its plain data."""
     import dp_accounting
 
-    fields = _FIELDS.get(data.get("type")) if isinstance(data, dict) else None
+    fields = _FIELDS.get(str(data.get("type"))) if isinstance(data, dict) else None
     if fields is None or set(data) != {"type", *fields}:
         raise PrivacyRefusal(f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't be charged.")
     values = {

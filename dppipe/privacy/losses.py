@@ -27,10 +27,9 @@ class LossCurve:
         """Give the delta at this epsilon."""
         return float(self.distribution.get_delta_for_epsilon(epsilon))
 
-    def points(self) -> dict[str, Any]:
-        """Give epsilon at several deltas."""
-        deltas = [10.0**-power for power in range(3, 11)]
-        return {"deltas": deltas, "epsilons": [self.epsilon(delta) for delta in deltas]}
+    def parameters(self) -> dict[str, Any]:
+        """Nothing but the curve itself."""
+        return {}
 
 
 def compose_losses(counts: dict[DpEvent, int], *, relation: Relation) -> LossCurve:

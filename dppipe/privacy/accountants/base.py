@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from dppipe.component import Component
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 Steps = Sequence[tuple["DpEvent", int]]
 """What is done, in order: each event and how many times it is done in a row."""
+
+_DELTAS = tuple(10.0**-power for power in range(3, 11))
 
 
 class PrivacyCurve(Protocol):
@@ -34,8 +37,8 @@ class PrivacyCurve(Protocol):
         """Give the delta at this epsilon."""
         ...
 
-    def points(self) -> dict[str, Any]:
-        """Give the curve's own parameters as plain data, for the statement."""
+    def parameters(self) -> dict[str, Any]:
+        """Give what the curve was computed from, as plain data for the statement."""
         ...
 
 
@@ -60,6 +63,12 @@ class _Cost:
         if isinstance(epsilon, bool) or not 0 <= epsilon < math.inf:
             raise PrivacyRefusal(f"epsilon: expected a finite number >= 0, got {epsilon!r}.")
         return min(1.0, self._checked("delta", self.curve.delta(float(epsilon))))
+
+    def points(self, deltas: Sequence[float] = _DELTAS) -> dict[str, Any]:
+        """Give the whole curve as plain data: epsilon (rounded up) at several deltas, and the curve's own parameters."""
+        pairs = [(delta, round_up(self.epsilon(delta), 5)) for delta in deltas]
+        known = [(delta, epsilon) for delta, epsilon in pairs if math.isfinite(epsilon)]
+        return {"deltas": [delta for delta, _ in known], "epsilons": [epsilon for _, epsilon in known], **self.curve.parameters()}
 
     def _checked(self, name: str, value: float) -> float:
         if math.isnan(value):

@@ -1,0 +1,16 @@
+"""Rounding that never flatters: what is printed is at least what was computed."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+
+
+def round_up(value: float, digits: int) -> float:
+    """Round up to a number of significant digits; a number that has no more digits stays as it is."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    nearest = float(f"{value:.{digits}g}")
+    if nearest >= value:
+        return nearest
+    return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))

@@ -1,0 +1,237 @@
+"""The privacy statement of a run: what is promised, on what it rests, and what it doesn't cover.
+
+A `Statement` holds plain values only; `to_data` gives `privacy.json` and `dppipe.privacy.statement_text` gives `privacy.md`. It
+answers what NIST SP 800-226 and Ponomareva et al. (2023) ask of a differential privacy claim. Epsilon is always rounded up.
+Guarantee: under add_remove nothing that depends on the number of records is stated; a statement that holds it is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.budget import Relation
+from dppipe.privacy.rounding import round_up
+
+EPSILON_DIGITS = 4
+"""More digits of epsilon than this would be below the accountants' numerical error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """The numbers that a run's steps were planned or executed with; each range is (least, most)."""
+
+    steps: int
+    sample_rate: tuple[float, float]
+    noise_multiplier: tuple[float, float]
+    max_grad_norm: tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """Everything that a reader needs to judge a run's claim."""
+
+    name: str
+    status: str
+    """How the run ended: completed, budget_exhausted, interrupted, failed, or planned."""
+    private: bool
+    """False for `budget: none`, where nothing is promised."""
+    reproducible: bool
+    """Whether sampler and noise were seeded, so that the run gives no protection."""
+    unit: str
+    relation: Relation | None = None
+    records: int | None = None
+    """The number of training records; None where the relation keeps it secret."""
+    epsilon: float | None = None
+    """What is claimed."""
+    epsilon_spent: float | None = None
+    """What the executed steps cost, where that is less than what is claimed."""
+    budget_epsilon: float | None = None
+    delta: float | None = None
+    curve: Mapping[str, Any] = field(default_factory=dict)
+    """The whole privacy curve, as the composition's `points()` gives it."""
+    accountant: str | None = None
+    certified: bool = False
+    schedule: Literal["committed", "filter"] = "committed"
+    """Whether the steps were fixed before any record was read, or chosen on the way and admitted by a filter."""
+    sampler: str = "poisson"
+    mechanism: str = "gaussian"
+    clipping: str = "flat"
+    planned: Course | None = None
+    executed: Course | None = None
+    released: tuple[str, ...] = ("the final weights", "every checkpoint of the run", "the curves under privacy/")
+    holdout: Literal["public", "private", "none"] = "private"
+    evaluation_looks: int = 0
+    """How many times the model was measured on a private holdout."""
+    diagnostics: bool = False
+    """Whether training losses, norms or the like were recorded without noise."""
+    scope: str | None = None
+    """The budget scope that accounts for earlier runs and tuning, where there is one."""
+    noise_level: str = "normal draws from a cryptographic generator keyed by the operating system, radius from 53 random bits"
+    audit: str | None = None
+    """What an audit of this run found: a lower bound, never a proof."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    config_hash: str | None = None
+    ledger_head: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.relation == "add_remove" and self.records is not None:
+            raise PrivacyRefusal("statement.records: expected none under add_remove, which keeps the number of records secret.")
+        if self.private and (self.epsilon is None or self.delta is None or self.relation is None or self.accountant is None):
+            raise PrivacyRefusal("statement: expected epsilon, delta, relation and accountant for a private run.")
+        if self.epsilon is not None and math.isnan(self.epsilon):
+            raise PrivacyRefusal("statement.epsilon: expected a number, got NaN.")
+
+    @property
+    def protects(self) -> bool:
+        """Whether the run promises anything at all."""
+        return self.private and self.certified and not self.reproducible and self.epsilon != math.inf
+
+    def guarantee(self) -> tuple[str, str]:
+        """Give the claim in two plain sentences."""
+        return guarantee_sentences(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            relation=self.relation,
+            unit=self.unit,
+            certified=self.certified,
+            private=self.private,
+            reproducible=self.reproducible,
+        )
+
+    def not_covered(self) -> dict[str, str]:
+        """Say what the guarantee leaves out, each under a short name."""
+        return {
+            "holdout": _HOLDOUT[self.holdout].format(looks=self.evaluation_looks, times=_times(self.evaluation_looks)),
+            "diagnostics": (
+                "Training diagnostics were recorded without noise, under nonprivate/. Don't release them."
+                if self.diagnostics
+                else "No training diagnostics were recorded."
+            ),
+            "earlier_runs_and_tuning": (
+                f"The budget scope {self.scope!r} adds this run to the others that it names."
+                if self.scope
+                else "Other runs on the same records, and hyper-parameters chosen by looking at such runs, are not accounted "
+                "for: their costs add to this one."
+            ),
+            "timing": "How long a step or the run took, and how much memory it used, can depend on the records.",
+            "preprocessing": "What was learned from private records before training (means, vocabularies) is not covered.",
+            "floating_point": "The proofs are over real numbers; noise and sums are rounded to floating point.",
+            "trust": "Whoever runs the training sees the records (the central model).",
+        }
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the plain data of `privacy.json`."""
+        data = {name: value for name, value in asdict(self).items() if name not in ("evaluation_looks", "epsilon_spent")}
+        return data | {
+            "epsilon": _printed(self.epsilon),
+            "epsilon_spent": _printed(self.epsilon_spent),
+            "budget_epsilon": self.budget_epsilon,
+            "status_of_claim": "certified" if self.certified else "estimate" if self.private else "not private",
+            "protects": self.protects,
+            "guarantee": list(self.guarantee()),
+            "accountant_version": self.versions.get("dp-accounting"),
+            "seeded": self.reproducible,
+            "evaluation_looks": self.evaluation_looks,
+            "assumptions": list(self.assumptions()),
+            "not_covered": self.not_covered(),
+        }
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Say what the claim rests on."""
+        if not self.private:
+            return ()
+        said = [
+            f"Batches were drawn by the sampler {self.sampler!r}, and accounted as such.",
+            f"Noise: {'seeded, so without protection' if self.reproducible else self.noise_level}.",
+            f"Each {self.unit}'s gradient was clipped ({self.clipping}); a gradient that was not finite counted as zero.",
+            "Every step was charged in the ledger before its noisy gradient was used.",
+        ]
+        if self.schedule == "committed":
+            said.append("Noise, sample rate and number of steps were fixed before any record was read.")
+        else:
+            said.append(
+                "Noise or sample rate followed released values; a filter admitted each step only while the budget lasted."
+            )
+        if self.relation in ("zero_out", "replace_one"):
+            said.append("The number of records is public.")
+        return tuple(said)
+
+
+def guarantee_sentences(
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    relation: Relation | None,
+    unit: str = "example",
+    certified: bool = True,
+    private: bool = True,
+    reproducible: bool = False,
+) -> tuple[str, str]:
+    """Say what is promised in two plain sentences, or that nothing is."""
+    if not private or epsilon is None or delta is None or relation is None:
+        return (
+            "NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was trained on.",
+            "Nothing about it can be promised to the people behind the records.",
+        )
+    claim = f"({shown(epsilon)}, {delta:g})-differentially private"
+    difference = _DIFFERENCE[relation].format(unit=unit)
+    if reproducible:
+        return (
+            "This run gives no protection: seeded, so that whoever knows the seed can take the noise away again.",
+            f"With fresh randomness the same plan would be {claim} with respect to {difference}.",
+        )
+    if epsilon == math.inf:
+        return ("NOT PRIVATE: no finite epsilon holds for this run.", "Raise the noise, or lower the number of steps.")
+    if not certified:
+        return (
+            f"ESTIMATE, not a guarantee: the run is thought to be about {claim} with respect to {difference}.",
+            "The true cost may be higher; only a certified accountant (pld or rdp, for instance) gives a promise.",
+        )
+    return (
+        f"What is released is {claim} with respect to {difference}.",
+        f"Whatever anyone reads out of it, they do so with at most {_factor(epsilon)} the probability that there would be "
+        f"{_WITHOUT[relation].format(unit=unit)}, plus {delta:g}: {_tier(epsilon)} protection.",
+    )
+
+
+def shown(epsilon: float) -> str:
+    """Write an epsilon for people, rounded up."""
+    return f"{round_up(epsilon, EPSILON_DIGITS):g}" if epsilon < 1e4 else f"{round_up(epsilon, 2):.2g}"
+
+
+_DIFFERENCE = {
+    "zero_out": "one {unit}'s contribution being there or being nothing, where the number of records is public",
+    "add_remove": "one {unit} being in the data or not, where even the number of records is secret",
+    "replace_one": "one {unit} being replaced by any other, where the number of records is public",
+}
+_WITHOUT = {
+    "zero_out": "had any one {unit} contributed nothing",
+    "add_remove": "had any one {unit} not been in the data",
+    "replace_one": "had any one {unit} been another",
+}
+_HOLDOUT = {
+    "public": "The holdout is public: its metrics cost nothing and say nothing about private records.",
+    "private": "The holdout is private and was looked at {times}; its metrics stand under nonprivate/val/ and carry no noise. "
+    "Don't release them, nor choose a model by them.",
+    "none": "There was no holdout.",
+}
+
+
+def _times(count: int) -> str:
+    return "never" if count == 0 else "once" if count == 1 else f"{count} times"
+
+
+def _printed(epsilon: float | None) -> float | None:
+    return round_up(epsilon, EPSILON_DIGITS) if epsilon is not None and math.isfinite(epsilon) else None
+
+
+def _factor(epsilon: float) -> str:
+    return f"{round_up(math.exp(epsilon), 3):.3g} times" if epsilon < 700 else f"e^{shown(epsilon)} times"
+
+
+def _tier(epsilon: float) -> str:
+    return "strong" if epsilon <= 1 else "reasonable" if epsilon <= 10 else "weak"
