@@ -1,0 +1,44 @@
+"""`dppipe ledger verify`: check a run's ledger and compute its epsilon anew, from its rows alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Look into a run's ledger.", no_args_is_help=True)
+
+
+@app.callback()
+def ledger() -> None:
+    """Look into a run's ledger."""
+
+
+@app.command()
+def verify(
+    run: Annotated[Path, typer.Argument(help="The run directory.", show_default=False)],
+    accountant: Annotated[str | None, typer.Option(help="Compute epsilon with this one instead of the run's own.")] = None,
+    delta: Annotated[float | None, typer.Option(help="State epsilon at this delta instead of the run's own.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check every byte of a run's ledger, and compute epsilon from its rows alone."""
+    from dppipe.training.verify import verify_ledger
+
+    found = verify_ledger(run, accountant=accountant, delta=delta)
+    if as_json:
+        typer.echo(json.dumps(found.to_data(), indent=2))
+    else:
+        for fault in found.faults:
+            typer.echo(fault, err=True)
+        if found.epsilon is not None and found.delta is not None:
+            kind = f" by {found.accountant}{'' if found.certified else ', an estimate'}" if found.accountant else ""
+            typer.echo(
+                f"epsilon {found.epsilon:.4f} at delta {found.delta:g}{kind}: {found.charged} charges in {found.rows} rows"
+            )
+        if found.claimed is not None:
+            typer.echo(f"the last row states epsilon {found.claimed:.4f}")
+        typer.echo("the ledger is whole" if found.intact else "the ledger is NOT whole")
+    if not found.intact:
+        raise typer.Exit(1)

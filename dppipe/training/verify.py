@@ -1,0 +1,169 @@
+"""Verify a run's ledger from its rows alone: the chain of hashes, and epsilon computed anew with any accountant.
+
+The plan gives the first link of the chain and the delta; the summary, where there is one, gives the number of charges and the
+head, without which rows taken off the end couldn't be seen. The chain shows accidents and partial changes; someone who writes
+plan, ledger, checkpoints and summary all anew can't be found out by their own files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.planning.plan import Plan
+from dppipe.privacy.accountants.base import Accountant, Steps
+from dppipe.privacy.charges import Charge, LedgerCorrupt, LedgerRows, read_ledger
+from dppipe.privacy.events import event_from_data, event_to_data
+from dppipe.spec.registry import Registry
+from dppipe.training.run_directory import RunDirectory
+
+# Claims are compared at the ends of this many stretches of equal claims, the last one among them.
+_POINTS_CHECKED = 20
+# PLD's own discretisation: two ways of adding up the same steps may differ by so much, and by no more.
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a ledger was found to say."""
+
+    ledger: str
+    faults: tuple[str, ...]
+    """What is wrong, each with its line; empty where the ledger is whole and claims no less than it cost."""
+    torn: bool
+    """Whether a crash has cut off the last line; it is among the faults, and counted as one charge at the plan's largest cost."""
+    rows: int
+    charged: int
+    """The number of charges, a torn line included."""
+    head: str | None
+    epsilon: float | None
+    """What all charges cost together, computed from the rows; None where they can't be trusted."""
+    claimed: float | None
+    """The epsilon that the last row states."""
+    delta: float | None
+    accountant: str | None
+    certified: bool
+    relation: str | None
+    unit: str | None
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+    def to_data(self) -> dict[str, Any]:
+        """Give plain data, for programs."""
+        return {"intact": self.intact} | asdict(self)
+
+
+def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: float | None = None) -> Verification:
+    """Check a run's ledger and compute its epsilon anew, with the run's accountant and delta unless others are given.
+
+    Guarantee: where the result is intact, every byte of the ledger is what was written after that plan, and `epsilon` bounds
+    all its rows under their relation; with the run's own accountant and delta no checked row claims less than it cost.
+    """
+    run = RunDirectory.open(Path(run_dir))
+    nothing = Verification(str(run.ledger), (), False, 0, 0, None, None, None, delta, accountant, False, None, None)
+    try:
+        found = read_ledger(run.ledger, plan=run.plan.read_bytes())
+    except LedgerCorrupt as error:
+        return replace(nothing, faults=(str(error),))
+    plan = _read_plan(run)
+    steps = _steps(found, plan=plan)
+    charged = sum(charge.count for charge in found.charges) + bool(found.torn)
+    faults = tuple(_shape_faults(run, found, charged=charged))
+    result = replace(nothing, faults=faults, torn=bool(found.torn), rows=found.rows, charged=charged, head=found.head)
+    if not found.charges:
+        return replace(result, epsilon=plan.epsilon_after(1) if found.torn else 0.0, claimed=0.0, delta=plan.delta)
+    bound, chosen = plan.delta if delta is None else delta, _accountant(accountant or plan.accountant)
+    if bound is None:
+        raise UsageError(f"{run.plan}: expected a plan with a delta, got one without. Give --delta.")
+    cost = chosen.compose(steps, relation=found.charges[-1].relation)
+    result = replace(result, epsilon=cost.epsilon(bound), delta=bound, accountant=chosen.kind, certified=cost.certified)
+    if chosen.kind == plan.accountant and bound == plan.delta:
+        result = replace(result, faults=faults + tuple(_claim_faults(run, found, chosen, delta=bound)))
+    last = found.charges[-1]
+    return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit)
+
+
+def _shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iterator[str]:
+    if found.torn:
+        yield f"{run.ledger}:{found.rows + 1}: expected a whole row, got a torn one. It counts as charged; resume closes it."
+    elif not found.ended:
+        yield f"{run.ledger}:{found.rows}: expected a newline after the row, got the end of the file. The row counts."
+    for name in ("relation", "unit"):
+        if len({getattr(charge, name) for charge in found.charges}) > 1:
+            yield f"{run.ledger}: expected one {name} in all rows, got several."
+    claims = [charge.epsilon for charge in found.charges]
+    for number, (before, after) in enumerate(pairwise(claims), start=2):
+        if after < before:
+            yield f"{run.ledger}:{number}: expected epsilon of at least {before!r}, got {after!r}."
+    if run.summary.exists():
+        summary = _read_summary(run)
+        if summary.get("ledger_head") != found.head:
+            yield f"{run.ledger}: expected the head that the summary names, got {found.head}. Last rows were added or taken out."
+        if summary.get("charged") != charged:
+            yield f"{run.ledger}: expected {summary.get('charged')} charges, as the summary says, got {charged}."
+
+
+def _claim_faults(run: RunDirectory, found: LedgerRows, accountant: Accountant, *, delta: float) -> Iterator[str]:
+    """Compare claims where they are tightest: at the last row of each stretch of equal claims."""
+    claims = [charge.epsilon for charge in found.charges]
+    ends = [row for row in range(1, len(claims) + 1) if row == len(claims) or claims[row] != claims[row - 1]]
+    chosen = sorted({ends[(index + 1) * len(ends) // _POINTS_CHECKED - 1] for index in range(_POINTS_CHECKED)})
+    paid = [sum(charge.count for charge in found.charges[:row]) for row in chosen]
+    costs = accountant.curve(_merged(found.charges), paid, delta=delta, relation=found.charges[-1].relation)
+    for row, cost in zip(chosen, costs, strict=True):
+        if not cost <= claims[row - 1] + _TOLERANCE:
+            yield f"{run.ledger}:{row}: expected epsilon of at least {cost:.6f}, as the rows cost, got {claims[row - 1]:.6f}."
+
+
+def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
+    steps = _merged(found.charges)
+    if found.torn and found.charges:
+        costliest = min(run.noise_multiplier for run in plan.noise)
+        steps.append((event_from_data(_with_noise(event_to_data(found.charges[-1].event), costliest)), 1))
+    return steps
+
+
+def _merged(charges: Sequence[Charge]) -> list[tuple[Any, int]]:
+    runs = ((event, sum(charge.count for charge in run)) for event, run in groupby(charges, key=lambda charge: charge.event))
+    return [(event, count) for event, count in runs if count]
+
+
+def _with_noise(event: dict[str, Any], noise_multiplier: float) -> dict[str, Any]:
+    if "noise_multiplier" in event:
+        return event | {"noise_multiplier": min(noise_multiplier, event["noise_multiplier"])}
+    return event | {"event": _with_noise(event["event"], noise_multiplier)} if "event" in event else event
+
+
+def _accountant(kind: str | None) -> Accountant:
+    try:
+        found = Registry().load("accountant", kind or "pld")
+    except UsageError as error:
+        raise UsageError(f"--accountant: {error}") from error
+    if not issubclass(found, Accountant):
+        raise UsageError(f"--accountant: expected an accountant, got {kind!r}.")
+    return found()
+
+
+def _read_plan(run: RunDirectory) -> Plan:
+    try:
+        return Plan.from_json(run.plan.read_bytes())
+    except ValidationError as error:
+        raise PrivacyRefusal(f"{run.plan}: expected a plan of this version of dppipe, got something else.") from error
+
+
+def _read_summary(run: RunDirectory) -> dict[str, Any]:
+    try:
+        summary = json.loads(run.summary.read_bytes())
+    except ValueError:
+        summary = None
+    return summary if isinstance(summary, dict) else {}
