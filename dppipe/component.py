@@ -21,9 +21,9 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
-    def from_data(cls, data: Any) -> Self:
+    def from_data(cls, data: Any, *, context: Any = None) -> Self:
         """Read plain data as strictly as JSON is read: no number from a string, no integer from a boolean."""
-        return cls.model_validate_json(json.dumps(data), strict=True)
+        return cls.model_validate_json(json.dumps(data), strict=True, context=context)
 
 
 class Component(Options):

@@ -38,6 +38,8 @@ class Problem:
     """`expected a number > 0, got -1. What to do.`"""
     at_key: bool = False
     """Whether the key itself is at fault (unknown, repeated), rather than its value."""
+    place: str = ""
+    """Where it stands: `file:line:column`, or the `--set` that brought it; empty where that isn't known."""
 
 
 class SpecError(UsageError):

@@ -1,0 +1,91 @@
+"""Types in words: what a field expects, for messages and for the reference of the spec."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import annotated_types
+from pydantic import WrapValidator
+from pydantic.fields import FieldInfo
+
+from dppipe.component import Component, Options
+from dppipe.spec.component_field import ComponentOf
+from dppipe.spec.families import FAMILIES
+
+_T = TypeVar("_T")
+_WORDS = {float: "a number", int: "an integer", bool: "true or false", str: "text", type(None): "nothing", dict: "a block"}
+_MANY = {float: "numbers", int: "integers", str: "texts"}
+_LIMITS = (
+    (annotated_types.Gt, ">", "gt"),
+    (annotated_types.Ge, ">=", "ge"),
+    (annotated_types.Lt, "<", "lt"),
+    (annotated_types.Le, "<=", "le"),
+)
+
+
+def describe_field(field: FieldInfo) -> str:
+    """Say what a field expects: `a number > 0`, `one of off and nonprivate`."""
+    return describe_type(field.annotation, field.metadata)
+
+
+def describe_type(annotation: Any, metadata: list[Any]) -> str:
+    """Say what a type with its limits expects."""
+    if get_origin(annotation) is Annotated:
+        return describe_type(get_args(annotation)[0], [*get_args(annotation)[1:], *metadata])
+    for mark in metadata:
+        if isinstance(mark, ComponentOf):
+            return f"the name of a {FAMILIES[mark.block].noun} or a block with `kind`"
+        if isinstance(mark, WrapValidator) and mark.json_schema_input_type is not Any:
+            wrapped = mark.json_schema_input_type
+            return describe_type(wrapped, [other for other in metadata if other is not mark])
+    limits = _limits(metadata)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return join_choices([str(choice) for choice in arguments])
+    if origin in (Union, types.UnionType):
+        members = [member for member in arguments if member is not type(None)]
+        return " or ".join(describe_type(member, metadata if _is_number(member) else []) for member in members)
+    if origin in (tuple, list, set, frozenset):
+        return f"a list of {_MANY.get(arguments[0], 'values') if arguments else 'values'}{limits}"
+    if isinstance(annotation, type) and issubclass(annotation, Options) and not issubclass(annotation, Component):
+        return f"a block with {join_choices(list(annotation.model_fields), last='and')}"
+    return _WORDS.get(origin or annotation, "a value") + limits
+
+
+def join_choices(choices: list[str], *, last: str = "or") -> str:
+    """Join names: `a, b or c`."""
+    return f" {last} ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
+
+
+def find_in_type(wanted: type[_T], annotation: Any, metadata: Any = ()) -> _T | None:
+    """Find a mark inside a type, however deep."""
+    return next((part for part in _parts(annotation, metadata) if isinstance(part, wanted)), None)
+
+
+def options_in_type(annotation: Any) -> type[Options] | None:
+    """Find the block inside a type: `Split` in `Split | None`."""
+    parts = (part for part in _parts(annotation, ()) if isinstance(part, type) and issubclass(part, Options))
+    return next(parts, None)
+
+
+def _parts(annotation: Any, metadata: Any) -> Iterator[Any]:
+    yield from metadata
+    if get_origin(annotation) is Literal:
+        return
+    if get_args(annotation):
+        for part in get_args(annotation):
+            yield from _parts(part, ())
+    else:
+        yield annotation
+
+
+def _is_number(annotation: Any) -> bool:
+    base = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return base in (int, float)
+
+
+def _limits(metadata: list[Any]) -> str:
+    found = [f"{sign} {getattr(mark, name):g}" for mark in metadata for type_, sign, name in _LIMITS if isinstance(mark, type_)]
+    return f" {' and '.join(found)}" if found else ""

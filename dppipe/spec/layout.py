@@ -1,0 +1,36 @@
+"""Problems laid out for a person: `file:line:column: path: message`, the source line and a caret, sorted by place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dppipe.errors import PrivacyRefusal, Problem, SpecError
+from dppipe.spec.source import Located
+
+_LONGEST_LINE = 160
+
+
+class Refusal(Problem):
+    """A problem of a spec that is well-formed, but refused for privacy's sake."""
+
+
+def error_of(located: Sequence[Located], *, text: str) -> SpecError | PrivacyRefusal:
+    """Give the error that says all these problems of a text; it is a refusal if they all are."""
+    ordered = sorted(located, key=lambda found: (found.spot is None, found.spot or (0, 0)))
+    lines = text.splitlines()
+    laid_out = "\n".join(_lay_out(found, lines) for found in ordered)
+    problems = [found.problem for found in ordered]
+    if all(isinstance(problem, Refusal) for problem in problems):
+        return PrivacyRefusal(laid_out)
+    return SpecError(problems, laid_out)
+
+
+def _lay_out(found: Located, lines: Sequence[str]) -> str:
+    problem, spot = found
+    text = f"{problem.place}: {'.'.join(map(str, problem.path)) or 'spec'}: {problem.message}"
+    if spot is None or spot.line > len(lines):
+        return text
+    line = lines[spot.line - 1]
+    if not line.strip() or len(line) > _LONGEST_LINE or not line.isprintable():
+        return text
+    return f"{text}\n{spot.line:>6} | {line}\n       | {' ' * (spot.column - 1)}^"

@@ -1,0 +1,135 @@
+"""Everything a spec can name: built-in kinds, plugin files and installed packages, found without importing them.
+
+A kind is imported when it is used. Built-in names can't be shadowed: a kind that is defined in two places is refused when it is
+used, with every place. Samplers and accountants claim proofs that the core can't check, so they never come from outside.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dppipe
+from dppipe.component import Component
+from dppipe.errors import UsageError
+from dppipe.spec.families import FAMILIES, Family
+from dppipe.spec.plugin_scan import FoundKind, Scan, find_folder, scan_folder
+from dppipe.spec.plugins import import_plugin, plugin_hash, show_path
+from dppipe.spec.suggestions import suggest_kind
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+@dataclass(frozen=True)
+class Source:
+    """One place that defines a kind."""
+
+    kind: str
+    where: str
+    built_in: bool
+    load: Callable[[], object]
+
+
+class Registry:
+    """The kinds that a spec can name, with the plugin files of one folder."""
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        self.folder = find_folder(folder)
+
+    def kinds(self, block: str) -> list[str]:
+        """Give the names of all kinds of a family."""
+        return sorted({source.kind for source in self._sources(FAMILIES[block])})
+
+    def load(self, block: str, kind: str) -> type[Component]:
+        """Give the class of a kind; a UsageError says why there is none."""
+        family = FAMILIES[block]
+        sources = [source for source in self._sources(family) if source.kind == kind]
+        if not sources:
+            raise UsageError(self._unknown(family, kind))
+        outside = [source for source in sources if not source.built_in]
+        if len(sources) > 1:
+            places = " and ".join(source.where for source in sources)
+            raise UsageError(f"expected one {family.noun} named {kind!r}, got {len(sources)}: {places}. Rename yours.")
+        if outside and not family.takes_plugins:
+            raise UsageError(
+                f"expected a built-in {family.noun}, got {kind!r} of {outside[0].where}. Its claims can't be checked, so "
+                f"{family.noun}s don't come from plugins. Known: {self._known(family)}."
+            )
+        loaded = sources[0].load()
+        if not (isinstance(loaded, type) and issubclass(loaded, Component) and loaded.kind == kind):
+            raise UsageError(f"expected a {family.noun} named {kind!r} in {sources[0].where}, got another thing.")
+        return loaded
+
+    def _sources(self, family: Family) -> Iterable[Source]:
+        for kind in built_in_kinds(family):
+            yield Source(kind, "dppipe", True, partial(load_built_in, family, kind))
+        for found in self._scan.kinds:
+            if found.block == family.block:
+                yield Source(found.kind, f"{show_path(found.file)}:{found.line}", False, partial(_load_found, found))
+        yield from _entry_points(family)
+
+    @cached_property
+    def _scan(self) -> Scan:
+        return scan_folder(self.folder) if self.folder else Scan()
+
+    def _known(self, family: Family) -> str:
+        usable = {source.kind for source in self._sources(family) if source.built_in or family.takes_plugins}
+        return ", ".join(sorted(usable)) or "none"
+
+    def _unknown(self, family: Family, kind: str) -> str:
+        unread = f" Not read: {', '.join(self._scan.unread)}." if self._scan.unread else ""
+        guess = suggest_kind(kind, self.kinds(family.block))
+        return f"no {family.noun} named {kind!r}. Known: {self._known(family)}.{guess}{unread}"
+
+
+def built_in_kinds(family: Family) -> list[str]:
+    """Give the kinds that dppipe brings: a file of that name in the family's folder defines each."""
+    folder = Path(dppipe.__file__).parent.joinpath(*family.package.split(".")[1:])
+    files = (file for file in folder.glob("*.py") if file.stem != "base" and not file.name.startswith("_"))
+    return sorted(file.stem for file in files if f'kind="{file.stem}"' in file.read_text(encoding="utf-8"))
+
+
+def load_built_in(family: Family, kind: str) -> type[Component]:
+    """Import a built-in kind."""
+    module = importlib.import_module(f"{family.package}.{kind}")
+    classes = (value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Component))
+    return next(value for value in classes if value.kind == kind and value.__module__ == module.__name__)
+
+
+def plugin_files(components: Iterable[Component]) -> dict[str, str]:
+    """Give the file of each component that dppipe doesn't bring, with its hash."""
+    modules = {type(component).__module__ for component in components}
+    found = {}
+    for name in sorted(modules):
+        if name.split(".")[0] != "dppipe" or name.startswith("dppipe.spec.plugins."):
+            module = sys.modules[name]
+            found[show_path(Path(module.__file__ or name))] = plugin_hash(module)
+    return found
+
+
+def _load_found(found: FoundKind) -> object:
+    return getattr(import_plugin(found.file), found.class_name, None)
+
+
+def _entry_points(family: Family) -> Iterable[Source]:
+    if family.group is None:
+        return
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=family.group):
+        package = point.dist.name if point.dist else "an installed package"
+        yield Source(point.name, f"{point.value} of {package}", False, partial(_load_point, point))
+
+
+def _load_point(point: EntryPoint) -> object:
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{point.value}: the plugin can't be loaded: {what}. Mend the package, or use another kind.") from error

@@ -1,0 +1,116 @@
+"""Rules that span several blocks of a spec: each yields its problems, and all of them are reported at once.
+
+They need no record: only the options, and the number of records where it is public. Under `add_remove` that number is secret,
+so nothing here asks for it. A refusal is a well-formed spec that no proof covers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dppipe.errors import DppipeError, Problem, SpecError
+from dppipe.privacy.support import verdict
+from dppipe.spec.layout import Refusal
+from dppipe.spec.spec import Spec
+
+
+def check_rules(spec: Spec) -> list[Problem]:
+    """Give everything that is wrong between the blocks of a spec."""
+    rules = (_optimizer, _rate, _records, _length, _proof, _devices)
+    return [problem for rule in rules for problem in rule(spec)]
+
+
+def _relation(spec: Spec) -> str:
+    return "zero_out" if spec.budget == "none" else spec.budget.relation
+
+
+def _optimizer(spec: Spec) -> Iterator[Problem]:
+    if spec.optimizer is None and spec.model.kind != "class_path":
+        message = "expected the name of an optimizer or a block with `kind`, got nothing. Add one, such as {kind: sgd, lr: 0.1}."
+        yield Problem(("optimizer",), message)
+
+
+def _rate(spec: Spec) -> Iterator[Problem]:
+    """One of rate and batch size says it all where the number of records is public; where it is secret, both are needed."""
+    rates = ("sample_rate", "expected_batch_size")
+    secret = _relation(spec) == "add_remove"
+    if secret and spec.sampler.kind == "full_batch":
+        message = (
+            "expected a sampler with sample_rate and expected_batch_size, got 'full_batch'. It divides by the number of records, "
+        )
+        yield Problem(("sampler", "kind"), f"{message}which add_remove keeps secret. Take poisson, or relation: zero_out.")
+    if not set(rates) <= set(type(spec.sampler).model_fields):
+        return
+    given = [name for name in rates if getattr(spec.sampler, name) is not None]
+    if secret and len(given) < 2:
+        got = given[0] if given else "neither"
+        message = (
+            f"expected both sample_rate and expected_batch_size, got {got}. Under add_remove the number of records is secret, so"
+        )
+        yield Problem(("sampler",), f"{message} one doesn't give the other: write both.")
+    elif not secret and len(given) == 2:
+        message = "expected one of sample_rate and expected_batch_size, got both. The number of records is public, so one gives"
+        yield Problem(("sampler",), f"{message} the other: remove one. (relation: add_remove needs both.)")
+
+
+def _records(spec: Spec) -> Iterator[Problem]:
+    """Delta stays below 1/records, and a batch doesn't hold more than all of them."""
+    secret = _relation(spec) == "add_remove"
+    try:
+        records = None if secret else spec.data.train_count()
+        if records == 0:
+            yield Problem(("data", "split"), "expected at least one training record, got none. Raise the share of train.")
+            return
+        share = spec.sampler.rate(records) / spec.sampler.expected(records)  # 1/records, from public constants
+    except SpecError as error:
+        yield from error.problems
+        return
+    except (DppipeError, OSError) as error:
+        yield Problem(("data",), str(error))
+        return
+    except ValueError:
+        return  # a rate or size is missing: `_rate` says so
+    if spec.sampler.rate(records) > 1:
+        largest = "" if records is None else f" at most {records},"
+        message = f"expected{largest} the number of training records, got {spec.sampler.expected(records):g}. Lower it."
+        yield Problem(("sampler", "expected_batch_size"), message)
+    elif spec.budget != "none" and spec.budget.delta >= share:
+        message = f"expected less than 1/records = {share:.3g}, got {spec.budget.delta:g}."
+        yield Problem(("budget", "delta"), f"{message} At that delta a run may publish a whole record; choose a smaller one.")
+
+
+def _length(spec: Spec) -> Iterator[Problem]:
+    """What is calibrated or scheduled needs a last step."""
+    if spec.train.until is None:
+        return
+    if spec.budget == "none":
+        yield Problem(("train", "until"), "expected steps or epochs, got until: budget. There is no budget: say steps or epochs.")
+    elif spec.noise.noise_multiplier == "auto":
+        message = "expected a number, got auto with until: budget. Noise is calibrated to a number of steps: give that number by"
+        yield Problem(("noise", "noise_multiplier"), f"{message} train.steps or train.epochs, or a noise multiplier here.")
+    if not spec.noise.constant:
+        message = f"expected steps or epochs, got until: budget. The noise schedule {spec.noise.kind!r} needs a last step."
+        yield Problem(("train", "until"), message)
+
+
+def _proof(spec: Spec) -> Iterator[Problem]:
+    """The accountant has a proof, or at least an estimate, for what the sampler does."""
+    if spec.budget == "none":
+        return
+    found = verdict(
+        sampler=spec.sampler.kind,
+        relation=spec.budget.relation,
+        accountant=spec.accountant.kind,
+        adaptive=spec.noise.adaptive,
+    )
+    if found.status == "refused":
+        got = f"{spec.accountant.kind!r} with sampler {spec.sampler.kind!r} and relation {spec.budget.relation!r}"
+        yield Refusal(("accountant", "kind"), f"expected a pair with a proof, got {got}: {found.why}. Take {found.instead}.")
+
+
+def _devices(spec: Spec) -> Iterator[Problem]:
+    for name, only in (("devices", 1), ("num_nodes", 1), ("strategy", "auto")):
+        got = getattr(spec.train, name)
+        if got != only:
+            message = f"expected {only}, got {got!r}. Several devices aren't supported yet; leave it out."
+            yield Problem(("train", name), message)

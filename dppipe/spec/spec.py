@@ -1,0 +1,111 @@
+"""The spec: everything that a run is made of, strictly typed and frozen.
+
+`load_spec` (in `load.py`) reads one from YAML; `to_yaml` writes the effective spec back, defaults filled in. Rules that span several blocks are in `rules.py`. Nothing here imports torch or an accounting library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, WrapValidator
+from pydantic.functional_validators import ModelWrapValidatorHandler
+
+from dppipe.component import Component, Field, Options
+from dppipe.privacy.budget import Budget
+from dppipe.spec.component_field import ComponentOf, default_component
+from dppipe.spec.registry import plugin_files
+from dppipe.spec.train import Train
+from dppipe.spec.yaml_writer import write_yaml
+
+
+def _budget_or_none(value: Any, budget: ModelWrapValidatorHandler[Budget]) -> Any:
+    return value if value == "none" else budget(value)
+
+
+def _integer_only(value: Any) -> Any:
+    # Python holds `True == 1 == 1.0`, and a literal is compared so.
+    if type(value) is not int:
+        raise ValueError("expected 1. Write `version: 1`, the version of this format.")
+    return value
+
+
+if TYPE_CHECKING:
+    from dppipe.clipping.base import Clipper
+    from dppipe.data.base import Data
+    from dppipe.models.base import Model
+    from dppipe.noise.base import NoiseSchedule
+    from dppipe.optim.base import Optimizer
+    from dppipe.privacy.accountants.base import Accountant
+    from dppipe.sampling.base import Sampler
+
+    BudgetOrNone = Budget | Literal["none"]
+else:
+    # The families stand below this layer: at run time each is found by name in the registry.
+    Accountant, Clipper, Data, Model, NoiseSchedule, Optimizer, Sampler = (
+        Annotated[Component, ComponentOf(block)]
+        for block in ("accountant", "clipping", "data", "model", "noise", "optimizer", "sampler")
+    )
+    BudgetOrNone = Annotated[Budget, WrapValidator(_budget_or_none, json_schema_input_type=Budget | Literal["none"])]
+
+
+class Spec(Options):
+    """One run, as its YAML file says it."""
+
+    version: Annotated[Literal[1], BeforeValidator(_integer_only)] = Field(description="The version of this format.")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=100,
+        description="The name of the run's folder: letters, digits and `._-`.",
+    )
+    seed: int = Field(0, ge=0, lt=2**32, description="Seeds weights, public splits and dropout; never the sampler or the noise.")
+    reproducible: bool = Field(False, description="Seeds sampler and noise too, for tests: such a run gives no protection.")
+    data: Data = Field(description="Where records come from.")
+    model: Model = Field(description="What is trained.")
+    optimizer: Optimizer | None = Field(None, description="What turns noisy gradients into updates.")
+    sampler: Sampler = Field(description="How the records of a step are drawn.")
+    clipping: Clipper = Field(default_factory=default_component("clipping", "flat"), description="How gradients are bounded.")
+    noise: NoiseSchedule = Field(default_factory=default_component("noise", "constant"), description="The noise over the run.")
+    accountant: Accountant = Field(
+        default_factory=default_component("accountant", "pld"), description="What proves the cost of the run."
+    )
+    budget: BudgetOrNone = Field(description="The most the run may cost, or `none` for a run without privacy.")
+    train: Train = Field(description="How long and on what the run trains.")
+    diagnostics: Literal["off", "nonprivate"] = Field(
+        "off", description="`nonprivate`: log training loss and gradient norms, which the guarantee doesn't cover."
+    )
+
+    @property
+    def private(self) -> bool:
+        """Whether the run has a budget."""
+        return self.budget != "none"
+
+    def components(self) -> Iterator[Component]:
+        """Give every component, also those inside others."""
+        waiting: list[Any] = [getattr(self, name) for name in type(self).model_fields]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, Options):
+                waiting += [getattr(value, name) for name in type(value).model_fields]
+            elif isinstance(value, (list, tuple)):
+                waiting += value
+            if isinstance(value, Component):
+                yield value
+
+    def plugin_files(self) -> dict[str, str]:
+        """Give the plugin files that this spec uses, each with its SHA-256."""
+        return plugin_files(self.components())
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the effective spec as plain data, defaults filled in."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_yaml(self) -> str:
+        """Give the effective spec as YAML that reads back to an equal spec."""
+        return write_yaml(self.to_data())
+
+
+def spec_hash(spec: Spec) -> str:
+    """Give the SHA-256 of the effective spec: of the bytes of `to_yaml`."""
+    return hashlib.sha256(spec.to_yaml().encode()).hexdigest()

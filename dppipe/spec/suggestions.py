@@ -1,0 +1,103 @@
+"""Did you mean: near misses, and the names that other tools use. One spelling is accepted; the others are only pointed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+# Names of other tools (Opacus, TF Privacy, JAX Privacy, fastDP, Lightning, ...) and common slips -> ours, with its block.
+_KEYS = {
+    "accumulate_grad_batches": "sampler.physical_batch_size",
+    "batch_size": "sampler.expected_batch_size",
+    "check_val_every_n_epoch": "train.validate_every",
+    "checkpoint_interval": "train.checkpoint_every",
+    "clip_norm": "clipping.max_grad_norm",
+    "clipping_bound": "clipping.max_grad_norm",
+    "clipping_norm": "clipping.max_grad_norm",
+    "dataset": "data",
+    "datamodule": "data",
+    "delta": "budget.delta",
+    "differential_privacy": "budget",
+    "eps": "budget.epsilon",
+    "epsilon": "budget.epsilon",
+    "gradient_clip_val": "clipping.max_grad_norm",
+    "l2_clip_norm": "clipping.max_grad_norm",
+    "l2_norm_clip": "clipping.max_grad_norm",
+    "learning_rate": "optimizer.lr",
+    "lot_size": "sampler.expected_batch_size",
+    "lr": "optimizer.lr",
+    "lr_scheduler": "optimizer.schedule",
+    "max_epochs": "train.epochs",
+    "max_norm": "clipping.max_grad_norm",
+    "max_physical_batch_size": "sampler.physical_batch_size",
+    "max_steps": "train.steps",
+    "microbatch_size": "sampler.physical_batch_size",
+    "n_epochs": "train.epochs",
+    "neighboring_relation": "budget.relation",
+    "neighbouring_relation": "budget.relation",
+    "num_epochs": "train.epochs",
+    "num_steps": "train.steps",
+    "optim": "optimizer",
+    "per_sample_max_grad_norm": "clipping.max_grad_norm",
+    "poisson_sampling": "sampler",
+    "privacy": "budget",
+    "sampling_prob": "sampler.sample_rate",
+    "sampling_probability": "sampler.sample_rate",
+    "sampling_rate": "sampler.sample_rate",
+    "secure_mode": "noise.secure",
+    "seed_everything": "seed",
+    "sigma": "noise.noise_multiplier",
+    "target_delta": "budget.delta",
+    "target_epsilon": "budget.epsilon",
+    "train_steps": "train.steps",
+    "trainer": "train",
+    "val_check_interval": "train.validate_every",
+    "virtual_batch_size": "sampler.physical_batch_size",
+    "weight_init_seed": "seed",
+}
+
+_VALUES = {
+    "add_or_remove": "add_remove",
+    "add_or_remove_one": "add_remove",
+    "all-layer": "flat",
+    "auto-s": "automatic",
+    "autos": "automatic",
+    "glw": "pld",
+    "layer-wise": "layerwise",
+    "moments": "rdp",
+    "moments_accountant": "rdp",
+    "normalised": "automatic",
+    "normalized": "automatic",
+    "param-wise": "layerwise",
+    "per_layer": "layerwise",
+    "prv": "pld",
+    "quantile": "adaptive",
+    "replace_special": "zero_out",
+    "uniform": "poisson",
+    "32": "32-true",
+    "bf16": "bf16-mixed",
+}
+
+
+def suggest_key(key: str, known: Iterable[str]) -> str:
+    """Suggest what an unknown key may have meant: ` Did you mean ...?`, or nothing."""
+    known = list(known)
+    ours = _KEYS.get(key.lower().replace("-", "_"))
+    if ours and ours.split(".")[-1] in known:
+        return _did_you_mean(repr(ours.split(".")[-1]))
+    close = get_close_matches(key, known, n=1)
+    if close:
+        return _did_you_mean(repr(close[0]))
+    return _did_you_mean(ours) if ours else ""
+
+
+def suggest_kind(value: str, known: Iterable[str]) -> str:
+    """Suggest which of the known names was meant: ` Did you mean ...?`, or nothing."""
+    known = list(known)
+    ours = _VALUES.get(value.lower())
+    close = [ours] if ours in known else get_close_matches(value.lower(), known, n=1)
+    return _did_you_mean(repr(close[0])) if close else ""
+
+
+def _did_you_mean(name: str) -> str:
+    return f" Did you mean {name}?"

@@ -1,0 +1,48 @@
+"""The `train` block: how long a run lasts, on what it runs, and how often it validates and saves."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from dppipe.component import Field, Options
+
+_REFUSED_PRECISION = {
+    "16": "float16 training rescales the loss and skips steps by what the data hold, which isn't accounted for",
+    "64": "double precision isn't offered",
+    "bf16-true": "bfloat16 parameters would round the noise away",
+}
+
+
+class Train(Options):
+    """How long and on what."""
+
+    steps: int | None = Field(None, gt=0, description="Logical steps: one draw, one release, one update each.")
+    epochs: float | None = Field(None, gt=0, description="Passes over the data on average; steps = epochs / sample rate.")
+    until: Literal["budget"] | None = Field(None, description="`budget`: go on until the next step would exceed the budget.")
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = Field("auto", description="The kind of device.")
+    devices: int = Field(1, gt=0, description="The number of devices.")
+    num_nodes: int = Field(1, gt=0, description="The number of machines.")
+    strategy: str = Field("auto", description="How the devices work together.")
+    precision: Literal["32-true", "bf16-mixed"] = Field(
+        "32-true", description="Precision of the forward pass; clipped sums and noise are always float32 or wider."
+    )
+    validate_every: int | None = Field(None, gt=0, description="Steps between validations; if not given, about an epoch.")
+    checkpoint_every: int | None = Field(None, gt=0, description="Steps between checkpoints; if not given, about an epoch.")
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _say_why_refused(cls, value: Any) -> Any:
+        for name, reason in _REFUSED_PRECISION.items():
+            if isinstance(value, str) and value.startswith(name):
+                raise ValueError(f"expected 32-true or bf16-mixed, got {value!r}: {reason}. Choose one of the two.")
+        return value
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        given = [name for name in ("steps", "epochs", "until") if getattr(self, name) is not None]
+        if len(given) != 1:
+            got = " and ".join(given) or "none of them"
+            raise ValueError(f"expected exactly one of steps, epochs and until, got {got}. Say how long the run lasts once.")
+        return self
