@@ -14,14 +14,22 @@ class Refusal(Problem):
     """A problem of a spec that is well-formed, but refused for privacy's sake."""
 
 
-def error_of(located: Sequence[Located], *, text: str) -> SpecError | PrivacyRefusal:
+class SpecRefusal(PrivacyRefusal):
+    """All the refusals of a spec that has no other problem; the text is already laid out for a person."""
+
+    def __init__(self, problems: Sequence[Problem], text: str) -> None:
+        self.problems = tuple(problems)
+        super().__init__(text)
+
+
+def error_of(located: Sequence[Located], *, text: str) -> SpecError | SpecRefusal:
     """Give the error that says all these problems of a text; it is a refusal if they all are."""
     ordered = sorted(located, key=lambda found: (found.spot is None, found.spot or (0, 0)))
     lines = text.splitlines()
     laid_out = "\n".join(_lay_out(found, lines) for found in ordered)
     problems = [found.problem for found in ordered]
     if all(isinstance(problem, Refusal) for problem in problems):
-        return PrivacyRefusal(laid_out)
+        return SpecRefusal(problems, laid_out)
     return SpecError(problems, laid_out)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dppipe.errors import DppipeError, Problem, SpecError
-from dppipe.privacy.support import verdict
+from dppipe.privacy.support import Verdict, verdict
 from dppipe.spec.layout import Refusal
 from dppipe.spec.spec import Spec
 
@@ -93,17 +93,22 @@ def _length(spec: Spec) -> Iterator[Problem]:
         yield Problem(("train", "until"), message)
 
 
-def _proof(spec: Spec) -> Iterator[Problem]:
-    """The accountant has a proof, or at least an estimate, for what the sampler does."""
+def find_proof(spec: Spec) -> Verdict | None:
+    """Say what is proven of this accountant for this sampler and relation; nothing where there is no budget."""
     if spec.budget == "none":
-        return
-    found = verdict(
+        return None
+    return verdict(
         sampler=spec.sampler.kind,
         relation=spec.budget.relation,
         accountant=spec.accountant.kind,
         adaptive=spec.noise.adaptive,
     )
-    if found.status == "refused":
+
+
+def _proof(spec: Spec) -> Iterator[Problem]:
+    """The accountant has a proof, or at least an estimate, for what the sampler does."""
+    found = find_proof(spec)
+    if spec.budget != "none" and found is not None and found.status == "refused":
         got = f"{spec.accountant.kind!r} with sampler {spec.sampler.kind!r} and relation {spec.budget.relation!r}"
         yield Refusal(("accountant", "kind"), f"expected a pair with a proof, got {got}: {found.why}. Take {found.instead}.")
 

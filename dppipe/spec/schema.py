@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from dppipe.component import Component
+from dppipe.component import Component, Options
 from dppipe.errors import UsageError
 from dppipe.spec.component_field import FAMILY_MARK
 from dppipe.spec.families import FAMILIES
@@ -21,7 +21,7 @@ def json_schema(registry: Registry | None = None) -> dict[str, Any]:
     """Give the JSON schema of a spec."""
     registry = registry or Registry()
     classes = {block: load_kinds(registry, block) for block in FAMILIES}
-    models = [Spec, *(cls for found in classes.values() for cls in found)]
+    models: list[type[Options]] = [Spec, *(cls for found in classes.values() for cls in found)]
     # One call for all of them, so that classes of one name in two modules get two names.
     references, shared = models_json_schema([(model, "validation") for model in models], by_alias=False)
     definitions = shared["$defs"]
@@ -31,10 +31,10 @@ def json_schema(registry: Registry | None = None) -> dict[str, Any]:
             definitions[names[cls]] = _with_kind(definitions[names[cls]], cls.kind)
     spec = definitions.pop(names[Spec])
     for block, found in classes.items():
-        references_of = [{"$ref": f"#/$defs/{names[cls]}"} for cls in found]
-        definitions[block] = {"oneOf": [{"enum": [cls.kind for cls in found if not _needs_options(cls)]}, *references_of]}
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "dppipe spec"} | _resolve(spec)
-    return schema | {"$defs": _resolve(definitions)}
+        bare = [{"const": cls.kind} for cls in found if not _needs_options(cls)]
+        definitions[_name(block)] = {"oneOf": bare + [{"$ref": f"#/$defs/{names[cls]}"} for cls in found]}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return head | _resolve(spec) | {"title": "dppipe spec", "$defs": _resolve(definitions)}
 
 
 def load_kinds(registry: Registry, block: str) -> list[type[Component]]:
@@ -48,6 +48,10 @@ def load_kinds(registry: Registry, block: str) -> list[type[Component]]:
     return classes
 
 
+def _name(block: str) -> str:
+    return f"any-{block}"  # no class has such a name
+
+
 def _needs_options(cls: type[Component]) -> bool:
     return any(field.is_required() for field in cls.model_fields.values())
 
@@ -59,11 +63,13 @@ def _with_kind(schema: dict[str, Any], kind: str) -> dict[str, Any]:
     return schema | {"properties": properties, "required": required}
 
 
-def _resolve(schema: Any) -> Any:
+def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
     """Put the registered kinds of a family where its mark stands."""
-    if isinstance(schema, list):
-        return [_resolve(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    resolved = {key: _resolve(value) for key, value in schema.items() if key != FAMILY_MARK}
-    return resolved | {"$ref": f"#/$defs/{schema[FAMILY_MARK]}"} if FAMILY_MARK in schema else resolved
+
+    def inside(value: Any) -> Any:
+        if isinstance(value, list):
+            return [inside(item) for item in value]
+        return _resolve(value) if isinstance(value, dict) else value
+
+    resolved = {key: inside(value) for key, value in schema.items() if key != FAMILY_MARK}
+    return resolved | {"$ref": f"#/$defs/{_name(schema[FAMILY_MARK])}"} if FAMILY_MARK in schema else resolved

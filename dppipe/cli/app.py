@@ -1,0 +1,43 @@
+"""The command line app: one line registers a command. Commands import what is heavy when they run, never here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import dppipe
+from dppipe.cli import ledger
+from dppipe.cli.errors import Commands
+from dppipe.cli.init import init
+from dppipe.cli.schema import schema
+from dppipe.cli.validate import validate
+
+app = typer.Typer(
+    name="dppipe",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dppipe {dppipe.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Train models under differential privacy from one YAML file."""
+
+
+app.command()(validate)
+app.command()(schema)
+app.command()(init)
+app.add_typer(ledger.app, name="ledger")

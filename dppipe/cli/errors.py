@@ -1,0 +1,55 @@
+"""How a command ends when something goes wrong: a message, an exit code, and no traceback unless it is asked for.
+
+An exception that dppipe didn't raise on purpose may hold a record's value in its text: only its type and the place in the code
+are shown. `--debug`, anywhere on the command line, shows everything.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from dppipe.errors import DppipeError
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+class Commands(TyperGroup):
+    """The commands, with dppipe's way of failing."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
+        """Run a command; it ends with the exit code of its error."""
+        words = list(sys.argv[1:] if args is None else args)
+        debug = "--debug" in words
+        try:
+            return super().main([word for word in words if word != "--debug"], *rest, **options)
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            else:
+                typer.echo(say_error(error), err=True)
+            sys.exit(error.exit_code if isinstance(error, DppipeError) else 1)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; Ctrl-C ends it as a signal would."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(130) from None
+
+
+def say_error(error: Exception) -> str:
+    """Say what went wrong, without anything that could come from a record."""
+    if isinstance(error, DppipeError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
+    place = f" at dppipe/{Path(inside[-1].filename).relative_to(_PACKAGE)}:{inside[-1].lineno}" if inside else ""
+    return f"internal error: {type(error).__name__}{place}. Run again with --debug to see all of it."

@@ -1,0 +1,43 @@
+"""`dppipe init`: write a commented spec to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dppipe.errors import UsageError
+
+STARTER = """\
+# A private model of handwritten digits. Check it with `dppipe validate`, see what it costs with `dppipe plan`,
+# train it with `dppipe run`. Every option is described in docs/spec.md.
+version: 1
+name: digits
+seed: 7                        # weights and public splits; never the sampler or the noise
+
+data:      {kind: digits, holdout: public}            # 1,797 images that come with scikit-learn
+model:     {kind: mlp, hidden: [128]}
+optimizer: {kind: sgd, lr: 0.25, momentum: 0.9}
+
+sampler:   {kind: poisson, expected_batch_size: 256}  # each record joins each step by its own coin
+clipping:  {kind: flat, max_grad_norm: 1.0}           # no record moves a step by more than this
+noise:     {kind: constant, noise_multiplier: auto}   # auto: as much as the budget asks for
+accountant: {kind: pld}
+budget:    {epsilon: 3.0, delta: 1.0e-5}              # the run never exceeds it; `none` trains without privacy
+train:     {epochs: 20}                               # or steps: N, or until: budget
+"""
+
+
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[PATH]", help="Where to write it.")] = Path("pipeline.yaml"),
+) -> None:
+    """Write a spec to start from; a file that is there already stays as it is."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(STARTER)
+    except FileExistsError as error:
+        raise UsageError(f"{path}: expected a new file, got one that is there. Choose another name.") from error
+    except OSError as error:
+        raise UsageError(f"{path}: expected a place to write to, got: {error.strerror}. Choose another one.") from error
+    typer.echo(f"wrote {path}; next: dppipe plan {path}")

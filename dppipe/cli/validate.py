@@ -1,0 +1,52 @@
+"""`dppipe validate`: check a spec without touching a record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.errors import SpecError
+
+
+def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
+    """Check a spec: every problem at once, with its line and column."""
+    from dppipe.spec.layout import SpecRefusal
+
+    try:
+        facts = _check(spec, overrides or [], plugins)
+    except (SpecError, SpecRefusal) as error:
+        if as_json:
+            problems = [
+                {"place": problem.place, "path": ".".join(map(str, problem.path)), "message": problem.message}
+                for problem in error.problems
+            ]
+            typer.echo(json.dumps({"valid": False, "problems": problems}, indent=2))
+        raise
+    if as_json:
+        typer.echo(json.dumps({"valid": True} | facts, indent=2))
+        return
+    typer.echo(f"{spec}: valid")
+    if facts["proof"] == "estimate":
+        typer.echo("its accountant only estimates: `plan` shows it, `run` refuses it")
+    for file, digest in facts["plugins"].items():
+        typer.echo(f"uses {file} (sha256 {digest[:12]})")
+
+
+def _check(path: Path, overrides: list[str], plugins: Path | None) -> dict[str, Any]:
+    from dppipe.spec.load import load_spec
+    from dppipe.spec.rules import find_proof
+    from dppipe.spec.spec import spec_hash
+
+    spec = load_spec(path, overrides=overrides, plugins=plugins)
+    proof = find_proof(spec)
+    return {
+        "name": spec.name,
+        "private": spec.private and not spec.reproducible,
+        "proof": proof.status if proof else None,
+        "hash": spec_hash(spec),
+        "plugins": spec.plugin_files(),
+    }
