@@ -1,20 +1,23 @@
 """What a data kind is: where records come from, what is public about them, and how they are split.
 
 Everything a plan needs (the number of records, shapes, the task) is known without reading a record: from the options, from a
-file's header, or from constants of a published data set. Only `load` reads records.
+file's header, or from constants of a published data set. Only `load` and `splits` read records.
+Read next: `digits.py`, then `idx.py`; how files are read stands in `reading/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from collections.abc import Sequence, Sized
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 from pydantic import model_validator
 
 from dppipe.component import Component, Field, Options
-from dppipe.errors import Problem, SpecError
+from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
+    import numpy
+    from torch import Tensor
     from torch.utils.data import Dataset
 
 Task = Literal["multiclass", "binary", "regression"]
@@ -50,7 +53,11 @@ class Splits(NamedTuple):
 class Data(Component):
     """Where records come from.
 
-    Guarantee: `count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record.
+    An input is a float tensor of `input_shape`. A target is a class number (int64) of a multiclass task, 0.0 or 1.0 of a binary
+    one, or a float tensor `[outputs]` of a regression. What fits in memory is loaded as a `TensorDataset`.
+
+    Guarantee: `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record, and the split
+    depends on the seed and the number of records alone.
     """
 
     records: int | None = Field(None, gt=0, description="The number of records, where no file header tells it.")
@@ -59,43 +66,100 @@ class Data(Component):
         "private", description="Whether validation and test records are sensitive too; their metrics are then non-private."
     )
 
-    @property
-    def task(self) -> Task:
-        """What is predicted: one of several classes, one of two, or numbers."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+        # Declared, not defined: a kind may give each as a property or as an option, and an option can't shadow a property.
 
-    @property
-    def input_shape(self) -> Sequence[int]:
-        """The shape of one input, without the batch dimension."""
-        raise NotImplementedError
+        @property
+        def task(self) -> Task:
+            """What is predicted: one of several classes, one of two, or numbers."""
 
-    @property
-    def outputs(self) -> int:
-        """The number of model outputs: classes, 1 for a binary task, or the number of targets."""
-        raise NotImplementedError
+        @property
+        def input_shape(self) -> Sequence[int]:
+            """The shape of one input, without the batch dimension."""
+
+        @property
+        def outputs(self) -> int:
+            """The number of model outputs: classes, 1 for a binary task, or the number of targets."""
 
     def count(self) -> int:
-        """Give the number of all records, before any split."""
+        """Give the number of records that `split` shares out."""
         if self.records is None:
-            raise SpecError(
-                [Problem(("data", "records"), "expected the number of records, got nothing. State it: no file header does.")]
-            )
+            message = "expected the number of records, got nothing. State it: no file header does."
+            raise SpecError([Problem(("data", "records"), message)])
         return self.records
+
+    def known_count(self, known: int) -> int:
+        """Give the number of records that a constant or a header tells, unless `records` states another one."""
+        if self.records not in (None, known):
+            message = f"expected {known}, which is how many there are, got {self.records}. Correct it, or leave it out."
+            raise SpecError([Problem(("data", "records"), message)])
+        return known
 
     def train_count(self) -> int:
         """Give the number of training records."""
-        return self.split.counts(self.count())[0]
+        train, _, _ = self.split.counts(self.count())
+        if train < 1:
+            message = "expected at least one training record, got a share that rounds to none. Raise `train`."
+            raise SpecError([Problem(("data", "split"), message)])
+        return train
 
     def load(self) -> Dataset[Any] | Splits:
-        """Read the records: all of them, to be split by `split`, or data sets that are split already."""
+        """Read the records: all of them, to be split by `split`, or data sets that are split already.
+
+        Where no validation records come with `Splits`, `split` takes them from the training records.
+        """
         raise NotImplementedError
 
     def splits(self, *, seed: int) -> Splits:
         """Read the records and split them by the public seed."""
-        from torch.utils.data import Subset  # noqa: F401
-
-        raise NotImplementedError  # written with the kinds
+        loaded = self.load()
+        ready = loaded if isinstance(loaded, Splits) else Splits(loaded, None, None)
+        if ready.val is not None:
+            return ready
+        records = len(cast(Sized, ready.train))
+        if self.records not in (None, records):
+            raise UsageError(f"data.records: expected the number of records in the data, {records}, got {self.records}.")
+        order = draw_order(records, seed=seed)
+        train, val, test = self.split.counts(records)
+        ready_test = ready.test if ready.test is not None or not test else take(ready.train, order[train + val :][:test])
+        return Splits(
+            train=take(ready.train, order[:train]),
+            val=take(ready.train, order[train : train + val]) if val else None,
+            test=ready_test,
+        )
 
     def synthetic(self, n: int) -> Any:
-        """Make a batch of `n` made-up examples of the right shapes and types; it feeds self-checks, never training."""
-        raise NotImplementedError  # written with the kinds
+        """Make a batch `(inputs, targets)` of `n` made-up examples; it feeds self-checks, never training."""
+        import torch
+
+        generator = torch.Generator().manual_seed(0)
+        targets: Tensor
+        inputs = torch.randn(n, *self.input_shape, generator=generator)
+        if self.task == "multiclass":
+            targets = torch.randint(self.outputs, (n,), generator=generator)
+        elif self.task == "binary":
+            targets = torch.randint(2, (n,), generator=generator).float()
+        else:
+            targets = torch.randn(n, self.outputs, generator=generator)
+        return inputs, targets
+
+
+def draw_order(records: int, *, seed: int) -> numpy.ndarray:  # -> [records] of int64
+    """Give a permutation by the seed alone: the raw bits of PCG64 never change between versions, so a split doesn't either."""
+    import numpy
+
+    return numpy.argsort(numpy.random.PCG64(seed % 2**64).random_raw(records), kind="stable")
+
+
+def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
+    """Give the records at these indices, in the order of the data; tensors stay tensors."""
+    import numpy
+    import torch
+    from torch.utils.data import Subset, TensorDataset
+
+    ordered = numpy.sort(indices)
+    if len(ordered) == len(cast(Sized, dataset)):
+        return dataset
+    if isinstance(dataset, TensorDataset):
+        return TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
+    return Subset(dataset, ordered.tolist())

@@ -1,19 +1,32 @@
-"""What an optimizer kind is: options that build an ordinary torch optimizer, which sees only privatised gradients."""
+"""What an optimizer kind is: options that build an ordinary torch optimizer, which sees only privatised gradients.
+
+Whatever it does with them, weight decay and schedules included, is post-processing: it costs no privacy.
+Read next: `sgd.py`; `schedules/base.py` for the learning rate over a run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from dppipe.component import Component
+from dppipe.component import Component, Field
+from dppipe.spec.component_field import ComponentOf, default_component
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer as TorchOptimizer
 
+    from dppipe.optim.schedules.base import LRSchedule
+else:
+    LRSchedule = Annotated[Component, ComponentOf("schedule")]
+
 
 class Optimizer(Component):
     """An optimizer by its options."""
+
+    schedule: LRSchedule = Field(
+        default_factory=default_component("schedule", "constant"), description="The learning rate over the run."
+    )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         """Build the optimizer of these parameters."""

@@ -1,0 +1,56 @@
+"""A user's own class by its path, such as `my_package.models.Net`, for the `class_path` kinds of models and data.
+
+The working directory can be imported from, after everything that is installed: a file there can't take the place of a library.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dppipe.errors import Problem, SpecError
+
+
+def import_class(class_path: str, *, block: str) -> type:
+    """Import the class at this path; a fault is a problem of `<block>.class_path`."""
+    module_name, _, name = class_path.rpartition(".")
+    if not all(part.isidentifier() for part in class_path.split(".")) or not module_name:
+        raise _problem(block, f"expected package.module.Class, got {class_path!r}. Write the path that Python would import.")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
+        advice = f"The working directory {here} and what is installed were searched." if missing else "Mend that module."
+        raise _problem(
+            block, f"expected a class that can be imported, got {class_path!r}: {type(error).__name__}: {error}. {advice}"
+        ) from error
+    found = getattr(module, name, None)
+    if not inspect.isclass(found):
+        what = "something that is no class" if hasattr(module, name) else "no such name"
+        raise _problem(block, f"expected a class, got {class_path!r}: {getattr(module, '__file__', module_name)} has {what}.")
+    return found
+
+
+def check_arguments(cls: type, arguments: Mapping[str, Any], *, block: str) -> None:
+    """Refuse arguments that the class's constructor doesn't take, before anything is built."""
+    try:
+        inspect.signature(cls).bind(**arguments)
+    except TypeError as error:
+        message = f"expected the arguments of {cls.__name__}{inspect.signature(cls)}, got others: {error}."
+        raise SpecError([Problem((block, "init_args"), message)]) from None
+
+
+def takes(cls: type, name: str) -> bool:
+    """Tell whether the class's constructor has a parameter of this very name."""
+    parameter = inspect.signature(cls).parameters.get(name)
+    return parameter is not None and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+
+
+def _problem(block: str, message: str) -> SpecError:
+    return SpecError([Problem((block, "class_path"), message)])

@@ -1,0 +1,57 @@
+"""Breast cancer (Wisconsin, diagnostic): 569 records that ship with scikit-learn (Street, Wolberg and Mangasarian 1993).
+
+Features are scaled by the ranges that the data set's published description states, rounded: constants, fitted to nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.data.base import Data, Task
+
+if TYPE_CHECKING:
+    from torch.utils.data import TensorDataset
+
+_RANGES = {  # of a cell nucleus, for each measure: mean, standard error, worst
+    "radius": ((5, 30), (0, 3), (5, 40)),
+    "texture": ((5, 40), (0, 5), (10, 50)),
+    "perimeter": ((40, 190), (0, 22), (50, 250)),
+    "area": ((100, 2500), (0, 550), (100, 4300)),
+    "smoothness": ((0.05, 0.17), (0, 0.03), (0.05, 0.22)),
+    "compactness": ((0, 0.35), (0, 0.14), (0, 1.1)),
+    "concavity": ((0, 0.45), (0, 0.4), (0, 1.3)),
+    "concave points": ((0, 0.2), (0, 0.05), (0, 0.3)),
+    "symmetry": ((0.1, 0.3), (0, 0.08), (0.15, 0.65)),
+    "fractal dimension": ((0.05, 0.1), (0, 0.03), (0.05, 0.2)),
+}
+
+
+class BreastCancer(Data, kind="breast_cancer"):
+    """Thirty measures of a tumour's cells; the target is 1 for benign and 0 for malignant."""
+
+    @property
+    def task(self) -> Task:
+        return "binary"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (30,)
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    def count(self) -> int:
+        return self.known_count(569)
+
+    def load(self) -> TensorDataset:
+        import numpy
+        from sklearn.datasets import load_breast_cancer
+
+        from dppipe.data.reading.tensors import make_classified
+
+        measures, labels = load_breast_cancer(return_X_y=True)
+        low, high = numpy.array([ranges[which] for which in range(3) for ranges in _RANGES.values()]).T
+        # Most measures lie in the lower half of their range, so a quarter of it is put at 0.
+        inputs = (4 * (measures - low) / (high - low) - 1).astype(numpy.float32)
+        return make_classified(inputs, labels, classes=2, place="breast_cancer")

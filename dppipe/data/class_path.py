@@ -1,0 +1,113 @@
+"""A user's own data: a subclass of `Data`, or any map-style data set class with what must be public about it stated beside.
+
+Read next: `dppipe/class_path.py`, which imports the class.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sized
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from pydantic import ValidationError, model_validator
+
+from dppipe.class_path import check_arguments, import_class
+from dppipe.component import Field
+from dppipe.data.base import Data, Splits, Task
+from dppipe.errors import DppipeError, Problem, SpecError, UsageError
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
+
+class ClassPathData(Data, kind="class_path"):
+    """Records of a class that is named by its import path.
+
+    A `Data` subclass knows its own shapes and task. Of any other class `input_shape`, `outputs`, `task` and `records` are stated;
+    it has `__len__` and `__getitem__`, whose items are pairs of input and target, and is imported only when records are read.
+    """
+
+    class_path: str = Field(description="The class, as Python would import it: package.module.Class.")
+    init_args: dict[str, Any] = Field(default_factory=dict, description="Arguments of its constructor.")
+    stated_shape: tuple[int, ...] | None = Field(None, alias="input_shape", description="The shape of one input.")
+    stated_outputs: int | None = Field(None, alias="outputs", gt=0, description="The number of model outputs.")
+    stated_task: Task | None = Field(None, alias="task", description="What is predicted.")
+
+    @model_validator(mode="after")
+    def _stated_together(self) -> Self:
+        stated = {"input_shape": self.stated_shape, "outputs": self.stated_outputs, "task": self.stated_task}
+        absent = [name for name, value in stated.items() if value is None]
+        if absent and len(absent) < len(stated):
+            raise ValueError(
+                f"expected input_shape, outputs and task together, got no {' and no '.join(absent)}. State all three."
+            )
+        return self
+
+    @property
+    def task(self) -> Task:
+        return self.stated_task or self._own.task
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.stated_shape or tuple(self._own.input_shape)
+
+    @property
+    def outputs(self) -> int:
+        return self.stated_outputs or self._own.outputs
+
+    def count(self) -> int:
+        return super().count() if self.stated_task else self.known_count(self._own.count())
+
+    def synthetic(self, n: int) -> Any:
+        return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
+
+    def load(self) -> Dataset[Any] | Splits:
+        if not self.stated_task:
+            return self._own.load()
+        cls = import_class(self.class_path, block="data")
+        check_arguments(cls, self.init_args, block="data")
+        if not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
+            raise _problem(self.class_path, "expected a class with __len__ and __getitem__, got {}, which lacks one.")
+        try:
+            dataset = cls(**self.init_args)
+            self._check(dataset)
+        except DppipeError:
+            raise
+        except Exception as error:
+            # The message may hold a record's value: only its type and place are shown.
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            raise UsageError(f"data.class_path: {self.class_path} failed: {type(error).__name__} at {place}.") from None
+        return cast("Dataset[Any]", dataset)
+
+    def to_data(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_none=True, by_alias=True)}
+
+    @property
+    def _own(self) -> Data:
+        cls = import_class(self.class_path, block="data")
+        if not issubclass(cls, Data):
+            advice = "Derive it from dppipe.Data, or state input_shape, outputs, task and records beside it."
+            raise _problem(self.class_path, f"expected a subclass of dppipe.Data, got {{}}. {advice}")
+        try:
+            return cls.from_data(self.init_args)
+        except ValidationError as error:
+            faults = [
+                Problem(("data", "init_args", *fault["loc"]), f"{fault['msg']}.") for fault in error.errors(include_url=False)
+            ]
+            raise SpecError(faults) from None
+
+    def _check(self, dataset: Any) -> None:
+        if len(cast(Sized, dataset)) == 0:
+            raise UsageError(f"data.class_path: expected records, got an empty {self.class_path}.")
+        item = dataset[0]
+        if not (isinstance(item, tuple | list) and len(item) == 2):
+            raise UsageError(f"data.class_path: expected items (input, target), got something else from {self.class_path}.")
+        shape = tuple(getattr(item[0], "shape", ()))
+        if shape != self.input_shape:
+            raise UsageError(f"data.input_shape: expected {list(shape)}, the shape of the inputs, got {list(self.input_shape)}.")
+
+
+def _problem(class_path: str, message: str) -> SpecError:
+    return SpecError([Problem(("data", "class_path"), message.format(repr(class_path)))])

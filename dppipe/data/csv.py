@@ -1,0 +1,96 @@
+"""Delimited text: numeric and categorical columns, each declared with the public constants that turn it into numbers.
+
+Read next: `reading/columns.py`, what a column can be; `reading/tables.py`, how rows are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pydantic import model_validator
+
+from dppipe.component import Field
+from dppipe.data.base import Data, Splits, Task
+from dppipe.data.reading.columns import Categorical, Column, Numeric, Target
+from dppipe.data.reading.tables import Layout, read_columns
+from dppipe.data.reading.tensors import class_task, make_classified, make_regression
+from dppipe.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy
+    from torch.utils.data import TensorDataset
+
+
+class Csv(Data, kind="csv"):
+    """A table as a text file, gzipped or not. Columns that aren't declared are left out; white space around values doesn't count.
+
+    Guarantee: means, deviations, lists of values and classes are options; nothing is fitted to the records.
+    """
+
+    path: Path = Field(description="The file.")
+    test_path: Path | None = Field(None, description="A second file, whose records are the test records.")
+    delimiter: str = Field(",", pattern=r'^[^" \r\n]$', description="The character that separates fields.")
+    header: bool = Field(True, description="Whether the first row names the columns.")
+    names: tuple[str, ...] | None = Field(None, description="The names of all columns, where the file has no header.")
+    comment: str = Field("", description="Rows that start with this are skipped.")
+    missing: tuple[str, ...] = Field(("", "?"), description="Texts that stand for a missing value.")
+    numeric: tuple[Numeric, ...] = Field((), description="Columns of numbers; they come first in the input.")
+    categorical: tuple[Categorical, ...] = Field((), description="Columns of words; each becomes one 0/1 input per stated value.")
+    target: Target = Field(description="The column that is predicted.")
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Self:
+        if self.header == (self.names is not None):
+            raise ValueError("expected names with header: false, and only there. State either.")
+        if not self.numeric and not self.categorical:
+            raise ValueError("expected numeric or categorical columns, got none. Declare the columns to learn from.")
+        name, times = Counter(self._columns).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"expected each column once, got {name!r} {times} times.")
+        if self.test_path is not None and self.split.test > 0:
+            share = f"split: {{train: {1 - self.split.val:g}, val: {self.split.val:g}, test: 0}}"
+            raise ValueError(f"expected split.test to be 0 beside test_path, got {self.split.test:g}. Set {share}.")
+        return self
+
+    @property
+    def task(self) -> Task:
+        return "regression" if self.target.classes is None else class_task(len(self.target.classes))
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (len(self.numeric) + sum(len(column.values) for column in self.categorical),)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.target.classes) if self.task == "multiclass" and self.target.classes else 1
+
+    @property
+    def _columns(self) -> list[str]:
+        declared: tuple[Column, ...] = (*self.numeric, *self.categorical, self.target)
+        return [column.column for column in declared]
+
+    def load(self) -> TensorDataset | Splits:
+        records = self._read(self.path, key="path")
+        if self.test_path is None:
+            return records
+        return Splits(train=records, val=None, test=self._read(self.test_path, key="test_path"))
+
+    def _read(self, path: Path, *, key: str) -> TensorDataset:
+        import numpy
+
+        layout = Layout(self.delimiter, self.names, self.comment)
+        declared: tuple[Column, ...] = (*self.numeric, *self.categorical)
+        inputs: list[numpy.ndarray] = []
+        targets: list[numpy.ndarray] = []
+        for *features, labels in read_columns(path, layout=layout, columns=self._columns, key=key):
+            blocks = [column.encode(cells, missing=self.missing) for column, cells in zip(declared, features, strict=True)]
+            inputs.append(numpy.concatenate(blocks, axis=1))
+            targets.append(self.target.encode(labels, missing=self.missing))
+        if not inputs:
+            raise UsageError(f"{path}: expected records, got none. Is it the right file?")
+        x, y = numpy.concatenate(inputs), numpy.concatenate(targets)
+        if self.target.classes is None:
+            return make_regression(x, y, place=str(path))
+        return make_classified(x, y[:, 0], classes=len(self.target.classes), place=str(path))

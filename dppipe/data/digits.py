@@ -1,0 +1,44 @@
+"""Handwritten digits, 8 x 8 pixels: 1797 records that ship with scikit-learn (Alpaydin and Kaynak 1998)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.component import Field
+from dppipe.data.base import Data, Task
+from dppipe.data.reading.scaling import Normalize
+
+if TYPE_CHECKING:
+    from torch.utils.data import TensorDataset
+
+
+class Digits(Data, kind="digits"):
+    """Images of the digits 0 to 9; a pixel counts 0 to 16 and is divided by 16."""
+
+    normalize: Normalize = Field(None, description="Public constants: a pixel from 0 to 1 becomes (pixel - mean) / std.")
+
+    @property
+    def task(self) -> Task:
+        return "multiclass"
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (1, 8, 8)
+
+    @property
+    def outputs(self) -> int:
+        return 10
+
+    def count(self) -> int:
+        return self.known_count(1797)
+
+    def load(self) -> TensorDataset:
+        from sklearn.datasets import load_digits
+
+        from dppipe.data.reading.tensors import make_classified
+
+        images, labels = load_digits(return_X_y=True)
+        inputs = (images / 16).astype("float32").reshape(-1, 1, 8, 8)
+        if self.normalize is not None:
+            self.normalize.apply(inputs)
+        return make_classified(inputs, labels, classes=10, place="digits")

@@ -1,0 +1,107 @@
+"""IDX files in MNIST's layout: MNIST, Fashion-MNIST and their kin, from a folder that holds the four usual files.
+
+The number of records and the shape of an image come from the files' headers. Test records are the `t10k` files; validation
+records are a share of the training file.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from dppipe.component import Field
+from dppipe.data.base import Data, Split, Splits, Task
+from dppipe.data.reading.files import find_file, open_bytes
+from dppipe.data.reading.scaling import Normalize
+from dppipe.data.reading.tensors import class_task, make_classified
+from dppipe.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy
+    from torch.utils.data import TensorDataset
+
+_UNSIGNED_BYTE = 8
+
+
+class TrainSplit(Split):
+    """Shares of the training file."""
+
+    train: float = Field(0.9, gt=0, le=1, description="The share of the training file that is trained on.")
+    val: float = Field(0.1, ge=0, lt=1, description="The share of the training file that validates.")
+    test: float = Field(0.0, ge=0, le=0, description="Always 0: the test records are files of their own.")
+
+
+class Idx(Data, kind="idx"):
+    """Images and labels in `train-*` and `t10k-*` files, gzipped or not; a pixel counts 0 to 255 and is divided by 255."""
+
+    split: TrainSplit = Field(TrainSplit(), description="Shares of the training file; the t10k files are the test records.")
+    root: Path = Field(description="The folder that holds train-images-idx3-ubyte and its three companions, or their .gz.")
+    classes: int = Field(10, ge=2, description="Labels are 0 to classes - 1.")
+    normalize: Normalize = Field(None, description="Public constants: a pixel from 0 to 1 becomes (pixel - mean) / std.")
+
+    @property
+    def task(self) -> Task:
+        return class_task(self.classes)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        _, *image = self._shape("train", "images")
+        return (1, *image)
+
+    @property
+    def outputs(self) -> int:
+        return 1 if self.classes == 2 else self.classes
+
+    def count(self) -> int:
+        for part in ("train", "t10k"):
+            images, labels = self._shape(part, "images")[0], self._shape(part, "labels")[0]
+            if images != labels:
+                raise UsageError(f"{self._file(part, 'labels')}: expected a label for each image, {images}, got {labels} labels.")
+        return self.known_count(self._shape("train", "images")[0])
+
+    def load(self) -> Splits:
+        self.count()
+        return Splits(train=self._read("train"), val=None, test=self._read("t10k"))
+
+    def _file(self, part: str, what: str) -> Path:
+        plain = self.root / f"{part}-{what}-idx{3 if what == 'images' else 1}-ubyte"
+        zipped = plain.with_name(f"{plain.name}.gz")
+        return zipped if zipped.is_file() and not plain.is_file() else find_file(plain, key="root")
+
+    def _shape(self, part: str, what: str) -> tuple[int, ...]:
+        path = self._file(part, what)
+        with open_bytes(path, key="root") as file:
+            return _read_shape(file, path=path, dimensions=3 if what == "images" else 1)
+
+    def _array(self, part: str, what: str) -> numpy.ndarray:
+        import numpy
+
+        path = self._file(part, what)
+        with open_bytes(path, key="root") as file:
+            shape = _read_shape(file, path=path, dimensions=3 if what == "images" else 1)
+            content = numpy.frombuffer(file.read(), dtype=numpy.uint8)
+        if content.size != math.prod(shape):
+            message = f"expected {math.prod(shape)} bytes after the header, got {content.size}. Copy the file again."
+            raise UsageError(f"{path}: {message}")
+        return content.reshape(shape)
+
+    def _read(self, part: str) -> TensorDataset:
+        inputs = self._array(part, "images").astype("float32")[:, None]
+        inputs /= 255
+        if self.normalize is not None:
+            self.normalize.apply(inputs)
+        labels = self._array(part, "labels").astype("int64")
+        return make_classified(inputs, labels, classes=self.classes, place=str(self._file(part, "labels")))
+
+
+def _read_shape(file: IO[bytes], *, path: Path, dimensions: int) -> tuple[int, ...]:
+    header = file.read(4 + 4 * dimensions)
+    expected = struct.pack(">HBB", 0, _UNSIGNED_BYTE, dimensions)
+    if len(header) != 4 + 4 * dimensions or not header.startswith(expected):
+        raise UsageError(f"{path}: expected the header of an IDX file of bytes with {dimensions} dimension(s), got another.")
+    shape = struct.unpack(f">{dimensions}I", header[4:])
+    if not math.prod(shape):
+        raise UsageError(f"{path}: expected at least one record, got a header that announces an empty file.")
+    return shape

@@ -1,0 +1,104 @@
+"""NumPy archives: an array of inputs and an array of targets, whose shapes and types stand in the archive's headers."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dppipe.component import Field
+from dppipe.data.base import Data, Task
+from dppipe.data.reading.files import find_file
+from dppipe.data.reading.scaling import Normalize
+from dppipe.data.reading.tensors import class_task, make_classified, make_regression
+from dppipe.errors import Problem, SpecError, UsageError
+
+if TYPE_CHECKING:
+    import numpy
+    from torch.utils.data import TensorDataset
+
+
+class Header(NamedTuple):
+    """What is known of an array without reading it."""
+
+    shape: tuple[int, ...]
+    dtype: numpy.dtype[Any]
+
+
+class Npz(Data, kind="npz"):
+    """Inputs `[records, ...]`, and targets: integers `[records]` for classes, floats `[records]` or `[records, outputs]` else."""
+
+    path: Path = Field(description="The .npz file.")
+    x: str = Field("x", description="The name of the array of inputs.")
+    y: str = Field("y", description="The name of the array of targets.")
+    classes: int | None = Field(None, ge=2, description="Labels are 0 to classes - 1; left out for a regression.")
+    normalize: Normalize = Field(None, description="Public constants: an input becomes (input - mean) / std.")
+
+    @property
+    def task(self) -> Task:
+        return "regression" if self.classes is None else class_task(self.classes)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self._headers()[0].shape[1:]
+
+    @property
+    def outputs(self) -> int:
+        if self.classes is not None:
+            return 1 if self.classes == 2 else self.classes
+        _, y = self._headers()
+        return y.shape[1] if len(y.shape) == 2 else 1
+
+    def count(self) -> int:
+        return self.known_count(self._headers()[0].shape[0])
+
+    def load(self) -> TensorDataset:
+        import numpy
+
+        self.count()
+        try:
+            with numpy.load(self.path, allow_pickle=False) as archive:
+                inputs, targets = archive[self.x].astype(numpy.float32), archive[self.y]
+        except (ValueError, OSError, zipfile.BadZipFile):
+            raise UsageError(f"{self.path}: expected a whole archive, got one that is cut off or damaged.") from None
+        if self.normalize is not None:
+            self.normalize.apply(inputs)
+        if self.classes is None:
+            return make_regression(inputs, targets.reshape(len(targets), -1), place=str(self.path))
+        return make_classified(inputs, targets.astype(numpy.int64), classes=self.classes, place=str(self.path))
+
+    def _headers(self) -> tuple[Header, Header]:
+        x, y = self._header("x", self.x), self._header("y", self.y)
+        if len(x.shape) < 2 or 0 in x.shape or x.dtype.kind not in "biuf":
+            raise self._wrong(self.x, "numbers of shape [records, ...]", x)
+        if self.classes is None and y.dtype.kind in "biu":
+            message = f"expected the number of classes, got nothing, and {self.y!r} holds integers. State it, or store floats."
+            raise SpecError([Problem(("data", "classes"), message)])
+        wanted = "floats of shape [records] or [records, outputs]" if self.classes is None else "integers of shape [records]"
+        if y.dtype.kind not in ("f" if self.classes is None else "biu") or len(y.shape) not in (
+            (1, 2) if self.classes is None else (1,)
+        ):
+            raise self._wrong(self.y, wanted, y)
+        if x.shape[0] != y.shape[0]:
+            raise self._wrong(self.y, f"a target for each of {x.shape[0]} records", y)
+        return x, y
+
+    def _header(self, key: str, name: str) -> Header:
+        from numpy.lib import format as npy
+
+        find_file(self.path, key="path")
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(f"{name}.npy") as entry:
+                version = npy.read_magic(entry)
+                read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+                shape, _, dtype = read(entry)
+        except KeyError:
+            message = f"expected the name of an array in {self.path}, got {name!r}, which isn't there."
+            raise SpecError([Problem(("data", key), message)]) from None
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+            raise UsageError(f"{self.path}: expected an archive written by numpy.savez, got something else.") from None
+        return Header(shape, dtype)
+
+    def _wrong(self, name: str, wanted: str, header: Header) -> UsageError:
+        shape = " x ".join(map(str, header.shape)) or "no dimension"
+        return UsageError(f"{self.path}: array {name!r}: expected {wanted}, got {header.dtype} of shape {shape}.")

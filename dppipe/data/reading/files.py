@@ -1,0 +1,42 @@
+"""Opening a file that the spec names: gzipped or not, and every fault named by its path and the key it stands under."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from dppipe.errors import Problem, SpecError, UsageError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@contextmanager
+def open_bytes(path: Path, *, key: str) -> Iterator[IO[bytes]]:
+    """Open a file that `data.<key>` names, unzipped on the way where it is gzipped."""
+    find_file(path, key=key)
+    try:
+        with path.open("rb") as plain:
+            zipped = plain.read(2) == _GZIP_MAGIC
+            plain.seek(0)
+            if zipped:
+                with gzip.open(plain) as unzipped:
+                    yield cast(IO[bytes], unzipped)
+            else:
+                yield plain
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise UsageError(f"{path}: expected a whole gzip file, got one that is cut off or damaged. Copy it again.") from None
+    except OSError as error:
+        raise UsageError(f"data.{key}: expected a file that can be read, got {path}: {error.strerror}.") from error
+
+
+def find_file(path: Path, *, key: str) -> Path:
+    """Refuse a path that is no file."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "doesn't exist"
+        where = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
+        raise SpecError([Problem(("data", key), f"expected a file, got {path}, which {what}{where}. Correct the path.")])
+    return path

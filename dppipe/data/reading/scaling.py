@@ -1,0 +1,69 @@
+"""Scaling by public constants. Means and deviations of private records would be a release, so nothing here computes one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from dppipe.component import Field, Options
+from dppipe.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    import numpy
+
+_REFUSAL = (
+    "expected constants, such as {{mean: 0.5, std: 0.25}}, got {value!r}. Statistics of private records are a release of their "
+    "own: give constants that are known without these records, or that were fitted on public ones."
+)
+
+
+def _constants(value: Any) -> Any:
+    if isinstance(value, str | bool):
+        raise ValueError(_REFUSAL.format(value=value))
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _numbers(value: Any) -> Any:
+    value = _constants(value)
+    return (value,) if isinstance(value, int | float) else value
+
+
+Number = Annotated[float, BeforeValidator(_constants, json_schema_input_type=float)]
+"""A constant; the word for a fitted one is refused with the reason."""
+
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_numbers, json_schema_input_type=float | list[float])]
+"""One number for all, or one for each entry of an input's first dimension (a channel, or a feature)."""
+
+
+class Constants(Options):
+    """What `normalize` takes: an input becomes `(input - mean) / std`.
+
+    Guarantee: both are options, known before a record is read.
+    """
+
+    mean: Numbers = Field((0.0,), min_length=1, description="Subtracted: one number, or one for each channel or feature.")
+    std: Numbers = Field((1.0,), min_length=1, description="Divided by: one number, or one for each channel or feature.")
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        if min(self.std) <= 0:
+            raise ValueError(f"expected std > 0, got {min(self.std):g}.")
+        return self
+
+    def apply(self, inputs: numpy.ndarray) -> None:  # [records, first, ...] of float32, changed in place
+        """Scale the inputs."""
+        import numpy
+
+        first = inputs.shape[1]
+        for name, numbers in (("mean", self.mean), ("std", self.std)):
+            if len(numbers) not in (1, first):
+                message = f"expected 1 number or {first}, one for each entry of an input's first dimension, got {len(numbers)}."
+                raise SpecError([Problem(("data", "normalize", name), message)])
+        shape = (1, -1) + (1,) * (inputs.ndim - 2)
+        inputs -= numpy.array(self.mean, dtype=numpy.float32).reshape(shape)
+        inputs /= numpy.array(self.std, dtype=numpy.float32).reshape(shape)
+
+
+Normalize = Annotated[Constants | None, BeforeValidator(_constants, json_schema_input_type=Constants | None)]
+"""The type of a `normalize` option: constants, or nothing; anything that asks for fitting is refused with the reason."""
