@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, WrapValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 __all__ = ["AutoFloat", "AutoInt", "Component", "Field", "Options"]
@@ -40,6 +40,10 @@ class Component(Options):
         return {"kind": self.kind, **self.model_dump(mode="json", exclude_none=True)}
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 def _auto_or_number(value: Any, number: ModelWrapValidatorHandler[Any]) -> Any:
     return value if value == "auto" else number(value)
 
@@ -49,5 +53,11 @@ if TYPE_CHECKING:
     AutoInt = int | Literal["auto"]
 else:
     # A plain union would report the errors of both its members; here only the number's are shown.
-    AutoFloat = Annotated[float, WrapValidator(_auto_or_number, json_schema_input_type=float | Literal["auto"])]
-    AutoInt = Annotated[int, WrapValidator(_auto_or_number, json_schema_input_type=int | Literal["auto"])]
+    AutoFloat, AutoInt = (
+        Annotated[
+            number,
+            WrapValidator(_auto_or_number, json_schema_input_type=number | Literal["auto"]),
+            PlainSerializer(_as_it_is),
+        ]
+        for number in (float, int)
+    )

@@ -50,8 +50,13 @@ def describe_type(annotation: Any, metadata: list[Any]) -> str:
     if origin in (tuple, list, set, frozenset):
         return f"a list of {_MANY.get(arguments[0], 'values') if arguments else 'values'}{limits}"
     if isinstance(annotation, type) and issubclass(annotation, Options) and not issubclass(annotation, Component):
-        return f"a block with {join_choices(list(annotation.model_fields), last='and')}"
+        return f"a block with {join_choices(list(fields_by_key(annotation)), last='and')}"
     return _WORDS.get(origin or annotation, "a value") + limits
+
+
+def fields_by_key(block: type[Options]) -> dict[str, FieldInfo]:
+    """Give the fields of a block by the keys that a spec writes."""
+    return {field.alias or name: field for name, field in block.model_fields.items()}
 
 
 def join_choices(choices: list[str], *, last: str = "or") -> str:

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from dppipe.component import Component, Options
 from dppipe.errors import Problem, UsageError
 from dppipe.spec.component_field import ComponentOf, split_kind
-from dppipe.spec.describe import describe_field, find_in_type, options_in_type
+from dppipe.spec.describe import describe_field, fields_by_key, find_in_type, options_in_type
 from dppipe.spec.registry import Registry
 from dppipe.spec.spec import Spec
 from dppipe.spec.suggestions import suggest_key, suggest_kind
@@ -79,7 +79,7 @@ def _problem(details: Any, data: Any, registry: Registry) -> Problem:
     block = _block_at(path[:-1], data, registry)
     if error == "extra_forbidden":
         return Problem(path, _unknown_key(str(path[-1]), block), at_key=True)
-    field = block.model_fields.get(str(path[-1])) if block and path else None
+    field = fields_by_key(block).get(str(path[-1])) if block and path else None
     expected = _expected(details, field)
     if error == "missing":
         return Problem(path, f"expected {expected}, got nothing. {_HINTS.get(path, 'Add it.')}")
@@ -112,7 +112,7 @@ def _hint(error: str, context: dict[str, Any], value: Any) -> str:
 
 
 def _unknown_key(key: str, block: type[Options] | None) -> str:
-    known = list(block.model_fields) if block else []
+    known = list(fields_by_key(block)) if block else []
     if block is not None and issubclass(block, Component):
         known.insert(0, "kind")
         whose = f"the {block.kind} kind" if block.kind else "this block"
@@ -128,7 +128,7 @@ def _block_at(path: Path, data: Any, registry: Registry) -> type[Options] | None
         data = data[part] if isinstance(data, dict | list) else None  # type: ignore[index]
         if isinstance(part, int):
             continue
-        field = block.model_fields.get(part) if block else None
+        field = fields_by_key(block).get(part) if block else None
         if field is None:
             return None
         mark = find_in_type(ComponentOf, field.annotation, field.metadata)

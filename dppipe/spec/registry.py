@@ -83,6 +83,9 @@ class Registry:
         return ", ".join(sorted(usable)) or "none"
 
     def _unknown(self, family: Family, kind: str) -> str:
+        if kind == "class_path":
+            how = "Write a plugin, or take a known kind" if family.takes_plugins else "Take a known kind"
+            return f"expected the name of a {family.noun}, got a class path. {how}: {self._known(family)}."
         unread = f" Not read: {', '.join(self._scan.unread)}." if self._scan.unread else ""
         guess = suggest_kind(kind, self.kinds(family.block))
         return f"no {family.noun} named {kind!r}. Known: {self._known(family)}.{guess}{unread}"

@@ -23,7 +23,7 @@ def json_schema(registry: Registry | None = None) -> dict[str, Any]:
     classes = {block: load_kinds(registry, block) for block in FAMILIES}
     models: list[type[Options]] = [Spec, *(cls for found in classes.values() for cls in found)]
     # One call for all of them, so that classes of one name in two modules get two names.
-    references, shared = models_json_schema([(model, "validation") for model in models], by_alias=False)
+    references, shared = models_json_schema([(model, "validation") for model in models], by_alias=True)
     definitions = shared["$defs"]
     names = {model: references[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
     for found in classes.values():

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, WrapValidator
+from pydantic import BeforeValidator, PlainSerializer, WrapValidator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from dppipe.component import Component, Field, Options
@@ -23,6 +23,10 @@ from dppipe.spec.yaml_writer import write_yaml
 
 def _budget_or_none(value: Any, budget: ModelWrapValidatorHandler[Budget]) -> Any:
     return value if value == "none" else budget(value)
+
+
+def _budget_data(value: Any) -> Any:
+    return value if value == "none" else value.model_dump(mode="json", exclude_none=True)
 
 
 def _integer_only(value: Any) -> Any:
@@ -48,7 +52,11 @@ else:
         Annotated[Component, ComponentOf(block)]
         for block in ("accountant", "clipping", "data", "model", "noise", "optimizer", "sampler")
     )
-    BudgetOrNone = Annotated[Budget, WrapValidator(_budget_or_none, json_schema_input_type=Budget | Literal["none"])]
+    BudgetOrNone = Annotated[
+        Budget,
+        WrapValidator(_budget_or_none, json_schema_input_type=Budget | Literal["none"]),
+        PlainSerializer(_budget_data),
+    ]
 
 
 class Spec(Options):
