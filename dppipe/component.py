@@ -37,7 +37,7 @@ class Component(Options):
 
     def to_data(self) -> dict[str, Any]:
         """Give the plain data that a spec would hold for this component, defaults included."""
-        return {"kind": self.kind, **self.model_dump(mode="json", exclude_none=True)}
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude_none=True, by_alias=True)}
 
 
 def _as_it_is(value: Any) -> Any:

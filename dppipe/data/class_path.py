@@ -81,9 +81,6 @@ class ClassPathData(Data, kind="class_path"):
             raise UsageError(f"data.class_path: {self.class_path} failed: {type(error).__name__} at {place}.") from None
         return cast("Dataset[Any]", dataset)
 
-    def to_data(self) -> dict[str, Any]:
-        return {"kind": self.kind, **self.model_dump(mode="json", exclude_none=True, by_alias=True)}
-
     @property
     def _own(self) -> Data:
         cls = import_class(self.class_path, block="data")
