@@ -9,8 +9,12 @@ import typer
 import dppipe
 from dppipe.cli import ledger
 from dppipe.cli.errors import Commands
+from dppipe.cli.evaluate import evaluate
 from dppipe.cli.init import init
+from dppipe.cli.plan import plan
+from dppipe.cli.run import run
 from dppipe.cli.schema import schema
+from dppipe.cli.tensorboard import tensorboard
 from dppipe.cli.validate import validate
 
 app = typer.Typer(
@@ -37,7 +41,11 @@ def options(
     """Train models under differential privacy from one YAML file."""
 
 
+app.command()(run)
+app.command()(plan)
 app.command()(validate)
+app.command()(evaluate)
+app.command()(tensorboard)
 app.command()(schema)
 app.command()(init)
 app.add_typer(ledger.app, name="ledger")

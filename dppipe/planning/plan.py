@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.statement import guarantee_sentences
 
 
 class NoiseRun(BaseModel):
@@ -70,6 +71,10 @@ class Plan(BaseModel):
     epsilon: float | None
     """What all the steps cost together."""
     curve: tuple[CurvePoint, ...]
+    whole_curve: dict[str, Any]
+    """Epsilon of the whole run at other deltas, and the accountant's own parameters."""
+    holdout: Literal["public", "private"]
+    diagnostics: Literal["off", "nonprivate"]
     reproducible: bool
     spec_hash: str
     plugins: dict[str, str]
@@ -98,6 +103,14 @@ class Plan(BaseModel):
         """Read a plan back."""
         return cls.model_validate_json(data)
 
-    def facts(self) -> dict[str, Any]:
-        """Give the plan as plain data."""
-        return self.model_dump(mode="json")
+    def guarantee(self) -> tuple[str, str]:
+        """Say what is promised in two plain sentences."""
+        return guarantee_sentences(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            relation=self.relation,
+            unit=self.unit,
+            certified=self.certified,
+            private=self.private,
+            reproducible=self.reproducible,
+        )

@@ -10,13 +10,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
-from dppipe.privacy.accountants.base import Accountant, Steps
+from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
+from dppipe.spec.spec import Spec, spec_hash
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -56,6 +57,8 @@ def plan_privacy(
     records: int,
     steps: int | None = None,
     epochs: float | None = None,
+    holdout: Literal["public", "private"] = "private",
+    diagnostics: Literal["off", "nonprivate"] = "off",
     reproducible: bool = False,
     spec_hash: str = "",
     plugins: Mapping[str, str] | None = None,
@@ -76,7 +79,7 @@ def plan_privacy(
     return Plan(
         name=name,
         records=public,
-        steps_per_epoch=max(1, round(1 / rate)),
+        steps_per_epoch=epoch_length(rate),
         sampler=parts.sampler.kind,
         sample_rate=rate,
         expected_batch_size=expected,
@@ -85,11 +88,18 @@ def plan_privacy(
         clipping=parts.clipping.kind,
         max_grad_norm=parts.clipping.max_grad_norm,
         mechanism=parts.noise.mechanism,
+        holdout=holdout,
+        diagnostics=diagnostics,
         reproducible=reproducible,
         spec_hash=spec_hash,
         plugins=dict(plugins or {}),
         **privacy,
     )
+
+
+def epoch_length(rate: float) -> int:
+    """Give the steps of an epoch: as many as it takes to draw each record once on average."""
+    return max(1, round(1 / rate))
 
 
 def _private(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | None) -> dict[str, Any]:
@@ -99,6 +109,7 @@ def _private(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | 
     noise = tuple(NoiseRun(noise_multiplier=z, steps=sum(1 for _ in run)) for z, run in groupby(multipliers))
     steps = [(parts.event(run.noise_multiplier, rate=rate), run.steps) for run in noise]
     at = sorted({math.ceil(count * k / CURVE_POINTS) for k in range(1, CURVE_POINTS + 1)})
+    composed = require_certificate(parts.accountant.compose(steps, relation=budget.relation))
     epsilons = parts.accountant.curve(steps, at, delta=budget.delta, relation=budget.relation)
     return {
         "private": True,
@@ -110,9 +121,10 @@ def _private(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | 
         "budget_epsilon": budget.epsilon,
         "delta": budget.delta,
         "accountant": parts.accountant.kind,
-        "certified": True,
+        "certified": composed.certified,
         "epsilon": epsilons[-1],
         "curve": tuple(CurvePoint(step=step, epsilon=epsilon) for step, epsilon in zip(at, epsilons, strict=True)),
+        "whole_curve": composed.points(),
     }
 
 
@@ -155,6 +167,7 @@ def _not_private(wanted: int | None) -> dict[str, Any]:
         "certified": False,
         "epsilon": None,
         "curve": (),
+        "whole_curve": {},
     }
 
 
@@ -165,3 +178,20 @@ def _largest_likely_batch(records: int | None, rate: float) -> int | None:
     from scipy.stats import binom
 
     return int(binom.isf(1e-6, records, rate))
+
+
+def make_plan(spec: Spec) -> Plan:
+    """Commit to what a spec says; only the number of records is asked of its data."""
+    budget = None if spec.budget == "none" else spec.budget
+    return plan_privacy(
+        PrivateParts(spec.sampler, spec.clipping, spec.noise, spec.accountant, budget),
+        name=spec.name,
+        records=spec.data.train_count(),
+        steps=spec.train.steps,
+        epochs=spec.train.epochs,
+        holdout=spec.data.holdout,
+        diagnostics=spec.diagnostics,
+        reproducible=spec.reproducible,
+        spec_hash=spec_hash(spec),
+        plugins=spec.plugin_files(),
+    )

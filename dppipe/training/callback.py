@@ -7,23 +7,24 @@ schedulers, `global_step` and checkpoints count logical steps. The optimizer and
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from dppipe.clipping.base import Clipper
 from dppipe.clipping.flat import Flat
+from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
 from dppipe.planning.plan import Plan
-from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.privacy_plan import PrivateParts, epoch_length, plan_privacy
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
@@ -31,14 +32,34 @@ from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.streams import numpy_stream, stream_key
 from dppipe.sampling.base import Sampler
 from dppipe.training.draws import LogicalBatch, PrivateLoader
-from dppipe.training.ledger import Ledger
-from dppipe.training.objectives import Objective, objective_of
-from dppipe.training.outcome import Outcome
+from dppipe.training.networks import network_and_loss, silenced
+from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
+from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.step import PlainStep, PrivateStep
+
+CHECKED_EXAMPLES = 4
+"""How many made-up examples the engine is checked on before anything is spent."""
+
+DEFAULT_PHYSICAL_BATCH_SIZE = 512
+
+
+@dataclass
+class Fit:
+    """What there is while a fit goes on."""
+
+    trainer: pl.Trainer
+    network: nn.Module
+    record: RunRecord
+    step: PrivateStep | PlainStep
+    gradient: dict[str, Tensor] = field(default_factory=dict)
+
+    def place(self, piece: Any) -> Any:
+        """Move one physical piece to the training device."""
+        return self.trainer.strategy.batch_to_device(self.trainer.precision_plugin.convert_input(piece))
 
 
 class DPCallback(pl.Callback):
@@ -69,26 +90,35 @@ class DPCallback(pl.Callback):
         self.name, self.holdout, self.plan = name, holdout, plan
         self.outcome: Outcome | None = None
         self.steps = 0
-        """The steps taken in this fit."""
+        """Updates of the model so far."""
         self._run_dir = Path(run_dir) if run_dir is not None else None
         self._seed, self._checkpoint_every, self._config = reproducible_seed, checkpoint_every, config
         self._loader: PrivateLoader | None = None
-        self._running: Running | None = None
-        self._gradient: dict[str, Tensor] = {}
-        self._patches, self._signals = Patches(), StopSignals()
+        self._fit: Fit | None = None
+        self._patches, self.signals = Patches(), StopSignals()
 
     def loader(
-        self, dataset: Dataset[Any], *, collate: Callable[[list[Any]], Any] | None = None, synthetic: Callable[[int], Any] | None = None
+        self,
+        dataset: Dataset[Any],
+        *,
+        collate: Callable[[list[Any]], Any] | None = None,
+        synthetic: Callable[[int], Any] | None = None,
     ) -> PrivateLoader:
         """Give the training loader of a map-style data set: the only one that this callback accepts.
 
-        `synthetic(n)` gives n made-up examples of the data's shapes and types, for the check of the engine; without it, zeros
-        and random numbers in the shape of the first example are used.
+        Args:
+            dataset: Its length is the number of records.
+            collate: Makes a batch of a list of examples, where torch's own way won't do.
+            synthetic: Makes a batch of n made-up examples, for the check of the engine; without it they take the shape of
+                the first example.
         """
+        generator = numpy_stream("sampler", seed=self._seed)
         self._loader = PrivateLoader(
-            dataset, sampler=self.parts.sampler, generator=numpy_stream("sampler", seed=self._seed), collate=collate, synthetic=synthetic
+            dataset, sampler=self.parts.sampler, generator=generator, collate=collate, synthetic=synthetic
         )
         return self._loader
+
+    # The hooks, in the order in which a Trainer calls them.
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuse what would void the guarantee, before anything else happens."""
@@ -97,73 +127,106 @@ class DPCallback(pl.Callback):
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
-        loader = self._own_loader()
-        self.plan = self.plan or plan_privacy(
-            self.parts, name=self.name, records=loader.records, reproducible=self._seed is not None, **_length_of(trainer)
-        )
-        loader.arm(rate=self.plan.sample_rate, steps_per_epoch=self.plan.steps_per_epoch)
+        if self._loader is None:
+            raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
+        if self.plan is None:
+            steps = _wanted_steps(trainer, rate=self.parts.sampler.rate(self._loader.records))
+            self.plan = plan_privacy(
+                self.parts, name=self.name, records=self._loader.records, steps=steps, reproducible=self._seed is not None
+            )
+        self._loader.arm(self.plan)
         self._patches.put(pl_module, "training_step", self._training_step)
         self._patches.put(pl_module, "backward", self._backward)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Check the engine on made-up input, then open the run directory and its ledger."""
-        if trainer.train_dataloader is not self._loader:
-            raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader, got another. Make it by callback.loader(dataset).")
+        """Check the engine on made-up examples, then open the run directory and its ledger."""
+        if trainer.train_dataloader is not self._loader or self._loader is None or self.plan is None:
+            raise PrivacyRefusal(
+                "Trainer.fit: expected the DPCallback's own loader, got another. Make it by callback.loader(dataset)."
+            )
         refuse_unsafe_optimizers(trainer)
-        self._running = self._start(trainer, pl_module)
-        self._signals.listen()
-
-    def _start(self, trainer: pl.Trainer, module: pl.LightningModule) -> Running:
-        loader, plan = self._own_loader(), self._own_plan()
-        network, per_sample_loss = network_and_loss(module)
+        network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping)
-        if plan.private:
-            check_engine(engine, loader.synthetic(CHECKED_EXAMPLES))
-        loader.physical_batch_size = ...
-        record = RunRecord(RunDirectory.create(self.name, run_dir=self._run_dir), plan=plan, config=self._config)
-        step = ...
-        return Running(trainer, network, record, step)
+        self._loader.physical_batch_size = self._physical_batch_size(engine, self._loader)
+        record = RunRecord(RunDirectory.create(self.name, run_dir=self._run_dir), plan=self.plan, config=self._config)
+        step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss)
+        if self.parts.budget is not None:
+            noise = GaussianStream(stream_key("noise", seed=self._seed))
+            state = self.parts.clipping.init_state(engine.groups.sizes)
+            step = PrivateStep(self.parts, self.parts.budget.relation, self.plan, engine, record.ledger, noise, state)
+        self._fit = Fit(trainer, network, record, step)
+        self.signals.listen()
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
-        running = self._running
-        if running is None or not isinstance(batch, LogicalBatch) or batch.loader is not self._loader:
+        fit = self._fit
+        if fit is None or not isinstance(batch, LogicalBatch) or batch.loader is not self._loader:
             raise PrivacyRefusal("training_step: expected a batch of the DPCallback's own loader.")
-        self._gradient = running.step(batch, place=running.place)
+        with silenced(fit.trainer.lightning_module):
+            fit.gradient = fit.step(batch, place=fit.place)
         return torch.zeros((), requires_grad=True)  # the Trainer hands a loss to `backward`; the real one is private
 
     def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        for name, parameter in self._network.named_parameters():
-            if name in self._gradient:
-                parameter.grad = self._gradient[name].to(parameter.dtype)
-        self._gradient = {}
+        fit = self._fit
+        if fit is None:
+            raise PrivacyRefusal("backward: expected a private step before it.")
+        for name, parameter in fit.network.named_parameters():
+            if name in fit.gradient:
+                parameter.grad = fit.gradient[name].to(parameter.dtype)
+        fit.gradient = {}
 
-    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Record the step and look ahead: the run ends here if the plan holds no further step."""
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Record the step and look ahead: the run ends here if the plan holds no further step, or if a signal came."""
+        if self._fit is None or self.plan is None:
+            return
         self.steps += 1
-        record = self._running.record
-        record.step(self.steps)
+        self._fit.record.step(self.steps)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
-            record.checkpoint(trainer)
-        trainer.should_stop = trainer.should_stop or self.steps >= self._own_plan().steps or bool(self._signals.received)
+            self._fit.record.checkpoint(trainer)
+        if self.steps >= self.plan.steps or self.signals.received:
+            trainer.should_stop = True
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Add the validation's metrics to the record."""
-        if self._running is not None and not trainer.sanity_checking:
-            self._running.record.validation(trainer.callback_metrics, step=self.steps, holdout=self.holdout)
+        if self._fit is not None and not trainer.sanity_checking:
+            self._fit.record.validation(trainer.callback_metrics, step=self.steps, holdout=self.holdout)
 
-    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write how the run ended."""
-        plan = self._own_plan()
-        stopped: Stop | None = None if self.steps >= plan.steps else "interrupted"
-        self._finish(stopped)
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
+        if self._fit is not None and self.plan is not None:
+            self._fit.record.checkpoint(trainer)
+            self._finish(None if self.steps >= self.plan.steps else "interrupted")
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed: what was charged stays charged."""
         self._finish("interrupted" if isinstance(exception, KeyboardInterrupt) else "failed")
+        self._leave()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Leave the module as it was."""
+        self._leave()
+
+    def _finish(self, stopped: Stop | None) -> None:
+        if self._fit is not None:
+            fit, self._fit = self._fit, None
+            self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps)
+
+    def _leave(self) -> None:
         self._patches.undo()
-        self._signals.restore()
+        self.signals.restore()
         if self._loader is not None:
             self._loader.disarm()
+
+    def _physical_batch_size(self, engine: Engine, loader: PrivateLoader) -> int:
+        wanted = self.parts.sampler.physical_batch_size
+        return DEFAULT_PHYSICAL_BATCH_SIZE if wanted == "auto" else wanted
+
+
+def _wanted_steps(trainer: pl.Trainer, *, rate: float) -> int | None:
+    """Give the steps that a Trainer was told to take; None where only the budget ends the run."""
+    if trainer.max_steps >= 0:
+        return trainer.max_steps
+    if trainer.max_epochs is not None and trainer.max_epochs >= 0:
+        return trainer.max_epochs * epoch_length(rate)
+    return None

@@ -31,7 +31,7 @@ class Curves:
         self._writer = SummaryWriter(str(directory), flush_secs=5)
         self._writer.add_custom_scalars(_LAYOUT)
 
-    def privacy(self, step: int, *, max_grad_norm: float) -> None:
+    def privacy(self, step: int) -> None:
         """Add what is spent and left after a step."""
         plan = self._plan
         epsilon = plan.epsilon_after(step)
@@ -39,7 +39,7 @@ class Curves:
             "epsilon": epsilon,
             "epsilon_remaining": (plan.budget_epsilon or 0.0) - epsilon,
             "noise_multiplier": plan.noise_multiplier(step),
-            "max_grad_norm": max_grad_norm,
+            "max_grad_norm": plan.max_grad_norm,
             "sample_rate": plan.sample_rate,
             "steps_remaining": float(plan.steps - step),
         }

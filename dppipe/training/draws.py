@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy
     from torch.utils.data import Dataset
 
+    from dppipe.planning.plan import Plan
     from dppipe.sampling.base import Sampler
 
 
@@ -56,21 +57,22 @@ class PrivateLoader:
         *,
         sampler: Sampler,
         generator: numpy.random.Generator,
-        physical_batch_size: int,
         collate: Callable[[list[Any]], Any] | None = None,
+        synthetic: Callable[[int], Any] | None = None,
     ) -> None:
         self.dataset = dataset
         self.sampler = sampler
         self.records = len(dataset)  # type: ignore[arg-type]
-        self.physical_batch_size = physical_batch_size
+        self.physical_batch_size = self.records
         self.generator = generator
         self.collate = collate
         self.rate = 0.0
         self.steps_per_epoch = 0
+        self._synthetic = synthetic
 
-    def arm(self, *, rate: float, steps_per_epoch: int) -> None:
+    def arm(self, plan: Plan) -> None:
         """Let the loader draw, at the plan's rate; only its callback calls this."""
-        self.rate, self.steps_per_epoch = rate, steps_per_epoch
+        self.rate, self.steps_per_epoch = plan.sample_rate, plan.steps_per_epoch
 
     def disarm(self) -> None:
         """Let the loader draw no more."""
@@ -90,6 +92,23 @@ class PrivateLoader:
                 "this loader is a DPCallback's: expected that callback among the Trainer's callbacks. "
                 "Without it training would not be private."
             )
+
+    def synthetic(self, count: int) -> Any:
+        """Make up a batch of examples in the data's shapes and types; no value of a record goes into it."""
+        import numpy
+        import torch
+        from torch.utils._pytree import tree_map
+
+        if self._synthetic is not None:
+            return self._synthetic(count)
+
+        def made_up(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            shape = (count, *leaf.shape[1:])
+            return torch.randn(shape, dtype=leaf.dtype) if leaf.is_floating_point() else torch.zeros(shape, dtype=leaf.dtype)
+
+        return tree_map(made_up, self.gather(numpy.zeros(1, dtype=numpy.int64)))
 
     def gather(self, indices: numpy.ndarray) -> Any:
         """Give the records at these indices as one batch: by one index where they are tensors, else collated one by one."""

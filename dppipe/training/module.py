@@ -37,13 +37,13 @@ class SpecModule(pl.LightningModule):
         """Score one batch of the holdout."""
         inputs, targets = batch
         self.objective.score(self.val_metrics, self(inputs), targets)
-        self.log_dict(self.val_metrics, on_epoch=True)  # type: ignore[arg-type]
+        self.log_dict(self.val_metrics, on_epoch=True)
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """Score one batch of the test split."""
         inputs, targets = batch
         self.objective.score(self.test_metrics, self(inputs), targets)
-        self.log_dict(self.test_metrics, on_epoch=True)  # type: ignore[arg-type]
+        self.log_dict(self.test_metrics, on_epoch=True)
 
     def configure_optimizers(self) -> Any:
         """Build the optimizer and, on logical steps, its learning-rate schedule."""

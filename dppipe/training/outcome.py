@@ -41,6 +41,8 @@ class Outcome:
     accountant: str | None
     certified: bool
     metrics: Mapping[str, float]
+    validations: int
+    """How many times the validation split was scored."""
     seconds: float
     ledger_head: str | None
     versions: Mapping[str, str] = field(default_factory=software_versions)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import pytorch_lightning as pl
@@ -16,6 +15,7 @@ from dppipe.training.curves import Curves
 from dppipe.training.ledger import Ledger
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
+from dppipe.training.statements import write_statement
 
 
 class RunRecord:
@@ -25,6 +25,7 @@ class RunRecord:
         self.run = run
         self.plan = plan
         self.metrics: dict[str, float] = {}
+        self.validations = 0
         self.started = time.monotonic()
         if config is not None:
             write_whole(run.config, config.encode())
@@ -32,13 +33,14 @@ class RunRecord:
         self.ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
         self._curves = Curves(run.path, plan=plan)
 
-    def step(self, step: int, *, max_grad_norm: float) -> None:
+    def step(self, step: int) -> None:
         """Add a finished step to the curves."""
         if self.plan.private:
-            self._curves.privacy(step, max_grad_norm=max_grad_norm)
+            self._curves.privacy(step)
 
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""
+        self.validations += 1
         prefix = "" if holdout == "public" else "nonprivate/"
         self.metrics |= {f"{prefix}{_validation_name(name)}": float(value) for name, value in values.items()}
         self._curves.metrics(self.metrics, step=step)
@@ -60,10 +62,12 @@ class RunRecord:
             steps=steps,
             run_dir=str(self.run.path),
             metrics=self.metrics,
+            validations=self.validations,
             seconds=round(time.monotonic() - self.started, 3),
             ledger_head=self.ledger.head,
         )
         write_json(self.run.summary, outcome.to_data())
+        write_statement(self.run)
         self.close()
         return outcome
 

@@ -13,7 +13,6 @@ from pytorch_lightning.callbacks import (
     LearningRateFinder,
     ModelCheckpoint,
 )
-
 from pytorch_lightning.utilities.model_helpers import is_overridden
 
 from dppipe.errors import PrivacyRefusal
@@ -31,29 +30,32 @@ def refuse_unsafe_trainer(trainer: pl.Trainer, module: pl.LightningModule, *, pu
 def refuse_unsafe_optimizers(trainer: pl.Trainer) -> None:
     """Refuse optimizers that a private step can't serve; known only once training starts."""
     if len(trainer.optimizers) != 1:
-        raise PrivacyRefusal(f"configure_optimizers: expected one optimizer, got {len(trainer.optimizers)}. Use one with several groups.")
+        raise PrivacyRefusal(
+            f"configure_optimizers: expected one optimizer, got {len(trainer.optimizers)}. Use one with several groups."
+        )
     if isinstance(trainer.optimizers[0], torch.optim.LBFGS):
         raise PrivacyRefusal("configure_optimizers: LBFGS asks for several gradients a step. Use a first-order optimizer.")
 
 
 def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
     if trainer.accumulate_grad_batches != 1:
-        yield f"accumulate_grad_batches: expected 1, got {trainer.accumulate_grad_batches}. Set the sampler's physical_batch_size."
+        yield f"accumulate_grad_batches: expected 1, got {trainer.accumulate_grad_batches}. Set physical_batch_size instead."
     if trainer.gradient_clip_val is not None:
         yield f"gradient_clip_val: expected none, got {trainer.gradient_clip_val}. Clipping is per example: set clipping."
     if not module.automatic_optimization:
         yield "automatic_optimization: expected True, got False. The private step needs the Trainer's own loop."
     if trainer.precision not in PRECISIONS:
-        yield f"precision: expected one of {', '.join(PRECISIONS)}, got {trainer.precision}. Others round noise or skip steps by data."
-    if trainer.overfit_batches:
-        yield f"overfit_batches: expected 0, got {trainer.overfit_batches}. It would replay draws."
+        known = ", ".join(PRECISIONS)
+        yield f"precision: expected one of {known}, got {trainer.precision}. Others round noise or skip steps by data."
+    if getattr(trainer, "overfit_batches", 0):
+        yield "overfit_batches: expected 0. It would replay draws."
     if trainer.limit_train_batches not in (None, 1.0):
         yield f"limit_train_batches: expected no limit, got {trainer.limit_train_batches}. Set max_steps."
     if trainer.min_steps or (trainer.min_epochs or 0) > 1:
         yield "min_steps, min_epochs: expected none. They would go on past the budget."
     for hook in ("on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device"):
         if is_overridden(hook, module):
-            yield f"{hook}: expected the module not to override it. It sees a whole batch and could mix examples: transform in the data set."
+            yield f"{hook}: expected the module not to override it: it could mix examples. Transform in the data set instead."
     if trainer.world_size != 1:
         yield f"devices, num_nodes: expected one process, got {trainer.world_size}. Several processes aren't supported yet."
 
@@ -62,6 +64,7 @@ def _callbacks(trainer: pl.Trainer, *, public_metrics: bool) -> Iterator[str]:
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         name = type(callback).__name__
         if isinstance(callback, BatchSizeFinder | LearningRateFinder | GradientAccumulationScheduler):
-            yield f"callbacks: {name} trains on private records outside the budget, or breaks the logical step. Leave it out."
+            yield f"callbacks: {name} trains outside the budget or breaks the logical step. Leave it out."
         if isinstance(callback, EarlyStopping | ModelCheckpoint) and callback.monitor is not None and not public_metrics:
-            yield f"callbacks: {name} chooses by {callback.monitor!r}, a metric of private records. Declare the holdout public, or leave it out."
+            chooses = f"{name} chooses by {callback.monitor!r}, a metric of private records"
+            yield f"callbacks: {chooses}. Declare the holdout public, or leave it out."

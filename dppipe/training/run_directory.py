@@ -73,7 +73,9 @@ class RunDirectory:
         try:
             run.last_checkpoint.parent.mkdir(parents=True)
         except OSError as error:
-            raise UsageError(f"{run.path}: the run directory can't be made: {error.strerror}. Choose another --run-dir.") from None
+            raise UsageError(
+                f"{run.path}: the run directory can't be made: {error.strerror}. Choose another --run-dir."
+            ) from None
         return run
 
     @classmethod

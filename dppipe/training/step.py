@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dppipe.engine import Engine
     from dppipe.planning.plan import Plan
     from dppipe.planning.privacy_plan import PrivateParts
+    from dppipe.privacy.budget import Relation
     from dppipe.randomness.gaussian import GaussianStream
     from dppipe.training.draws import LogicalBatch
 
@@ -34,6 +35,7 @@ class PrivateStep:
     """
 
     parts: PrivateParts
+    relation: Relation
     plan: Plan
     engine: Engine
     ledger: Ledger
@@ -67,7 +69,7 @@ class PrivateStep:
                 sample_rate=self.plan.sample_rate,
                 noise_multiplier=noise_multiplier,
                 max_grad_norm=sensitivity,
-                relation=self.plan.relation,
+                relation=self.relation,
                 unit=self.plan.unit,
                 count=1,
                 epsilon=self.plan.epsilon_after(step),
@@ -89,7 +91,9 @@ class PlainStep:
         flat, sums = zeros_of(trainable)
         for piece in batch.draw():
             loss = self.per_sample_loss(self.network, place(piece)).sum()
-            for name, gradient in zip(trainable, torch.autograd.grad(loss, list(trainable.values()), allow_unused=True), strict=True):
+            for name, gradient in zip(
+                trainable, torch.autograd.grad(loss, list(trainable.values()), allow_unused=True), strict=True
+            ):
                 if gradient is not None:
                     sums[name] += gradient
         flat /= self.plan.expected_batch_size
@@ -103,5 +107,5 @@ def zeros_of(parameters: Mapping[str, nn.Parameter]) -> tuple[Tensor, dict[str, 
         dtype = torch.promote_types(dtype, parameter.dtype)
     device = next((p.device for p in parameters.values()), torch.device("cpu"))
     flat = torch.zeros(sum(p.numel() for p in parameters.values()), dtype=dtype, device=device)
-    pieces = flat.split([p.numel() for p in parameters.values()])
+    pieces = torch.split(flat, [p.numel() for p in parameters.values()])
     return flat, {name: piece.view_as(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)}

@@ -30,14 +30,17 @@ class Objective:
         if self.task == "multiclass":
             return F.cross_entropy(predictions, targets, reduction="none")
         if self.task == "binary":
-            return F.binary_cross_entropy_with_logits(predictions.flatten(), targets.flatten().to(predictions.dtype), reduction="none")
+            return F.binary_cross_entropy_with_logits(
+                predictions.flatten(), targets.flatten().to(predictions.dtype), reduction="none"
+            )
         return F.mse_loss(predictions, targets.view_as(predictions), reduction="none").flatten(1).mean(1)
 
     def metrics(self, prefix: str) -> MetricCollection:
         """Give fresh metrics, named with this prefix."""
         import torchmetrics
-        from torchmetrics import MetricCollection
+        from torchmetrics import Metric, MetricCollection
 
+        found: dict[str, Metric | MetricCollection]
         if self.task == "multiclass":
             found = {"accuracy": torchmetrics.classification.MulticlassAccuracy(self.outputs, average="micro")}
         elif self.task == "binary":

@@ -1,0 +1,18 @@
+"""`dppipe evaluate`: score the test split of a finished run, once."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from dppipe.cli.options import AsJson, Plugins, RunPath
+from dppipe.cli.text import table
+
+
+def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> None:
+    """Score the test split of a finished run, once; the statement says so."""
+    from dppipe.training.evaluation import evaluate_run
+
+    scores = evaluate_run(run, plugins=plugins)
+    typer.echo(json.dumps(scores, indent=2) if as_json else table({name: f"{value:.4f}" for name, value in scores.items()}))

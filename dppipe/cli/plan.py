@@ -1,0 +1,70 @@
+"""`dppipe plan`: everything that can be known about a run before a record is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+
+if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+
+
+def plan(
+    spec_path: SpecPath,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the noise, the steps and the epsilon curve of a run; no record is read and nothing is written."""
+    from dppipe.planning.privacy_plan import make_plan
+    from dppipe.spec.load import load_spec
+
+    made = make_plan(load_spec(spec_path, overrides=overrides or (), plugins=plugins))
+    typer.echo(made.to_json().decode().rstrip() if as_json else plan_text(made))
+
+
+def plan_text(plan: Plan) -> str:
+    """Lay a plan out for a person, within 80 columns."""
+    from dppipe.cli.text import table, wrapped
+    from dppipe.privacy.statement import shown
+
+    multipliers = [run.noise_multiplier for run in plan.noise]
+    facts = {
+        "records": plan.records if plan.records is not None else "secret (add_remove)",
+        "sampler": f"{plan.sampler}, sample rate {plan.sample_rate:.6g}, {plan.expected_batch_size:g} records a step on average",
+        "batches": _batches(plan),
+        "steps": f"{plan.steps} (an epoch is {plan.steps_per_epoch}); the run ends at {_ends(plan)}",
+        "clipping": f"{plan.clipping}, max_grad_norm {plan.max_grad_norm:g}",
+    }
+    if plan.private and plan.epsilon is not None:
+        span = (
+            f"{multipliers[0]:.6g}" if len(multipliers) == 1 else f"{multipliers[0]:.6g} at first, {multipliers[-1]:.6g} at last"
+        )
+        facts |= {
+            "noise multiplier": f"{span} ({plan.mechanism})",
+            "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}",
+            "epsilon": f"{shown(plan.epsilon)} after the last step",
+            "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
+            "relation": f"{plan.relation}, unit: one {plan.unit}",
+        }
+    parts = [table({name: str(value) for name, value in facts.items() if value})]
+    if plan.private:
+        tenths = [max(1, round(plan.steps * k / 10)) for k in range(1, 11)]
+        parts.append("epsilon spent after each tenth of the run")
+        parts.append("\n".join(f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" for step in dict.fromkeys(tenths)))
+    parts.append("\n".join(wrapped(sentence) for sentence in plan.guarantee()))
+    return "\n\n".join([f"{plan.name}", *parts])
+
+
+def _batches(plan: Plan) -> str:
+    if plan.empty_batch_probability is None:
+        return ""
+    largest = f"at most {plan.largest_likely_batch} records but once in a million steps"
+    return f"{largest}; empty with probability {plan.empty_batch_probability:.2g}"
+
+
+def _ends(plan: Plan) -> str:
+    return "its planned steps" if plan.ends_at == "steps" else "the budget"

@@ -1,0 +1,64 @@
+"""`dppipe run`: train a model within its budget and leave a run directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.text import table
+from dppipe.privacy.statement import shown
+
+if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+    from dppipe.training.outcome import Outcome
+
+
+def run(
+    spec_path: SpecPath,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+    run_dir: Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Where the run's files go.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model under differential privacy, until its steps are done or its budget is spent."""
+    from rich.console import Console
+
+    from dppipe.planning.privacy_plan import make_plan
+    from dppipe.spec.load import load_spec
+
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
+    made = make_plan(spec)
+    console.print(_opening(made))
+    from dppipe.training.progress import ProgressBar
+    from dppipe.training.run import run_spec
+
+    outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[ProgressBar(made, console=console)])
+    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+
+
+def _opening(plan: Plan) -> str:
+    if not plan.private:
+        return f"{plan.name}: {plan.steps} steps, NOT PRIVATE"
+    return (
+        f"{plan.name}: {plan.steps} steps at noise multiplier {plan.noise_multiplier(1):.5g}, "
+        f"epsilon {shown(plan.epsilon or 0.0)} at delta {plan.delta:g} ({plan.accountant})"
+    )
+
+
+def closing_text(outcome: Outcome) -> str:
+    """Say how a run ended, for a person."""
+    facts = {"run": outcome.run_dir, "ended": outcome.status.replace("_", " "), "steps": str(outcome.steps)}
+    if outcome.epsilon is None:
+        facts["privacy"] = "NOT PRIVATE"
+    else:
+        facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {outcome.delta:g}, {outcome.relation}, one {outcome.unit}"
+    facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
+    facts["time"] = f"{outcome.seconds:.1f} s"
+    facts["read"] = f"{outcome.run_dir}/privacy.md"
+    facts["curves"] = f"dppipe tensorboard {outcome.run_dir}"
+    return table(facts)

@@ -1,0 +1,44 @@
+"""Scoring the test split of a finished run: once, with the result on record and named in the statement."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dppipe.errors import UsageError
+from dppipe.training.loading import load_model, spec_of
+from dppipe.training.run import scoring_loader
+from dppipe.training.run_directory import RunDirectory, write_json
+from dppipe.training.statements import write_statement
+from dppipe.training.tasks import Objective
+
+
+def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, float]:
+    """Give the test metrics of a run; the first call scores the test split, later ones read what it wrote."""
+    run = RunDirectory.open(run_dir)
+    summary = json.loads(run.summary.read_bytes()) if run.summary.exists() else {}
+    if "test" not in summary:
+        summary |= {"test": _score(run, plugins=plugins), "evaluations": 1}
+        write_json(run.summary, summary)
+        write_statement(run)
+    metrics: dict[str, float] = summary["test"]
+    return metrics
+
+
+def _score(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
+    spec = spec_of(run, plugins=plugins)
+    model = load_model(run.path, plugins=plugins)
+    test = scoring_loader(spec.data.splits(seed=spec.seed).test)
+    if test is None:
+        raise UsageError("data.split.test: expected a test split to score, got none. Give it a share.")
+    prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
+    objective = Objective(spec.data.task, spec.data.outputs)
+    metrics = objective.metrics(prefix)
+    with torch.inference_mode():
+        for inputs, targets in test:
+            objective.score(metrics, model(inputs), targets)
+    scores: dict[str, Any] = metrics.compute()
+    return {name: float(value) for name, value in scores.items()}

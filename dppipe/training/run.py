@@ -1,0 +1,101 @@
+"""From a spec to a finished run directory: assemble the parts, fit, and say how it ended."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader
+
+from dppipe.errors import Interrupted, UsageError
+from dppipe.training.callback import DPCallback
+from dppipe.training.module import SpecModule
+from dppipe.training.outcome import Outcome
+from dppipe.training.tasks import Objective
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
+    from dppipe.planning.plan import Plan
+    from dppipe.spec.spec import Spec
+
+SCORING_BATCH_SIZE = 1024
+
+
+def run_spec(spec: Spec, plan: Plan, *, run_dir: Path | None = None, callbacks: Sequence[pl.Callback] = ()) -> Outcome:
+    """Train what a spec says within what its plan allows, and leave a run directory."""
+    _quieten_lightning()
+    pl.seed_everything(spec.seed, verbose=False)
+    module = build_module(spec, steps=plan.steps)
+    splits = spec.data.splits(seed=spec.seed)
+    private = DPCallback(
+        sampler=spec.sampler,
+        clipping=spec.clipping,
+        noise=spec.noise,
+        accountant=spec.accountant,
+        budget=None if spec.budget == "none" else spec.budget,
+        run_dir=run_dir,
+        name=spec.name,
+        holdout=spec.data.holdout,
+        reproducible_seed=spec.seed if spec.reproducible else None,
+        checkpoint_every=spec.train.checkpoint_every or plan.steps_per_epoch,
+        plan=plan,
+        config=spec.to_yaml(),
+    )
+    trainer = make_trainer(spec, plan, callbacks=[private, *callbacks], validates=splits.val is not None)
+    trainer.fit(module, private.loader(splits.train, synthetic=spec.data.synthetic), scoring_loader(splits.val))
+    if private.outcome is None:
+        raise UsageError("train: the run ended before its first step.")
+    if private.signals.received:
+        place = f"{private.outcome.run_dir}: stopped after step {private.outcome.steps} of {plan.steps}"
+        raise Interrupted(f"{place}. What was charged stays charged.", exit_code=private.signals.exit_code)
+    return private.outcome
+
+
+def _quieten_lightning() -> None:
+    """Keep what a Trainer says about devices, workers and tips from between dppipe's own lines."""
+    for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="pytorch_lightning.*")
+
+
+def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
+    """Build the Lightning module of a spec: the user's own, or an ordinary network with its objective and optimizer."""
+    network = spec.model.build(spec.data.input_shape, spec.data.outputs)
+    if isinstance(network, pl.LightningModule):
+        if spec.optimizer is not None:
+            raise UsageError("optimizer: expected none, as a LightningModule brings its own. Leave the block out.")
+        return network
+    if spec.optimizer is None:
+        raise UsageError("optimizer: expected one, as the model is not a LightningModule. Name one, such as `optimizer: sgd`.")
+    return SpecModule(network, objective=Objective(spec.data.task, spec.data.outputs), optimizer=spec.optimizer, steps=steps)
+
+
+def make_trainer(spec: Spec, plan: Plan, *, callbacks: list[pl.Callback], validates: bool) -> pl.Trainer:
+    """Make a Trainer that only does what the private step allows; the record and the progress bar are dppipe's own."""
+    return pl.Trainer(
+        max_steps=plan.steps,
+        max_epochs=-1,
+        accelerator=spec.train.accelerator,
+        devices=spec.train.devices,
+        precision=spec.train.precision,
+        callbacks=callbacks,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        num_sanity_val_steps=0,
+        check_val_every_n_epoch=None,
+        val_check_interval=min(spec.train.validate_every or plan.steps_per_epoch, plan.steps),
+        limit_val_batches=None if validates else 0,
+    )
+
+
+def scoring_loader(dataset: Dataset[Any] | None) -> DataLoader[Any] | None:
+    """Give an ordinary loader that scores a split in order."""
+    return None if dataset is None else DataLoader(dataset, batch_size=SCORING_BATCH_SIZE)
