@@ -65,18 +65,18 @@ def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
     """Give the kind and the options of a component as a spec writes it."""
     if isinstance(value, str):
         return value, {}
-    noun = FAMILIES[block].noun
+    one = FAMILIES[block].one
     if not isinstance(value, dict):
-        raise _error(f"expected the name of a {noun} or a block with `kind`, got {_show(value)}. Give one.", value)
+        raise _error(f"expected the name of {one} or a block with `kind`, got {_show(value)}. Give one.", value)
     options = {key: option for key, option in value.items() if key != "kind"}
     if "kind" not in value:
         if "class_path" in value:
             return "class_path", options
         raise _error(
-            f"expected the name of a {noun}, got nothing. Say which one by `kind`.", value, at=("kind",), type="missing_kind"
+            f"expected the name of {one}, got nothing. Say which one by `kind`.", value, at=("kind",), type="missing_kind"
         )
     if not isinstance(value["kind"], str):
-        raise _error(f"expected the name of a {noun}, got {_show(value['kind'])}. Give one.", value, at=("kind",))
+        raise _error(f"expected the name of {one}, got {_show(value['kind'])}. Give one.", value, at=("kind",))
     return value["kind"], options
 
 

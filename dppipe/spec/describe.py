@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import annotated_types
@@ -15,8 +16,16 @@ from dppipe.spec.component_field import ComponentOf
 from dppipe.spec.families import FAMILIES
 
 _T = TypeVar("_T")
-_WORDS = {float: "a number", int: "an integer", bool: "true or false", str: "text", type(None): "nothing", dict: "a block"}
-_MANY = {float: "numbers", int: "integers", str: "texts"}
+_WORDS = {
+    float: "a number",
+    int: "an integer",
+    bool: "true or false",
+    str: "text",
+    Path: "a path",
+    type(None): "nothing",
+    dict: "a block",
+}
+_MANY = {"a number": "numbers", "an integer": "integers", "text": "texts", "a block": "blocks", "a path": "paths"}
 _LIMITS = (
     (annotated_types.Gt, ">", "gt"),
     (annotated_types.Ge, ">=", "ge"),
@@ -36,7 +45,7 @@ def describe_type(annotation: Any, metadata: list[Any]) -> str:
         return describe_type(get_args(annotation)[0], [*get_args(annotation)[1:], *metadata])
     for mark in metadata:
         if isinstance(mark, ComponentOf):
-            return f"the name of a {FAMILIES[mark.block].noun} or a block with `kind`"
+            return f"the name of {FAMILIES[mark.block].one} or a block with `kind`"
         if isinstance(mark, WrapValidator) and mark.json_schema_input_type is not Any:
             wrapped = mark.json_schema_input_type
             return describe_type(wrapped, [other for other in metadata if other is not mark])
@@ -48,10 +57,18 @@ def describe_type(annotation: Any, metadata: list[Any]) -> str:
         members = [member for member in arguments if member is not type(None)]
         return " or ".join(describe_type(member, metadata if _is_number(member) else []) for member in members)
     if origin in (tuple, list, set, frozenset):
-        return f"a list of {_MANY.get(arguments[0], 'values') if arguments else 'values'}{limits}"
+        return _describe_list(origin, arguments)
     if isinstance(annotation, type) and issubclass(annotation, Options) and not issubclass(annotation, Component):
         return f"a block with {join_choices(list(fields_by_key(annotation)), last='and')}"
     return _WORDS.get(origin or annotation, "a value") + limits
+
+
+def _describe_list(origin: Any, arguments: tuple[Any, ...]) -> str:
+    one = describe_type(arguments[0], []) if arguments else "a value"
+    word = next((word for word in _MANY if one.startswith(word)), None)
+    many = _MANY[word] + one.removeprefix(word) if word else "values"
+    fixed = f"{len(arguments)} " if origin is tuple and Ellipsis not in arguments else ""
+    return f"a list of {fixed}{many}"
 
 
 def fields_by_key(block: type[Options]) -> dict[str, FieldInfo]:
@@ -91,6 +108,13 @@ def _is_number(annotation: Any) -> bool:
     return base in (int, float)
 
 
+def _plain(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
 def _limits(metadata: list[Any]) -> str:
-    found = [f"{sign} {getattr(mark, name):g}" for mark in metadata for type_, sign, name in _LIMITS if isinstance(mark, type_)]
+    metadata = [part for mark in metadata for part in (mark.metadata if isinstance(mark, FieldInfo) else [mark])]
+    found = [
+        f"{sign} {_plain(getattr(mark, name))}" for mark in metadata for type_, sign, name in _LIMITS if isinstance(mark, type_)
+    ]
     return f" {' and '.join(found)}" if found else ""

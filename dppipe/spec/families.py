@@ -22,6 +22,11 @@ class Family:
     takes_plugins: bool = True
     """Whether kinds may come from outside: samplers and accountants claim proofs that the core can't check."""
 
+    @property
+    def one(self) -> str:
+        """The noun with its article: `an accountant`."""
+        return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
+
 
 FAMILIES = {
     family.block: family

@@ -63,7 +63,7 @@ class Registry:
             )
         loaded = sources[0].load()
         if not (isinstance(loaded, type) and issubclass(loaded, Component) and loaded.kind == kind):
-            raise UsageError(f"expected a {family.noun} named {kind!r} in {sources[0].where}, got another thing.")
+            raise UsageError(f"expected {family.one} named {kind!r} in {sources[0].where}, got another thing.")
         return loaded
 
     def _sources(self, family: Family) -> Iterable[Source]:
@@ -85,7 +85,7 @@ class Registry:
     def _unknown(self, family: Family, kind: str) -> str:
         if kind == "class_path":
             how = "Write a plugin, or take a known kind" if family.takes_plugins else "Take a known kind"
-            return f"expected the name of a {family.noun}, got a class path. {how}: {self._known(family)}."
+            return f"expected the name of {family.one}, got a class path. {how}: {self._known(family)}."
         unread = f" Not read: {', '.join(self._scan.unread)}." if self._scan.unread else ""
         guess = suggest_kind(kind, self.kinds(family.block))
         return f"no {family.noun} named {kind!r}. Known: {self._known(family)}.{guess}{unread}"

@@ -19,7 +19,9 @@ class _Dumper(yaml.SafeDumper):
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     plain = read_scalar(value)
     looks_like_text = isinstance(plain.value, str) and plain.fault is None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if looks_like_text else "'")
+    # Only double quotes keep every character: the other styles fold some of YAML's line breaks.
+    style = '"' if not value.isprintable() else None if looks_like_text else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(str, _text)
