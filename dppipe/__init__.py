@@ -14,20 +14,35 @@ if TYPE_CHECKING:
     from dppipe.noise.base import NoiseSchedule
     from dppipe.optim.base import Optimizer
     from dppipe.privacy.budget import Budget
+    from dppipe.training.callback import DPCallback
+    from dppipe.training.loading import load_model
 
 __version__ = "0.1.0"
 
-__all__ = ["Budget", "Clipper", "Data", "Field", "Model", "NoiseSchedule", "Optimizer", "__version__"]
+__all__ = [
+    "Budget",
+    "Clipper",
+    "DPCallback",
+    "Data",
+    "Field",
+    "Model",
+    "NoiseSchedule",
+    "Optimizer",
+    "__version__",
+    "load_model",
+]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "Budget": ".privacy.budget",
         "Clipper": ".clipping.base",
+        "DPCallback": ".training.callback",
         "Data": ".data.base",
         "Field": ".component",
         "Model": ".models.base",
         "NoiseSchedule": ".noise.base",
         "Optimizer": ".optim.base",
+        "load_model": ".training.loading",
     },
 )

@@ -28,6 +28,7 @@ class LogicalBatch:
     def draw(self) -> Iterator[Any]:
         """Draw the step's records and give them in physical pieces; an empty draw gives no piece."""
         loader = self.loader
+        loader.require_callback()
         indices = loader.sampler.draw(loader.records, rate=loader.rate, generator=loader.generator)
         for start in range(0, len(indices), loader.physical_batch_size):
             yield loader.gather(indices[start : start + loader.physical_batch_size])
@@ -79,14 +80,16 @@ class PrivateLoader:
         self.rate = 0.0
 
     def __len__(self) -> int:
-        self._require_callback()
+        if not self.steps_per_epoch:
+            self.require_callback()
         return self.steps_per_epoch
 
     def __iter__(self) -> Iterator[LogicalBatch]:
-        self._require_callback()
+        self.require_callback()
         return (LogicalBatch(self) for _ in range(self.steps_per_epoch))
 
-    def _require_callback(self) -> None:
+    def require_callback(self) -> None:
+        """Refuse unless the loader's callback is at work."""
         if not self.rate:
             raise PrivacyRefusal(
                 "this loader is a DPCallback's: expected that callback among the Trainer's callbacks. "
