@@ -1,12 +1,16 @@
-"""The clipped sum of per-sample gradients: the door of the engine.
+"""The clipped sum of per-sample gradients, in one forward and one backward pass.
 
-`clipped_sum` is one call; `Engine` is prepared once for a fit and adds clipped sums onto buffers that the caller owns, such as
-views of one flat buffer that already holds the noise. `.grad` and the user's module stay as they are.
+A clipped sum needs each row's gradient norm and one weighted sum, never the gradients themselves. In the forward pass the tape
+notes each use of a weight; in the backward pass each use receives its output's gradient, which together with its input holds the
+gradient of every row; norms come from that form, the clipper's factors from the norms, and the clipped sum from one weighted
+contraction of the same form (book-keeping: Bu et al. 2023). `accumulate` is the whole algorithm. Read next: `bounds.py`, then
+`tape.py`, `gradients.py` and one rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -15,10 +19,16 @@ from torch import Tensor, nn
 
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.contracts import ClippedSum, Clips, PerSampleLoss
+from dppipe.engine.fallback import row_by_row
 from dppipe.engine.functional import FunctionalGradients
+from dppipe.engine.gradients import Dense, Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
-from dppipe.engine.losses import batch_rows
-from dppipe.engine.units import make_units
+from dppipe.engine.losses import SingletonLoss, batch_rows
+from dppipe.engine.plan import Plan, make_plan
+from dppipe.engine.tape import Tape
+from dppipe.engine.units import Units, make_units
+from dppipe.engine.weights import Weights
+from dppipe.errors import UsageError
 
 Mode = Literal["auto", "functional"]
 
@@ -30,13 +40,25 @@ class Engine:
     norm at most its group's bound in every group; nothing else of the batch reaches the buffers.
     """
 
-    def __init__(self, model: nn.Module, per_sample_loss: PerSampleLoss, clipper: Clips, *, mode: Mode = "auto") -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        per_sample_loss: PerSampleLoss,
+        clipper: Clips,
+        *,
+        mode: Mode = "auto",
+        kernels: Mapping[str, str] | None = None,
+    ) -> None:
         self.model = model
+        self.per_sample_loss = per_sample_loss
         self.clipper = clipper
-        self.mode = mode
         self.parameters = trainable(model)
         self.groups = make_groups(clipper, self.parameters)
-        self._gradients = FunctionalGradients(model, per_sample_loss)
+        self.kernels = dict(kernels or {})
+        self.plan = Plan(functional="asked for") if mode == "functional" or isinstance(per_sample_loss, SingletonLoss) else None
+        self._functional = FunctionalGradients(model, per_sample_loss)
+        self._tape: Tape | None = None
+        self._patches = ExitStack()
 
     def __enter__(self) -> Self:
         """Start a fit."""
@@ -44,10 +66,11 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """End a fit: whatever was put on the user's module is taken off."""
+        self._patches.close()
 
     def bounds(self, state: Mapping[str, Any] | None = None) -> Tensor:  # -> [G]
         """Give the clipper's bounds in this state as a tensor on the model's device."""
-        return bounds_tensor(self.clipper, self.groups, state, self._like())
+        return bounds_tensor(self.clipper, self.groups, state, next(iter(self.parameters.values()), torch.zeros(())))
 
     def zeros(self) -> dict[str, Tensor]:
         """Give an empty sum for every trainable parameter, float32 or wider."""
@@ -69,31 +92,56 @@ class Engine:
         rows = batch_rows(batch)
         if not rows or not self.parameters:
             return bounds.new_zeros(rows, len(self.groups.names))
-        gradients = self._gradients(self.parameters, batch)
+        layout = None if units is None else make_units(units, mask, like=bounds)
+
+        gradients = self.gradients(batch, rows, layout)
+
         with torch.no_grad():
-            layout = make_units(range(rows) if units is None else units, mask, like=bounds)
-            averages = {
-                name: torch.zeros(layout.count, *value.shape[1:], dtype=bounds.dtype, device=bounds.device).index_add_(
-                    0, layout.slots, _weighted(value.to(bounds.dtype), layout.weights)
-                )
-                for name, value in gradients.items()
-            }
-            squares = [(name, torch.linalg.vector_norm(v.flatten(1), dim=1).square()) for name, v in averages.items()]
-            norms = self.groups.combine(squares, like=squares[0][1])
+            norms = self.groups.norms(
+                {name: found.squares for name, found in gradients.items()}, layout.count if layout else rows, like=bounds
+            )
             factors = bounded_factors(self.clipper, norms, bounds)
-            for name, value in averages.items():
-                factor = factors[:, self.groups.column[name]]
-                into[name].add_(_weighted(value, factor).sum(0))
-            return norms[layout.slots] * (layout.weights > 0)[:, None]
+            finite = norms.isfinite()
+            if layout is None and mask is not None:
+                factors = factors * mask[:, None]
+            clean = bounds.device.type == "cpu" and bool(finite.all())  # Elsewhere asking would wait for the device.
+            for name, found in gradients.items():
+                column = self.groups.column[name]
+                kept = found if clean else found.keep(finite[:, column])
+                kept.add_to(into[name], factors[:, column])
+            norms = norms if layout is None else norms[layout.slots]
+            return norms if mask is None else norms.where(mask[:, None], 0)
 
-    def _like(self) -> Tensor:
-        return next(iter(self.parameters.values()), torch.zeros(()))
+    def gradients(self, batch: Any, rows: int, units: Units | None) -> dict[str, Gradients]:
+        """Give each parameter's gradients for every row, or every unit, in the form that is cheapest to hold."""
+        self._prepare(batch)
+        if self.plan is None or self.plan.functional is not None:
+            dense = self._functional(self.parameters, batch)
+            return {name: Dense(value if units is None else units.average(value)) for name, value in dense.items()}
+        return self._taped(self.plan, batch, rows, units)
 
+    def _taped(self, plan: Plan, batch: Any, rows: int, units: Units | None) -> dict[str, Gradients]:
+        weights = Weights(self.model, self.parameters)
+        self._tape = Tape(weights, rows=rows, axes=plan.axes, units=units, kernels=self.kernels)
+        try:
+            with torch.enable_grad(), self._tape:
+                losses = self.per_sample_loss(self.model, batch)
+                if losses.shape != (rows,):
+                    raise UsageError(
+                        f"per_sample_loss: expected one loss for each of {rows} rows, got shape {tuple(losses.shape)}."
+                    )
+                return self._tape.backward(losses)
+        finally:
+            self._tape = None
 
-def _weighted(rows: Tensor, weights: Tensor) -> Tensor:  # [B, ...], [B] -> [B, ...]
-    """Scale rows; a row of weight 0 becomes zero even where it holds an infinity."""
-    shaped = weights.view(-1, *[1] * (rows.dim() - 1))
-    return torch.where(shaped > 0, rows * shaped, 0)
+    def _prepare(self, batch: Any) -> None:
+        if self.plan is None:
+            self.plan = make_plan(self.model, self.per_sample_loss, batch, parameters=self.parameters, trial=self._try)
+            self._patches.enter_context(row_by_row(self.model, self.plan, lambda: self._tape))
+
+    def _try(self, plan: Plan, batch: Any) -> None:
+        with row_by_row(self.model, plan, lambda: self._tape):
+            self._taped(plan, batch, batch_rows(batch), None)
 
 
 def clipped_sum(

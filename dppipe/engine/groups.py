@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -22,13 +22,12 @@ class Groups:
     column: Mapping[str, int]
     """The group's column for each trainable parameter's name."""
 
-    def combine(self, squares: Iterable[tuple[str, Tensor]], like: Tensor) -> Tensor:  # (name, [B]) ..., like [B] -> [B, G]
-        """Add up squared norms of parameters into the norm of each group."""
-        columns: list[Tensor | None] = [None] * len(self.names)
-        for name, square in squares:
-            column = columns[self.column[name]]
-            columns[self.column[name]] = square if column is None else column + square
-        return torch.stack([torch.zeros_like(like) if column is None else column for column in columns], dim=1).sqrt()
+    def norms(self, squares: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
+        """Add up the squared norms of parameters into the norm of each group."""
+        totals = like.new_zeros(rows, len(self.names))
+        for name, square in squares.items():
+            totals[:, self.column[name]] += square
+        return totals.sqrt_()
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:

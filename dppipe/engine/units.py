@@ -15,28 +15,74 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Units:
-    """The rows of each unit of a batch."""
+    """The rows of each unit of a batch.
 
-    count: int
-    """The number of distinct units, U."""
+    Guarantee: what is formed for a unit depends on its own unmasked rows alone, even where a row of another unit, or a masked
+    row, holds an infinity.
+    """
+
     slots: Tensor
     """`[B]`: the unit of each row, numbered from 0."""
     weights: Tensor
     """`[B]`: one over the number of the unit's unmasked rows; 0 for a masked row."""
+    grid: Tensor
+    """`[U, K]`: the rows of each unit, filled up with its first row."""
+    grid_weights: Tensor
+    """`[U, K]`: the weights of those rows, 0 for what was filled up."""
+    in_order: bool
+    """Whether the grid is all rows in their order, so that laying a unit's rows side by side moves nothing."""
+
+    @property
+    def count(self) -> int:
+        """The number of units, U."""
+        return self.grid.shape[0]
+
+    @property
+    def ragged(self) -> bool:
+        """Whether filling up would more than double the rows."""
+        return self.grid.numel() > 2 * self.slots.numel()
+
+    def average(self, values: Tensor) -> Tensor:  # [B, ...] -> [U, ...]
+        """Average each unit's rows."""
+        total = values.new_zeros(self.count, *values.shape[1:])
+        return total.index_add_(0, self.slots, _weighted(values, self.weights))
+
+    def gather(self, values: Tensor, *, weighted: bool = False) -> Tensor:  # [B, T, ...] -> [U, K * T, ...]
+        """Lay the positions of each unit's rows side by side; `weighted` makes their sum the average."""
+        rows = values.unflatten(0, tuple(self.grid.shape)) if self.in_order else values[self.grid]
+        scaled = _weighted(rows, self.grid_weights) if weighted else torch.where(_like(self.grid_weights > 0, rows), rows, 0)
+        return scaled.flatten(1, 2)
 
 
 def make_units(ids: Tensor | Sequence[int], mask: Tensor | None, *, like: Tensor) -> Units:
-    """Number the units of a batch; ids on the host cost no synchronisation."""
+    """Find the units of a batch; ids that stand on the host cost no synchronisation with a device."""
     host = torch.as_tensor(ids).cpu()
-    distinct, slots = torch.unique(host, return_inverse=True)
-    slots = slots.to(like.device)
+    _, slots, sizes = torch.unique(host, return_inverse=True, return_counts=True)
+    order = torch.argsort(slots, stable=True)
+    starts = sizes.cumsum(0) - sizes
+    places = torch.arange(int(sizes.max())).expand(len(sizes), -1)
+    filled = places >= sizes[:, None]
+    grid = order[starts[:, None] + places.masked_fill(filled, 0)]
+    in_order = bool((grid.flatten() == torch.arange(grid.numel())).all()) and grid.numel() == len(host)
+
+    slots, grid, filled = slots.to(like.device), grid.to(like.device), filled.to(like.device)
     keep = torch.ones(slots.shape, dtype=like.dtype, device=like.device) if mask is None else mask.to(like.dtype)
-    sizes = torch.zeros(len(distinct), dtype=like.dtype, device=like.device).index_add_(0, slots, keep)
-    return Units(len(distinct), slots, keep / sizes.clamp(min=1)[slots])
+    present = torch.zeros(len(sizes), dtype=like.dtype, device=like.device).index_add_(0, slots, keep)
+    weights = keep / present.clamp(min=1)[slots]
+    return Units(slots, weights, grid, weights[grid].masked_fill(filled, 0), in_order)
 
 
 def first_of_units(units: Tensor | Sequence[int]) -> Tensor:  # [B] -> [B] of bool
     """Mark one row of each unit, to count every unit once."""
     ids = torch.as_tensor(units)
-    same = ids[:, None] == ids[None, :]
-    return ~same.tril(diagonal=-1).any(dim=1)
+    return ~(ids[:, None] == ids[None, :]).tril(diagonal=-1).any(dim=1)
+
+
+def _weighted(values: Tensor, weights: Tensor) -> Tensor:
+    """Scale by weights over the first dimensions; weight 0 gives 0 even where an infinity stands."""
+    shaped = _like(weights, values)
+    return torch.where(shaped > 0, values * shaped.to(values.dtype), 0)
+
+
+def _like(weights: Tensor, values: Tensor) -> Tensor:
+    return weights.view(*weights.shape, *[1] * (values.dim() - weights.dim()))

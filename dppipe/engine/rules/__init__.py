@@ -1,0 +1,14 @@
+"""Layer rules: one kind of layer a file, each listed here. `base` is the contract; read `linear` first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dppipe.engine.rules import broadcast, linear
+from dppipe.engine.rules.base import Rule
+
+RULES: tuple[Rule, ...] = (linear.RULE, broadcast.RULE)
+
+RULE_OF: dict[Callable[..., Any], Rule] = {function: rule for rule in RULES for function in rule.functions}
+"""The rule that answers each torch function."""
