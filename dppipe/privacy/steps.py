@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.budget import Relation
 from dppipe.privacy.events import event_from_data, event_to_data
 
 if TYPE_CHECKING:
@@ -43,6 +44,27 @@ def first(steps: Steps, count: int) -> Steps:
     if left > 0:
         raise PrivacyRefusal(f"steps: expected at least {count} steps, got {count - left}.")
     return taken
+
+
+def between(steps: Steps, low: int, high: int) -> Steps:
+    """Give the steps after the first `low`, up to `high`."""
+    _check_count(low)
+    if low > high:
+        raise PrivacyRefusal(f"steps: expected step counts in ascending order, got {high} after {low}.")
+    taken, done = [], 0
+    for event, times in first(steps, high):
+        if done + times > low:
+            taken.append((event, done + times - max(done, low)))
+        done += times
+    return taken
+
+
+def gaussian_precision(counts: Mapping[DpEvent, int], *, relation: Relation) -> float | None:
+    """Give the sum of (sensitivity / noise)^2 where every event is a Gaussian on the whole data set; else None."""
+    if not all(type(event).__name__ == "GaussianDpEvent" for event in counts):
+        return None
+    sensitivity = 2 if relation == "replace_one" else 1
+    return math.fsum(count * (sensitivity / event.noise_multiplier) ** 2 for event, count in counts.items())
 
 
 def total(steps: Steps) -> int:

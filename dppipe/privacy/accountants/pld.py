@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from dppipe.privacy.accountants.base import Accountant, Certificate, PrivacyCurve, Steps
 from dppipe.privacy.budget import Relation
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 
 class Pld(Accountant, kind="pld"):
     """Convolves the privacy loss distributions of all steps.
 
-    Guarantee: each step's distribution is discretised pessimistically (connect-the-dots, Doroshenko et al. 2022), so that
-    the composed epsilon is an upper bound for a sequence of events fixed before any record was read.
+    Guarantee: each step's distribution is discretised pessimistically, and a schedule of very many noise multipliers is
+    first rounded down onto a few, so that the composed epsilon is an upper bound for a sequence of events that was fixed
+    before any record was read. It is not one where the events follow released values (Rogers et al. 2016).
     """
 
+    _distinct: ClassVar[int] = 150
+    """The most distinct events that are composed; a longer schedule is rounded onto as many."""
+
     def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
-        from dppipe.privacy.losses import compose_losses
         from dppipe.privacy.steps import merge
 
-        return Certificate(self.kind, relation, compose_losses(merge(steps), relation=relation))
+        (certificate,) = self._certificates([merge(steps)], relation=relation)
+        return certificate
+
+    def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
+        from dppipe.privacy.steps import between, merge
+
+        stages = [merge(between(steps, low, high)) for low, high in zip([0, *at], at, strict=False)]
+        return [certificate.epsilon(delta) for certificate in self._certificates(stages, relation=relation)]
+
+    def _certificates(self, stages: Sequence[Mapping[DpEvent, int]], *, relation: Relation) -> list[Certificate]:
+        from dppipe.privacy.gaussian import GaussianCurve
+        from dppipe.privacy.loss_curves import loss_curves
+        from dppipe.privacy.steps import gaussian_precision
+
+        found = (gaussian_precision(stage, relation=relation) for stage in stages)
+        precisions = [precision for precision in found if precision is not None]
+        if len(precisions) == len(stages):  # unsampled Gaussians are one Gaussian, whose curve is exact
+            curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in itertools.accumulate(precisions))
+        else:
+            curves = loss_curves(stages, relation=relation, distinct=self._distinct)
+        return [Certificate(self.kind, relation, curve) for curve in curves]
+
+    def rough(self) -> Accountant:
+        return _RoughPld()
+
+    def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
+        """Bound what rounding the noise multipliers of a long schedule adds to epsilon; 0 where nothing is rounded."""
+        from dppipe.privacy.loss_curves import loss_curves
+        from dppipe.privacy.steps import merge
+
+        counts = merge(steps)
+        down, up = (
+            next(loss_curves([counts], relation=relation, distinct=self._distinct, optimistic=optimistic)).epsilon(delta)
+            for optimistic in (False, True)
+        )
+        return max(0.0, down - up)
+
+
+class _RoughPld(Pld):
+    """The same at a few distinct events: a bound too, a few percent looser, from which a search starts."""
+
+    _distinct: ClassVar[int] = 12

@@ -1,0 +1,74 @@
+"""The Gaussian mechanism exactly: its delta at an epsilon, and the two inverses (Balle and Wang 2018).
+
+`s` is the noise's standard deviation over the sensitivity; in Gaussian differential privacy mu = 1/s (Dong, Roth and Su 2019).
+Read next: `profiles.py`, which builds the sampled mechanisms on it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import optimize, special
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True)
+class GaussianCurve:
+    """The privacy curve of a Gaussian mechanism with mu = sensitivity / noise; nothing is spent at mu = 0."""
+
+    mu: float
+
+    def epsilon(self, delta: float) -> float:
+        """Give the epsilon at this delta."""
+        return gaussian_epsilon(1 / self.mu, delta) if self.mu > 0 else 0.0
+
+    def delta(self, epsilon: float) -> float:
+        """Give the delta at this epsilon."""
+        return float(gaussian_delta(epsilon, 1 / self.mu)) if self.mu > 0 else 0.0
+
+    def parameters(self) -> dict[str, Any]:
+        """Give mu, which determines the curve."""
+        return {"mu": self.mu}
+
+
+def gaussian_delta(epsilon: ArrayLike, s: ArrayLike) -> NDArray[np.float64]:
+    """Give delta(epsilon) = Phi(1/2s - epsilon s) - e^epsilon Phi(-1/2s - epsilon s), for any real epsilon."""
+    epsilon, s = np.asarray(epsilon, dtype=np.float64), np.asarray(s, dtype=np.float64)
+    upper = special.log_ndtr(0.5 / s - epsilon * s)
+    lower = epsilon + special.log_ndtr(-0.5 / s - epsilon * s)
+    # As a product: the difference of two numbers that both underflow would lose the tail. Round-off alone can make it < 0.
+    return np.asarray(np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0)), dtype=np.float64)
+
+
+def gaussian_epsilon(s: float, delta: float) -> float:
+    """Give the exact epsilon of the Gaussian mechanism at this delta."""
+    if float(gaussian_delta(0.0, s)) <= delta:
+        return 0.0
+    high = 1.0
+    while float(gaussian_delta(high, s)) > delta:
+        high *= 2
+        if high > 1e12:
+            return math.inf
+    root: float = optimize.brentq(lambda epsilon: math.log(_positive(gaussian_delta(epsilon, s)) / delta), 0.0, high, xtol=1e-13)
+    # The root is right to about 1e-12; a bound has to lie above it.
+    return root * (1 + 1e-11) + 1e-12
+
+
+def gaussian_scale(epsilon: float, delta: float) -> float:
+    """Give the smallest s at which the Gaussian mechanism is (epsilon, delta)-differentially private."""
+    low, high = 1.0, 1.0
+    while float(gaussian_delta(epsilon, high)) > delta:
+        high *= 2
+    while float(gaussian_delta(epsilon, low)) <= delta:
+        low /= 2
+    root: float = optimize.brentq(lambda s: math.log(_positive(gaussian_delta(epsilon, s)) / delta), low, high, xtol=1e-13)
+    return root * (1 + 1e-11)
+
+
+def _positive(value: NDArray[np.float64]) -> float:
+    return max(float(value), 1e-300)
