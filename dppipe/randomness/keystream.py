@@ -1,0 +1,72 @@
+"""Secret bytes: the keystream of AES-256 in counter mode, from the `cryptography` library.
+
+A stream is keyed once, read forward only, and can't be copied, pickled or used after a fork: each of these would repeat
+bytes, and noise that is used twice cancels out. The key itself is handed to the cipher and kept nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from dppipe.errors import PrivacyRefusal
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+_ZEROS = bytes(1 << 20)
+_SLACK = 15  # older releases of the library want room for one more block
+
+
+class ByteSource(Protocol):
+    """Anything that gives random bytes: a `Keystream`, or a NumPy generator in a test."""
+
+    def bytes(self, length: int, /) -> bytes:
+        """Give the next `length` bytes."""
+        ...
+
+
+class Keystream:
+    """An endless sequence of secret bytes.
+
+    Guarantee: without the key its bytes can't be told from uniform ones, as far as AES-256 is what it is believed to be.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != 32:
+            raise ValueError(f"expected a key of 32 bytes, got {len(key)} bytes")
+        self._cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._process = os.getpid()
+
+    def bytes(self, length: int, /) -> bytes:
+        """Give the next `length` bytes."""
+        self._refuse_fork()
+        return self._cipher.update(bytes(length))
+
+    def words(self, count: int) -> NDArray[numpy.uint8]:  # -> [8 * count]
+        """Give the next `count` words of 64 bits, as an array of their bytes that the caller may overwrite."""
+        import numpy
+
+        self._refuse_fork()
+        size = 8 * count
+        room = numpy.empty(size + _SLACK, numpy.uint8)
+        for start in range(0, size, len(_ZEROS)):
+            zeros = memoryview(_ZEROS)[: size - start]
+            self._cipher.update_into(zeros, room[start : start + len(zeros) + _SLACK].data)
+        return room[:size]
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._process:
+            raise PrivacyRefusal(
+                "secret stream: expected the process that made it, got a fork of it, which would repeat its bytes. "
+                "Make a stream of its own in each process."
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret stream can't be copied or pickled: its copy would repeat its bytes")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(secret)"
