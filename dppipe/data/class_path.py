@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from pydantic import ValidationError, model_validator
 
@@ -24,24 +24,36 @@ if TYPE_CHECKING:
 class ClassPathData(Data, kind="class_path"):
     """Records of a class that is named by its import path.
 
-    A `Data` subclass knows its own shapes and task. Of any other class `input_shape`, `outputs`, `task` and `records` are stated;
-    it has `__len__` and `__getitem__`, whose items are pairs of input and target, and is imported only when records are read.
+    A `Data` subclass knows its own shapes and task; it gets `records`, `split` and `holdout` from here. Of any other class
+    `input_shape`, `outputs`, `task` and `records` are stated; it has `__len__` and `__getitem__`, whose items are pairs of input
+    and target, and is imported only when records are read.
     """
 
     class_path: str = Field(description="The class, as Python would import it: package.module.Class.")
     init_args: dict[str, Any] = Field(default_factory=dict, description="Arguments of its constructor.")
-    stated_shape: tuple[int, ...] | None = Field(None, alias="input_shape", description="The shape of one input.")
-    stated_outputs: int | None = Field(None, alias="outputs", gt=0, description="The number of model outputs.")
-    stated_task: Task | None = Field(None, alias="task", description="What is predicted.")
+    stated_shape: tuple[Annotated[int, Field(gt=0)], ...] | None = Field(
+        None, alias="input_shape", min_length=1, description="The shape of one input; stated of a class that isn't a Data."
+    )
+    stated_outputs: int | None = Field(
+        None, alias="outputs", gt=0, description="The number of model outputs; stated of a class that isn't a Data."
+    )
+    stated_task: Task | None = Field(None, alias="task", description="What is predicted; stated of a class that isn't a Data.")
 
     @model_validator(mode="after")
     def _stated_together(self) -> Self:
         stated = {"input_shape": self.stated_shape, "outputs": self.stated_outputs, "task": self.stated_task}
         absent = [name for name, value in stated.items() if value is None]
-        if absent and len(absent) < len(stated):
-            raise ValueError(
-                f"expected input_shape, outputs and task together, got no {' and no '.join(absent)}. State all three."
-            )
+        inside = sorted(set(Data.model_fields) & set(self.init_args))
+        if 0 < len(absent) < len(stated):
+            raise ValueError(f"expected input_shape, outputs and task together, got no {' and no '.join(absent)}. State all.")
+        if absent and inside:
+            raise ValueError(f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it.")
+        if (self.stated_task == "binary" and self.stated_outputs != 1) or (self.stated_task, self.stated_outputs) == (
+            "multiclass",
+            1,
+        ):
+            expected = "1 output" if self.stated_task == "binary" else "an output for each class"
+            raise ValueError(f"expected {expected} of a {self.stated_task} task, got {self.stated_outputs}.")
         return self
 
     @property
@@ -57,10 +69,16 @@ class ClassPathData(Data, kind="class_path"):
         return self.stated_outputs or self._own.outputs
 
     def count(self) -> int:
-        return super().count() if self.stated_task else self.known_count(self._own.count())
+        return super().count() if self.stated_task else self._own.count()
+
+    def train_count(self) -> int:
+        return super().train_count() if self.stated_task else self._own.train_count()
 
     def synthetic(self, n: int) -> Any:
         return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
+
+    def splits(self, *, seed: int) -> Splits:
+        return super().splits(seed=seed) if self.stated_task else self._own.splits(seed=seed)
 
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:
@@ -87,13 +105,12 @@ class ClassPathData(Data, kind="class_path"):
         if not issubclass(cls, Data):
             advice = "Derive it from dppipe.Data, or state input_shape, outputs, task and records beside it."
             raise _problem(self.class_path, f"expected a subclass of dppipe.Data, got {{}}. {advice}")
+        outer = self.model_dump(mode="json", exclude_none=True, include=set(Data.model_fields))
         try:
-            return cls.from_data(self.init_args)
+            return cls.from_data(self.init_args | outer)
         except ValidationError as error:
-            faults = [
-                Problem(("data", "init_args", *fault["loc"]), f"{fault['msg']}.") for fault in error.errors(include_url=False)
-            ]
-            raise SpecError(faults) from None
+            faults = [(("data", "init_args", *fault["loc"]), fault["msg"]) for fault in error.errors(include_url=False)]
+            raise SpecError([Problem(path, f"{message}.") for path, message in faults]) from None
 
     def _check(self, dataset: Any) -> None:
         if len(cast(Sized, dataset)) == 0:

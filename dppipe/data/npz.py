@@ -10,7 +10,7 @@ from dppipe.component import Field
 from dppipe.data.base import Data, Task
 from dppipe.data.reading.files import find_file
 from dppipe.data.reading.scaling import Normalize
-from dppipe.data.reading.tensors import class_task, make_classified, make_regression
+from dppipe.data.reading.tensors import class_task, make_classified, make_regression, to_float32
 from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Npz(Data, kind="npz"):
         self.count()
         try:
             with numpy.load(self.path, allow_pickle=False) as archive:
-                inputs, targets = archive[self.x].astype(numpy.float32), archive[self.y]
+                inputs, targets = to_float32(archive[self.x]), archive[self.y]
         except (ValueError, OSError, zipfile.BadZipFile):
             raise UsageError(f"{self.path}: expected a whole archive, got one that is cut off or damaged.") from None
         if self.normalize is not None:

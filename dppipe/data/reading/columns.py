@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, model_validator
 
 from dppipe.component import Field, Options
 from dppipe.data.reading.scaling import Number
+from dppipe.data.reading.tensors import to_float32
 
 if TYPE_CHECKING:
     import numpy
@@ -109,7 +110,7 @@ def _scaled(cells: Cells, *, mean: float, std: float, fill: float | None, missin
     import numpy
 
     with numpy.errstate(over="ignore"):
-        scaled = ((_numbers(cells, fill=fill, missing=missing) - mean) / std).astype(numpy.float32)
+        scaled = to_float32((_numbers(cells, fill=fill, missing=missing) - mean) / std)
     if (wrong := numpy.flatnonzero(~numpy.isfinite(scaled))).size:
         raise cells.fault(wrong[0], "expected a finite number, got NaN or one that is too large.")
     return scaled[:, None]

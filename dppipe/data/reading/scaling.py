@@ -61,8 +61,9 @@ class Constants(Options):
                 message = f"expected 1 number or {first}, one for each entry of an input's first dimension, got {len(numbers)}."
                 raise SpecError([Problem(("data", "normalize", name), message)])
         shape = (1, -1) + (1,) * (inputs.ndim - 2)
-        inputs -= numpy.array(self.mean, dtype=numpy.float32).reshape(shape)
-        inputs /= numpy.array(self.std, dtype=numpy.float32).reshape(shape)
+        with numpy.errstate(over="ignore"):  # infinities are refused afterwards, by record
+            inputs -= numpy.array(self.mean, dtype=numpy.float32).reshape(shape)
+            inputs /= numpy.array(self.std, dtype=numpy.float32).reshape(shape)
 
 
 Normalize = Annotated[Constants | None, BeforeValidator(_constants, json_schema_input_type=Constants | None)]

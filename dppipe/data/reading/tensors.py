@@ -17,6 +17,14 @@ def class_task(classes: int) -> Task:
     return "binary" if classes == 2 else "multiclass"
 
 
+def to_float32(array: numpy.ndarray) -> numpy.ndarray:
+    """Give these numbers as 32-bit floats; one that is too large becomes an infinity, which the checks below refuse."""
+    import numpy
+
+    with numpy.errstate(over="ignore"):
+        return array.astype(numpy.float32)
+
+
 def make_classified(
     inputs: numpy.ndarray, labels: numpy.ndarray, *, classes: int, place: str
 ) -> TensorDataset:  # [n, ...] of float32, [n] of integers
@@ -31,9 +39,7 @@ def make_classified(
 
 def make_regression(inputs: numpy.ndarray, targets: numpy.ndarray, *, place: str) -> TensorDataset:  # [n, ...], [n, outputs]
     """Make the data set of a regression."""
-    import numpy
-
-    targets = targets.astype(numpy.float32)
+    targets = to_float32(targets)
     _check_finite(targets, what="targets", place=place)
     return _make(inputs, targets, place=place)
 
@@ -50,6 +56,8 @@ def _check_finite(array: numpy.ndarray, *, what: str, place: str) -> None:
     import numpy
 
     # The sum of finite float32 numbers in float64 is finite, so one pass without a mask settles the usual case.
-    if not numpy.isfinite(array.sum(dtype=numpy.float64)):
+    with numpy.errstate(invalid="ignore"):
+        total = array.sum(dtype=numpy.float64)
+    if not numpy.isfinite(total):
         row = int(numpy.flatnonzero(~numpy.isfinite(array.reshape(len(array), -1)).all(axis=1))[0])
         raise UsageError(f"{place}: record {row + 1}: expected finite {what}, got NaN or an infinity. Mend or drop the record.")
