@@ -12,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, get_args
@@ -91,6 +93,12 @@ class LedgerRows:
 
 class LedgerCorrupt(PrivacyRefusal):
     """A ledger whose bytes are not what was written; the message names the line."""
+
+
+def charged_steps(charges: Iterable[Charge]) -> list[tuple[DpEvent, int]]:
+    """Give what was charged as steps for an accountant: each event and how many times it was charged in a row."""
+    runs = ((event, sum(charge.count for charge in run)) for event, run in groupby(charges, key=lambda charge: charge.event))
+    return [(event, count) for event, count in runs if count]
 
 
 def digest(data: bytes) -> str:

@@ -20,7 +20,7 @@ from dppipe.privacy.steps import merge
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-_ORDERS = (1.25, 1.5, 1.75, *(float(order) for order in range(2, 257)))
+_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, *(float(order) for order in range(3, 129)))
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,17 @@ def read_filter(data: dict[str, Any]) -> Filter:
     return FILTERS[kind].from_data({name: value for name, value in data.items() if name != "kind"})
 
 
-def best_order(*, epsilon: float, delta: float) -> float:
-    """Give the order that leaves most room for Gaussian noise, whose divergence is in proportion to the order."""
-    return max(_ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / order)
+def best_order(*, epsilon: float, delta: float, like: Commitment | None = None) -> float:
+    """Give the order that leaves most room for runs like `like`; without one, an order that suits most sampled runs.
+
+    Above some order the divergence of a sampled step jumps up, so the order that is best for Gaussian noise alone (whose
+    divergence is in proportion to the order) would leave almost no room: two thirds of the way lose little on either side.
+    """
+    if like is not None:
+        costs = {order: RdpFilter(order=order).cost(like).amount for order in _ORDERS}
+        return max(_ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / costs[order])
+    best = max(_ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / order)
+    return min(_ORDERS, key=lambda order: abs(order - (1 + (best - 1) * 2 / 3)))
 
 
 def _room(order: float, *, epsilon: float, delta: float) -> float:

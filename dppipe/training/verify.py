@@ -8,9 +8,9 @@ plan, ledger, checkpoints and summary all anew can't be found out by their own f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.plan import Plan
 from dppipe.privacy.accountants.base import Accountant, Steps
-from dppipe.privacy.charges import Charge, LedgerCorrupt, LedgerRows, read_ledger
+from dppipe.privacy.charges import LedgerCorrupt, LedgerRows, charged_steps, read_ledger
 from dppipe.privacy.events import event_from_data, event_to_data
 from dppipe.spec.registry import Registry
 from dppipe.training.run_directory import RunDirectory
@@ -119,23 +119,18 @@ def _claim_faults(run: RunDirectory, found: LedgerRows, accountant: Accountant, 
     ends = [row for row in range(1, len(claims) + 1) if row == len(claims) or claims[row] != claims[row - 1]]
     chosen = sorted({ends[(index + 1) * len(ends) // _POINTS_CHECKED - 1] for index in range(_POINTS_CHECKED)})
     paid = [sum(charge.count for charge in found.charges[:row]) for row in chosen]
-    costs = accountant.curve(_merged(found.charges), paid, delta=delta, relation=found.charges[-1].relation)
+    costs = accountant.curve(charged_steps(found.charges), paid, delta=delta, relation=found.charges[-1].relation)
     for row, cost in zip(chosen, costs, strict=True):
         if not cost <= claims[row - 1] + _TOLERANCE:
             yield f"{run.ledger}:{row}: expected epsilon of at least {cost:.6f}, as the rows cost, got {claims[row - 1]:.6f}."
 
 
 def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
-    steps = _merged(found.charges)
+    steps = charged_steps(found.charges)
     if found.torn and found.charges:
         costliest = min(run.noise_multiplier for run in plan.noise)
         steps.append((event_from_data(_with_noise(event_to_data(found.charges[-1].event), costliest)), 1))
     return steps
-
-
-def _merged(charges: Sequence[Charge]) -> list[tuple[Any, int]]:
-    runs = ((event, sum(charge.count for charge in run)) for event, run in groupby(charges, key=lambda charge: charge.event))
-    return [(event, count) for event, count in runs if count]
 
 
 def _with_noise(event: dict[str, Any], noise_multiplier: float) -> dict[str, Any]:

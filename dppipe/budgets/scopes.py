@@ -1,0 +1,128 @@
+"""What a scope is: one budget that many runs share, with everything that decides its guarantee fixed when it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+from dppipe.component import Field, Options
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.privacy.budget import Relation
+from dppipe.privacy.filters import FILTERS, Amount, Commitment, Filter, best_order, read_filter
+
+State = Literal["reserved", "settled"]
+
+
+class Scope(Options):
+    """One budget that many runs share.
+
+    Guarantee: all runs of the scope together cost one unit at most (epsilon, delta) under `relation`, however each run was
+    chosen from what earlier ones released, because the filter was fixed before the first.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100, description="What `budget.scope` names.")
+    epsilon: float = Field(gt=0, description="The most that all runs together may cost.")
+    delta: float = Field(gt=0, lt=1, description="The delta of that epsilon.")
+    relation: Relation = Field("zero_out", description="What neighbouring data sets differ in.")
+    unit: str = Field("example", description="Whose privacy is protected.")
+    filter: dict[str, Any] = Field(description="The filter as plain data.")
+
+    @classmethod
+    def make(
+        cls,
+        name: str,
+        *,
+        epsilon: float,
+        delta: float,
+        filter: str = "rdp",
+        order: float | None = None,
+        like: Commitment | None = None,
+        **fixed: Any,
+    ) -> Self:
+        """Make a scope; one that no run fits in is refused.
+
+        Args:
+            name: What `budget.scope` names.
+            epsilon: The most that all runs together may cost.
+            delta: The delta of that epsilon.
+            filter: How costs are added up.
+            order: The Renyi order of filter rdp.
+            like: A run such as will be done most: the order is chosen for it where none is given.
+            fixed: The relation and the unit.
+        """
+        if filter not in FILTERS:
+            raise UsageError(f"filter: expected one of {', '.join(FILTERS)}, got {filter!r}.")
+        if order is not None and filter != "rdp":
+            raise UsageError(f"order: expected none with filter {filter}, got {order}. Only rdp has one.")
+        options = {"order": order or best_order(epsilon=epsilon, delta=delta, like=like)} if filter == "rdp" else {}
+        scope = cls(name=name, epsilon=epsilon, delta=delta, filter=FILTERS[filter].from_data(options).to_data(), **fixed)
+        if not scope.capacity.amount > 0:
+            raise PrivacyRefusal(
+                f"{name}: expected room for some run, got none: raise epsilon or delta, or choose another order."
+            )
+        return scope
+
+    @cached_property
+    def rule(self) -> Filter:
+        """The filter itself."""
+        return read_filter(self.filter)
+
+    @cached_property
+    def capacity(self) -> Amount:
+        """The most that costs may add up to."""
+        return self.rule.capacity(epsilon=self.epsilon, delta=self.delta)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in the store for one run: reserved before it starts, settled when what it did is known."""
+
+    run_id: str
+    scope: str
+    state: State
+    cost: Amount
+    epsilon: float
+    """The certificate of the run's plan, at `delta`."""
+    delta: float
+    run_dir: str
+    plan_hash: str
+    fingerprint: str | None
+    host: str
+    at: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """How much of a scope is used."""
+
+    scope: Scope
+    runs: tuple[Entry, ...]
+
+    @property
+    def used(self) -> Amount:
+        """What all runs cost together, reserved ones in full."""
+        return total(entry.cost for entry in self.runs)
+
+    @property
+    def room(self) -> Amount:
+        """What is left."""
+        used, capacity = self.used, self.scope.capacity
+        return Amount(max(0.0, capacity.amount - used.amount), max(0.0, capacity.delta - used.delta))
+
+    @property
+    def share(self) -> float:
+        """The part of the budget that is used, from 0 to 1."""
+        used, capacity = self.used, self.scope.capacity
+        shares = [used.amount / capacity.amount]
+        if capacity.delta:
+            shares.append(used.delta / capacity.delta)
+        return max(shares)
+
+
+def total(costs: Iterable[Amount]) -> Amount:
+    """Add up costs, rounded once."""
+    both = list(costs)
+    return Amount(math.fsum(cost.amount for cost in both), math.fsum(cost.delta for cost in both))

@@ -1,0 +1,200 @@
+"""The store of budgets: a run reserves before it starts and settles what it did; a crashed run's reservation stays.
+
+Nothing is granted twice, whatever processes, crashes and machines do: reservations count in full until they are settled, and
+they are settled from the run's own ledger. Read next: `dppipe.privacy.filters`, why these sums; `reconcile.py`, after a crash.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from dppipe.budgets import tables
+from dppipe.budgets.entries import add_entry, all_entries, find_entry, last_entries, scopes_of, steps_of
+from dppipe.budgets.fitting import what_fits
+from dppipe.budgets.scopes import Entry, Scope, Status, total
+from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, UsageError
+from dppipe.privacy.accountants.base import Steps
+from dppipe.privacy.filters import Amount, Commitment
+
+
+class Store:
+    """The budgets that runs share.
+
+    Guarantee: in every scope, what is reserved and what is settled add up to at most the capacity of its filter, at every
+    moment; a settlement follows a ledger, so it is never below what was released.
+    """
+
+    def __init__(self, place: str | Path | None = None) -> None:
+        """Open a file or a PostgreSQL URL; by default DPPIPE_STORE, else `.dppipe/budgets.db`."""
+        self._database = tables.Database(place)
+        self.place = self._database.place
+
+    def create(self, scope: Scope) -> None:
+        """Add a scope; its terms never change."""
+        with self._database.transaction() as connection:
+            if _options(connection, scope.name) is not None:
+                raise UsageError(
+                    f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. Its terms are fixed."
+                )
+            connection.execute(sa.insert(tables.scopes).values(name=scope.name, options=scope.model_dump(mode="json"), at=_now()))
+
+    def scopes(self) -> list[str]:
+        """Give the names of all scopes."""
+        with self._database.transaction() as connection:
+            return list(connection.execute(sa.select(tables.scopes.c.name).order_by(tables.scopes.c.name)).scalars())
+
+    def status(self, scope: str) -> Status:
+        """Say how much of a scope is used, and by which runs."""
+        with self._database.transaction() as connection:
+            return self._status(connection, scope)
+
+    def reserve(
+        self,
+        scope: str,
+        run_id: str,
+        commitment: Commitment,
+        *,
+        run_dir: Path | str,
+        plan_hash: str,
+        fingerprint: str | None = None,
+    ) -> Entry:
+        """Set aside what a run may cost at most, before its first step; a run that doesn't fit is refused with what would.
+
+        A run that is resumed asks again under its own id and plan: its reservation stands, or is made anew if it was settled.
+
+        Args:
+            scope: The name of the scope.
+            run_id: What this run alone is called.
+            commitment: The run's whole plan.
+            run_dir: Where its ledger stands, for `reconcile`.
+            plan_hash: The SHA-256 of its plan.json, where the ledger's chain starts.
+            fingerprint: What `fingerprint` gave for the data set; one that is charged elsewhere is refused.
+        """
+        terms = self.status(scope).scope  # fixed for good, so the slow sums are done before others have to wait
+        _check_terms(terms, commitment)
+        cost = terms.rule.cost(commitment)
+        with self._database.transaction() as connection:
+            before = find_entry(connection, run_id)
+            if before is not None and (before.scope, before.plan_hash) != (scope, plan_hash):
+                raise PrivacyRefusal(f"{run_id}: expected the scope and the plan that this run has reserved with, got others.")
+            _check_data(connection, scope, fingerprint)
+            wanted = cost if before is None else _at_least(cost, before.cost)
+            if before is not None and before.state == "reserved" and wanted == before.cost:
+                return before
+            others = Status(terms, tuple(entry for entry in last_entries(connection, scope).values() if entry.run_id != run_id))
+            if total([others.used, wanted]).fits(terms.capacity):
+                entry = Entry(
+                    run_id=run_id,
+                    scope=scope,
+                    state="reserved",
+                    cost=wanted,
+                    epsilon=float(commitment.epsilon),
+                    delta=float(commitment.delta),
+                    run_dir=str(Path(run_dir).absolute()),
+                    plan_hash=plan_hash,
+                    fingerprint=fingerprint,
+                    host=socket.gethostname(),
+                    at=_now(),
+                )
+                return add_entry(connection, entry, commitment.steps)
+        raise BudgetExhausted(
+            f"budget.scope: {scope!r} has {max(0.0, 1 - others.share):.1%} of its budget left, which this run exceeds. "
+            + what_fits(terms, commitment, room=others.room)
+        )
+
+    def settle(self, run_id: str, spent: Steps) -> Entry:
+        """Replace a run's reservation by what its whole ledger charged; settling the same again changes nothing."""
+        with self._database.transaction() as connection:
+            entry = find_entry(connection, run_id)
+            if entry is None:
+                raise UsageError(f"{self.place}: expected a run with a reservation, got {run_id!r}, which has none.")
+            cost = _settled_cost(self._status(connection, entry.scope).scope, entry, spent)
+            if entry.state == "reserved":
+                return add_entry(connection, replace(entry, state="settled", cost=cost, at=_now()), spent)
+            if cost != entry.cost:
+                raise DppipeError(f"{run_id}: expected the settlement that stands, got another. Resume the run to reserve anew.")
+            return entry
+
+    def steps(self, scope: str) -> list[tuple[Any, int]]:
+        """Give everything that the runs of a scope did, or may still do, in the order of the runs."""
+        with self._database.transaction() as connection:
+            return [step for run_id in last_entries(connection, scope) for step in steps_of(connection, run_id)]
+
+    def run_steps(self, run_id: str) -> list[tuple[Any, int]]:
+        """Give what one run did, or may do at most while it isn't settled."""
+        with self._database.transaction() as connection:
+            return steps_of(connection, run_id)
+
+    def history(self, scope: str) -> list[Entry]:
+        """Give every entry that a scope ever had, the oldest first."""
+        with self._database.transaction() as connection:
+            return all_entries(connection, scope)
+
+    def fingerprint(self, contents: Iterable[bytes]) -> str:
+        """Give a data set's fingerprint under this store's key: equal for a renamed copy, and nothing to those without the key.
+
+        Args:
+            contents: What the data set consists of, in any order: the digest of each file.
+        """
+        with self._database.transaction() as connection:
+            key = connection.execute(sa.select(tables.facts.c.value).where(tables.facts.c.name == "key")).scalar_one()
+        code = hmac.new(bytes.fromhex(key), digestmod="sha256")
+        for content in sorted(contents):
+            code.update(len(content).to_bytes(8, "big") + content)
+        return code.hexdigest()
+
+    def scope_of(self, fingerprint: str) -> str | None:
+        """Give the scope that a data set is charged to, if any."""
+        with self._database.transaction() as connection:
+            return next(iter(scopes_of(connection, fingerprint)), None)
+
+    def _status(self, connection: sa.Connection, scope: str) -> Status:
+        options = _options(connection, scope)
+        if options is None:
+            raise UsageError(f"{self.place}: no scope named {scope!r}. Make it with `dppipe budget create`, or name another.")
+        return Status(Scope.from_data(options), tuple(last_entries(connection, scope).values()))
+
+
+def _at_least(cost: Amount, spent: Amount) -> Amount:
+    return Amount(max(cost.amount, spent.amount), max(cost.delta, spent.delta))
+
+
+def _settled_cost(scope: Scope, entry: Entry, spent: Steps) -> Amount:
+    if not any(count for _, count in spent):
+        return Amount()  # nothing was charged, so nothing was released
+    if not scope.rule.refunds:
+        return entry.cost
+    return scope.rule.cost(Commitment(spent, scope.relation, scope.unit, entry.epsilon, entry.delta))
+
+
+def _check_terms(scope: Scope, commitment: Commitment) -> None:
+    for name in ("relation", "unit"):
+        wanted, given = getattr(scope, name), getattr(commitment, name)
+        if given != wanted:
+            raise PrivacyRefusal(f"budget.{name}: expected {wanted}, as scope {scope.name!r} is measured in, got {given}.")
+
+
+def _check_data(connection: sa.Connection, scope: str, fingerprint: str | None) -> None:
+    elsewhere = [name for name in scopes_of(connection, fingerprint) if name != scope] if fingerprint else []
+    if elsewhere:
+        raise PrivacyRefusal(
+            f"budget.scope: expected {elsewhere[0]!r}, which this very data set is charged to, got {scope!r}. "
+            "A copy under another name shares the budget: name that scope."
+        )
+
+
+def _options(connection: sa.Connection, scope: str) -> dict[str, Any] | None:
+    row = connection.execute(sa.select(tables.scopes.c.options).where(tables.scopes.c.name == scope)).one_or_none()
+    return None if row is None else dict(row.options)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

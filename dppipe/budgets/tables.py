@@ -1,0 +1,138 @@
+"""The store's tables and transactions, in SQLite or PostgreSQL.
+
+Entries are only ever added: the last one of a run says what it costs, the earlier ones how that came about. Transactions
+exclude each other from the first look to the commit, so that no two runs are granted the same room and no data set slips into
+two scopes at once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+
+from dppipe.errors import DppipeError, UsageError
+
+DEFAULT_STORE = Path(".dppipe") / "budgets.db"
+_WAIT_SECONDS = 120
+_VERSION = "1"
+_SETUP_LOCK = 0x64707069  # any number that nothing else in the database locks
+
+_metadata = sa.MetaData()
+
+facts = sa.Table(
+    "dppipe_facts", _metadata, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
+)
+"""The version of the tables and the key of the fingerprints."""
+
+scopes = sa.Table(
+    "dppipe_scopes",
+    _metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("options", sa.JSON, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+)
+
+entries = sa.Table(
+    "dppipe_entries",
+    _metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("scope", sa.Text, sa.ForeignKey("dppipe_scopes.name"), nullable=False, index=True),
+    sa.Column("run_id", sa.Text, nullable=False, index=True),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("amount", sa.Double, nullable=False),
+    sa.Column("amount_delta", sa.Double, nullable=False),
+    sa.Column("steps", sa.JSON, nullable=False),
+    sa.Column("epsilon", sa.Double, nullable=False),
+    sa.Column("delta", sa.Double, nullable=False),
+    sa.Column("run_dir", sa.Text, nullable=False),
+    sa.Column("plan_hash", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.Text, index=True),
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("at", sa.Text, nullable=False),
+)
+
+
+class Database:
+    """A store's database."""
+
+    def __init__(self, place: str | Path | None = None) -> None:
+        """Open `place`: a file, or the URL of a PostgreSQL database; by default what DPPIPE_STORE names."""
+        chosen = str(place or os.environ.get("DPPIPE_STORE") or DEFAULT_STORE)
+        url = _url(chosen)
+        self.place = url.render_as_string(hide_password=True) if "://" in chosen else chosen
+        try:
+            # Processes fork and are killed: every transaction has a connection of its own.
+            self._engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args=_connect_args(url))
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            raise UsageError(f"{self.place}: the store can't be opened: {error}. Install dppipe[postgres].") from error
+        if url.drivername.startswith("sqlite"):
+            _prepare_sqlite(self._engine, Path(url.database or ""))
+        with self.transaction(first=True) as connection:
+            self._set_up(connection)
+
+    @contextmanager
+    def transaction(self, *, first: bool = False) -> Iterator[sa.Connection]:
+        """Do all of what follows, durably, or nothing of it, while no one else does anything; `first` makes the tables."""
+        try:
+            with self._engine.begin() as connection:
+                if connection.dialect.name == "postgresql":  # SQLite has begun exclusively
+                    row = sa.select(facts.c.value).where(facts.c.name == "version").with_for_update()
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)) if first else row)
+                yield connection
+        except SQLAlchemyError as error:
+            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise DppipeError(f"{self.place}: the store of budgets failed: {cause}. Nothing was changed.") from error
+
+    def _set_up(self, connection: sa.Connection) -> None:
+        _metadata.create_all(connection)
+        known = {row.name: row.value for row in connection.execute(sa.select(facts.c.name, facts.c.value))}
+        if not known:
+            new = {"version": _VERSION, "key": secrets.token_hex(32)}
+            connection.execute(sa.insert(facts), [{"name": name, "value": value} for name, value in new.items()])
+        elif known.get("version") != _VERSION:
+            raise UsageError(f"{self.place}: expected a store of version {_VERSION}, got {known.get('version')}.")
+
+
+def _url(chosen: str) -> sa.URL:
+    if "://" not in chosen:
+        return sa.URL.create("sqlite", database=str(Path(chosen).absolute()))
+    try:
+        url = sa.make_url(chosen)
+    except (ArgumentError, ValueError) as error:
+        raise UsageError("store: expected a file or a URL such as postgresql://user@host/database.") from error
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise UsageError(f"store: expected a file or a postgresql:// URL, got {url.get_backend_name()}://.")
+    return url
+
+
+def _connect_args(url: sa.URL) -> dict[str, Any]:
+    if url.get_backend_name() == "sqlite":
+        return {"timeout": _WAIT_SECONDS}
+    return {"connect_timeout": 30, "options": f"-c lock_timeout={_WAIT_SECONDS}s"}
+
+
+def _prepare_sqlite(engine: sa.Engine, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The key of the fingerprints stands in it.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise UsageError(f"{path}: expected a file that can be written to, got {error.strerror}.") from error
+
+    @sa.event.listens_for(engine, "connect")
+    def settle_durability(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        connection.execute("PRAGMA synchronous = EXTRA")  # a grant that a power cut takes back could be given twice
+
+    @sa.event.listens_for(engine, "begin")
+    def begin_exclusively(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
