@@ -23,7 +23,7 @@ from dppipe.spec.plugins import import_plugin, plugin_hash, show_path
 from dppipe.spec.suggestions import suggest_kind
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,20 @@ class Registry:
         for found in self._scan.kinds:
             if found.block == family.block:
                 yield Source(found.kind, f"{show_path(found.file)}:{found.line}", False, partial(_load_found, found))
-        yield from _entry_points(family)
+        if family.group is not None:
+            for point in self._entry_points.select(group=family.group):
+                package = point.dist.name if point.dist else "an installed package"
+                yield Source(point.name, f"{point.value} of {package}", False, partial(_load_point, point))
 
     @cached_property
     def _scan(self) -> Scan:
         return scan_folder(self.folder) if self.folder else Scan()
+
+    @cached_property
+    def _entry_points(self) -> EntryPoints:
+        from importlib.metadata import entry_points
+
+        return entry_points()
 
     def _known(self, family: Family) -> str:
         usable = {source.kind for source in self._sources(family) if source.built_in or family.takes_plugins}
@@ -118,16 +127,6 @@ def plugin_files(components: Iterable[Component]) -> dict[str, str]:
 
 def _load_found(found: FoundKind) -> object:
     return getattr(import_plugin(found.file), found.class_name, None)
-
-
-def _entry_points(family: Family) -> Iterable[Source]:
-    if family.group is None:
-        return
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=family.group):
-        package = point.dist.name if point.dist else "an installed package"
-        yield Source(point.name, f"{point.value} of {package}", False, partial(_load_point, point))
 
 
 def _load_point(point: EntryPoint) -> object:
