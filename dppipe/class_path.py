@@ -40,16 +40,23 @@ def import_class(class_path: str, *, block: str) -> type:
 def check_arguments(cls: type, arguments: Mapping[str, Any], *, block: str) -> None:
     """Refuse arguments that the class's constructor doesn't take, before anything is built."""
     try:
-        inspect.signature(cls).bind(**arguments)
+        _signature(cls).bind(**arguments)
     except TypeError as error:
-        message = f"expected the arguments of {cls.__name__}{inspect.signature(cls)}, got others: {error}."
+        message = f"expected the arguments of {cls.__name__}{_signature(cls)}, got others: {error}."
         raise SpecError([Problem((block, "init_args"), message)]) from None
 
 
 def takes(cls: type, name: str) -> bool:
     """Tell whether the class's constructor has a parameter of this very name."""
-    parameter = inspect.signature(cls).parameters.get(name)
+    parameter = _signature(cls).parameters.get(name)
     return parameter is not None and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+
+
+def _signature(cls: type) -> inspect.Signature:
+    try:
+        return inspect.signature(cls)
+    except ValueError:  # a class in C may not tell its parameters
+        return inspect.Signature([inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
 
 
 def _problem(block: str, message: str) -> SpecError:

@@ -1,0 +1,52 @@
+"""The page about data and models: every YAML block on it is read by the kind it names, and its class works."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dppipe.data import ClassPathData
+from dppipe.spec.component_field import split_kind
+from dppipe.spec.families import FAMILIES
+from dppipe.spec.registry import Registry, built_in_kinds
+
+PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("text", BLOCKS)
+def test_every_block_is_read_by_its_kind(text: str) -> None:
+    ((block, value),) = yaml.safe_load(text).items()
+    kind, options = split_kind(block, value)
+    made = Registry().load(block, kind).from_data(options)
+    if block == "data" and kind not in ("idx", "npz", "class_path"):
+        assert made.train_count() > 0  # type: ignore[attr-defined]
+
+
+def test_the_page_shows_every_kind() -> None:
+    shown = {(block, split_kind(block, value)[0]) for text in BLOCKS for block, value in yaml.safe_load(text).items()}
+    named = set(re.findall(r"`(\w+)`", PAGE))
+    for block in ("data", "model"):
+        assert {kind for where, kind in shown if where == block} == set(built_in_kinds(FAMILIES[block]))
+    for block in ("optimizer", "schedule"):
+        assert named >= set(built_in_kinds(FAMILIES[block]))
+
+
+def test_the_class_on_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    (tmp_path / "page_records.py").write_text(code)
+    data = ClassPathData.from_data({"class_path": "page_records.Scans", "init_args": {"size": 50}})
+    assert len(data.splits(seed=0).train) == data.train_count() == 40  # type: ignore[arg-type]
+
+
+def test_the_same_class_is_a_plugin(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    (tmp_path / "scans.py").write_text(code.replace("class Scans(Data):", 'class Scans(Data, kind="scans"):'))
+    data = Registry(tmp_path).load("data", "scans").from_data({"size": 20})
+    assert data.train_count() == 16  # type: ignore[attr-defined]
