@@ -36,7 +36,7 @@ class NoiseSchedule(Component):
         raise NotImplementedError
 
     def relative(self, steps: int) -> list[float]:
-        """Give the relative size at each of `steps` steps."""
+        """Give the relative size at each of `steps` steps; overridden by a shape that depends on how many there are."""
         if self.constant:
             return [self.multiplier(0.0)] * steps
         return [self.multiplier(t / (steps - 1) if steps > 1 else 0.0) for t in range(steps)]

@@ -10,7 +10,20 @@ if TYPE_CHECKING:
     from dppipe.sampling.base import Sampler
     from dppipe.sampling.full_batch import FullBatch
     from dppipe.sampling.poisson import Poisson
+    from dppipe.sampling.truncated_poisson import TruncatedPoisson
+    from dppipe.sampling.with_replacement import WithReplacement
+    from dppipe.sampling.without_replacement import WithoutReplacement
 
-__all__ = ["FullBatch", "Poisson", "Sampler"]
+__all__ = ["FullBatch", "Poisson", "Sampler", "TruncatedPoisson", "WithReplacement", "WithoutReplacement"]
 
-__getattr__ = lazy_names(__name__, {"FullBatch": ".full_batch", "Poisson": ".poisson", "Sampler": ".base"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "FullBatch": ".full_batch",
+        "Poisson": ".poisson",
+        "Sampler": ".base",
+        "TruncatedPoisson": ".truncated_poisson",
+        "WithReplacement": ".with_replacement",
+        "WithoutReplacement": ".without_replacement",
+    },
+)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy
     from dp_accounting import DpEvent
 
+    from dppipe.randomness.keystream import ByteSource
+
 
 class Sampler(Component):
     """How the records of a step are drawn.
@@ -24,6 +26,8 @@ class Sampler(Component):
 
     epochwise: ClassVar[bool] = False
     """Whether one charge covers a whole epoch instead of one step."""
+    distinct: ClassVar[bool] = True
+    """Whether a record is in a batch at most once."""
 
     physical_batch_size: AutoInt = Field(
         "auto", gt=0, description="Records that go through the model at once; it changes memory and speed, never the result."
@@ -41,6 +45,6 @@ class Sampler(Component):
         """Wrap a mechanism's event in what the sampling does to it."""
         raise NotImplementedError
 
-    def draw(self, records: int, *, rate: float, generator: numpy.random.Generator) -> numpy.ndarray:  # -> [batch] of int64
-        """Draw the distinct indices of one step's records; an empty draw is an ordinary step."""
+    def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:  # -> [batch] of int64
+        """Draw the indices of one step's records, in any order; an empty draw is an ordinary step."""
         raise NotImplementedError

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import numpy
     from dp_accounting import DpEvent
 
+    from dppipe.randomness.keystream import ByteSource
+
 
 class FullBatch(Sampler, kind="full_batch"):
     """Takes every record at every step.
@@ -29,7 +31,7 @@ class FullBatch(Sampler, kind="full_batch"):
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         return mechanism
 
-    def draw(self, records: int, *, rate: float, generator: numpy.random.Generator) -> numpy.ndarray:
+    def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:
         import numpy
 
         return numpy.arange(records)

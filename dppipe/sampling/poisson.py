@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy
     from dp_accounting import DpEvent
 
+    from dppipe.randomness.keystream import ByteSource
+
 
 class Poisson(Sampler, kind="poisson"):
     """Takes each record with probability `sample_rate`, independently at every step.
@@ -49,7 +51,7 @@ class Poisson(Sampler, kind="poisson"):
 
         return mechanism if rate == 1 else dp_accounting.PoissonSampledDpEvent(float(rate), mechanism)
 
-    def draw(self, records: int, *, rate: float, generator: numpy.random.Generator) -> numpy.ndarray:
-        # A binomial count and then a uniform subset of that size have the law of independent Bernoulli draws, at a
-        # cost in proportion to the batch instead of the data set.
-        return generator.choice(records, generator.binomial(records, rate), replace=False, shuffle=False)
+    def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:
+        from dppipe.randomness.draws import successes
+
+        return successes(generator, records, rate=rate)
