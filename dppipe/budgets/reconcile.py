@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dppipe.budgets.scopes import Entry, Scope
+from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
 from dppipe.errors import DppipeError
 from dppipe.privacy.charges import charged_steps, digest, read_ledger
@@ -32,9 +32,8 @@ class Reconciled:
 
 def reconcile(store: Store, scope: str, *, moved: Mapping[str, Path] | None = None) -> list[Reconciled]:
     """Settle every reservation of a scope whose run has ended; `moved` says where a run's directory stands now."""
-    status = store.status(scope)
-    reserved = [entry for entry in status.runs if entry.state == "reserved"]
-    return [_reconcile_run(store, status.scope, entry, run_dir=(moved or {}).get(entry.run_id)) for entry in reserved]
+    reserved = [entry for entry in store.status(scope).runs if entry.state == "reserved"]
+    return [reconcile_run(store, entry, run_dir=(moved or {}).get(entry.run_id)) for entry in reserved]
 
 
 def joined_epsilon(store: Store, scope: str) -> float | None:
@@ -51,7 +50,8 @@ def joined_epsilon(store: Store, scope: str) -> float | None:
         return None
 
 
-def _reconcile_run(store: Store, scope: Scope, entry: Entry, *, run_dir: Path | None) -> Reconciled:
+def reconcile_run(store: Store, entry: Entry, *, run_dir: Path | None = None) -> Reconciled:
+    """Settle one run from its ledger; where that can't be read and trusted, or is in use, the reservation stays."""
     directory = run_dir or Path(entry.run_dir)
     try:
         plan = (directory / "plan.json").read_bytes()
@@ -63,7 +63,7 @@ def _reconcile_run(store: Store, scope: Scope, entry: Entry, *, run_dir: Path | 
             found = read_ledger(directory / "ledger.jsonl", plan=plan)
             spent = charged_steps(found.charges)
             if found.torn:
-                spent.append((_costliest(store, scope, entry), 1))
+                spent.append((_costliest(store, entry), 1))
             return Reconciled(store.settle(entry.run_id, spent), "settled")
     except OSError as error:
         return Reconciled(
@@ -73,7 +73,8 @@ def _reconcile_run(store: Store, scope: Scope, entry: Entry, *, run_dir: Path | 
         return Reconciled(entry, "kept", str(error))
 
 
-def _costliest(store: Store, scope: Scope, entry: Entry) -> Any:
+def _costliest(store: Store, entry: Entry) -> Any:
+    scope = store.status(entry.scope).scope
     events = {event for event, _ in store.run_steps(entry.run_id)}
 
     def cost(event: Any) -> float:

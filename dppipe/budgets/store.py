@@ -133,6 +133,11 @@ class Store:
         with self._database.transaction() as connection:
             return steps_of(connection, run_id)
 
+    def find(self, run_id: str) -> Entry | None:
+        """Give what now stands for a run; None where it never reserved."""
+        with self._database.transaction() as connection:
+            return find_entry(connection, run_id)
+
     def history(self, scope: str) -> list[Entry]:
         """Give every entry that a scope ever had, the oldest first."""
         with self._database.transaction() as connection:

@@ -20,7 +20,9 @@ from dppipe.privacy.steps import merge
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, *(float(order) for order in range(3, 129)))
+_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, *(float(order) for order in range(3, 129)), 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0)
+_ALL_ORDERS = tuple(1 + 10 ** (k / 50) for k in range(-100, 301))
+"""For what is known at every order at once: from 1.01 to a million."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class ZcdpFilter(Filter):
 
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
         """Give the most that rho may add up to."""
-        return Amount(max(_room(order, epsilon=epsilon, delta=delta) / order for order in _ORDERS))
+        return Amount(max(_room(order, epsilon=epsilon, delta=delta) / order for order in _ALL_ORDERS))
 
     def cost(self, run: Commitment) -> Amount:
         """Add up rho over a run's steps."""
