@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -54,7 +54,8 @@ _BY_LIMIT = {
 
 def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Problem]:
     """Give the problems behind a validation error of a spec's data."""
-    return [_problem(details, data, registry) for details in error.errors(include_url=False)]
+    problems = [_problem(details, data, registry) for details in error.errors(include_url=False)]
+    return list(dict.fromkeys(problems))  # each member of a union says the same
 
 
 def show_value(value: Any) -> str:
@@ -70,7 +71,7 @@ def show_value(value: Any) -> str:
 
 
 def _problem(details: Any, data: Any, registry: Registry) -> Problem:
-    path: Path = tuple(details["loc"])
+    path = _path(details["loc"], data)
     error, context = details["type"], details.get("ctx", {})
     if "text" in context:
         return Problem(path, context["text"])
@@ -86,6 +87,18 @@ def _problem(details: Any, data: Any, registry: Registry) -> Problem:
     value = details["input"]
     hint = _HINTS.get(path) if value is None or error == "string_pattern_mismatch" else _hint(error, context, value)
     return Problem(path, f"expected {expected}, got {show_value(value)}.{' ' + hint if hint else ''}")
+
+
+def _path(location: Path, data: Any) -> Path:
+    """Give the keys of a location without the names that pydantic puts between them for the members of a union."""
+    path: list[str | int] = []
+    for index, part in enumerate(location):
+        inside = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if inside:
+            data = data[part]
+        if inside or (index == len(location) - 1 and (isinstance(data, dict) or part == "kind")):
+            path.append(part)
+    return tuple(path)
 
 
 def _expected(details: Any, field: FieldInfo | None) -> str:
@@ -124,16 +137,18 @@ def _unknown_key(key: str, block: type[Options] | None) -> str:
 def _block_at(path: Path, data: Any, registry: Registry) -> type[Options] | None:
     """Find the type of the block at a path, so that its keys and fields can be named."""
     block: type[Options] | None = Spec
+    named = False  # whether the next part is a name that the spec gives, not a key of the block
     for part in path:
         data = data[part] if isinstance(data, dict | list) else None  # type: ignore[index]
-        if isinstance(part, int):
+        if isinstance(part, int) or named:
+            named = False
             continue
         field = fields_by_key(block).get(part) if block else None
         if field is None:
             return None
         mark = find_in_type(ComponentOf, field.annotation, field.metadata)
         if mark is None:
-            block = options_in_type(field.annotation)
+            block, named = options_in_type(field.annotation), get_origin(field.annotation) is dict
             continue
         try:
             block = registry.load(mark.block, split_kind(mark.block, data)[0])

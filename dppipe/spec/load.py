@@ -27,7 +27,8 @@ def load_spec(path: Path | str, *, overrides: Sequence[str] = (), plugins: Path 
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-        text = content.decode("utf-8-sig")
+        # Of a file that is too large anyway, the last character may be torn.
+        text = content.decode("utf-8-sig", errors="replace" if len(content) > MAX_BYTES else "strict")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: expected UTF-8 text, got other bytes. Save the file as UTF-8.") from error

@@ -23,7 +23,7 @@ from dppipe.spec.plugins import import_plugin, plugin_hash, show_path
 from dppipe.spec.suggestions import suggest_kind
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Registry:
             if found.block == family.block:
                 yield Source(found.kind, f"{show_path(found.file)}:{found.line}", False, partial(_load_found, found))
         if family.group is not None:
-            for point in self._entry_points.select(group=family.group):
+            for point in self._entry_points.get(family.group, ()):
                 package = point.dist.name if point.dist else "an installed package"
                 yield Source(point.name, f"{point.value} of {package}", False, partial(_load_point, point))
 
@@ -82,10 +82,11 @@ class Registry:
         return scan_folder(self.folder) if self.folder else Scan()
 
     @cached_property
-    def _entry_points(self) -> EntryPoints:
+    def _entry_points(self) -> dict[str, tuple[EntryPoint, ...]]:
         from importlib.metadata import entry_points
 
-        return entry_points()
+        found = entry_points()
+        return {group: tuple(found.select(group=group)) for group in found.groups}
 
     def _known(self, family: Family) -> str:
         usable = {source.kind for source in self._sources(family) if source.built_in or family.takes_plugins}

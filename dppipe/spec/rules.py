@@ -55,27 +55,28 @@ def _rate(spec: Spec) -> Iterator[Problem]:
 
 def _records(spec: Spec) -> Iterator[Problem]:
     """Delta stays below 1/records, and a batch doesn't hold more than all of them."""
-    secret = _relation(spec) == "add_remove"
     try:
-        records = None if secret else spec.data.train_count()
-        if records == 0:
-            yield Problem(("data", "split"), "expected at least one training record, got none. Raise the share of train.")
-            return
-        share = spec.sampler.rate(records) / spec.sampler.expected(records)  # 1/records, from public constants
+        records = None if _relation(spec) == "add_remove" else spec.data.train_count()
     except SpecError as error:
         yield from error.problems
         return
-    except (DppipeError, OSError) as error:
+    except (DppipeError, OSError, ValueError) as error:
         yield Problem(("data",), str(error))
         return
-    except ValueError:
-        return  # a rate or size is missing: `_rate` says so
-    if spec.sampler.rate(records) > 1:
-        largest = "" if records is None else f" at most {records},"
-        message = f"expected{largest} the number of training records, got {spec.sampler.expected(records):g}. Lower it."
+    if records == 0:
+        yield Problem(("data", "split"), "expected at least one training record, got none. Raise the share of train.")
+        return
+    try:
+        rate, expected = spec.sampler.rate(records), spec.sampler.expected(records)
+    except (DppipeError, ValueError) as error:
+        if not any(_rate(spec)):  # else it says more of the same
+            yield Problem(("sampler",), str(error))
+        return
+    if rate > 1:
+        message = f"expected at most {records}, the number of training records, got {expected:g}. Lower it."
         yield Problem(("sampler", "expected_batch_size"), message)
-    elif spec.budget != "none" and spec.budget.delta >= share:
-        message = f"expected less than 1/records = {share:.3g}, got {spec.budget.delta:g}."
+    elif spec.budget != "none" and spec.budget.delta >= rate / expected:  # 1/records, from public constants
+        message = f"expected less than 1/records = {rate / expected:.3g}, got {spec.budget.delta:g}."
         yield Problem(("budget", "delta"), f"{message} At that delta a run may publish a whole record; choose a smaller one.")
 
 

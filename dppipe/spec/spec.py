@@ -115,6 +115,14 @@ class Spec(Options):
         return write_yaml(self.to_data())
 
 
+def committed_hash(spec: Spec) -> str:
+    """Give the SHA-256 of what could change privacy: all but the optimizer and how, not how long, training is run."""
+    data = spec.to_data()
+    data.pop("optimizer", None)
+    data["train"] = {name: data["train"].get(name) for name in ("steps", "epochs", "until")}
+    return hashlib.sha256(write_yaml(data).encode()).hexdigest()
+
+
 def spec_hash(spec: Spec) -> str:
     """Give the SHA-256 of the effective spec: of the bytes of `to_yaml`."""
     return hashlib.sha256(spec.to_yaml().encode()).hexdigest()

@@ -236,3 +236,29 @@ def test_the_name_of_a_kind_is_never_a_path(base: str, here: Path) -> None:
 def test_a_component_stands_as_itself_in_python() -> None:
     flat: type[Component] = load_built_in(FAMILIES["clipping"], "flat")
     assert flat().to_data() == {"kind": "flat", "max_grad_norm": 1.0}
+
+
+def test_a_plugin_may_use_any_type_of_pydantic(base: str, plugins: Path) -> None:
+    (plugins / "odd.py").write_text(
+        "from datetime import date\nfrom dppipe import Clipper, Field\nfrom dppipe.component import Options\n"
+        "class Part(Options):\n    a: int\n"
+        "class Odd(Clipper, kind='odd'):\n    x: int | list[int] = 1\n    y: date | None = None\n    z: dict[str, Part] = {}\n"
+        "    w: str = Field('a', max_length=2)\n    v: tuple[float, ...] = Field((), max_length=1)\n"
+        "    u: int = Field(2, multiple_of=2)\n"
+    )
+    text = base.replace(
+        "kind: flat", "kind: odd\n  x: a\n  y: never\n  z: {p: {a: b, c: 1}, q: {}}\n  w: long\n  v: [1, 2]\n  u: 3"
+    )
+    with pytest.raises(SpecError) as caught:
+        spec_from_text(text)
+    lines = [line for line in str(caught.value).splitlines() if line.startswith("spec.yaml")]
+    assert lines[0] == "spec.yaml:10:6: clipping.x: expected an integer or a list of integers, got 'a'."
+    assert lines[1].startswith("spec.yaml:11:6: clipping.y: expected a value, got 'never'.")
+    assert lines[2:] == [
+        "spec.yaml:12:14: clipping.z.p.a: expected an integer, got 'b'.",
+        "spec.yaml:12:17: clipping.z.p.c: expected a key of this block, got 'c'. Known: a.",
+        "spec.yaml:12:27: clipping.z.q.a: expected an integer, got nothing. Add it.",
+        "spec.yaml:13:6: clipping.w: expected at most 2 characters, got 'long'.",
+        "spec.yaml:14:6: clipping.v: expected at most 1 items, got a list.",
+        "spec.yaml:15:6: clipping.u: expected a multiple of 2, got 3.",
+    ]
