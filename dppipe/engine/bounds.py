@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dppipe.engine.contracts import Clips
+from dppipe.errors import UsageError
 
 NORM_FLOOR = 1e-12
 """Squares of float32 values below 1e-19 vanish, so a norm this small may be an under-estimate; none is divided by less."""
@@ -19,7 +20,14 @@ def bounded_factors(clipper: Clips, norms: Tensor, bounds: Tensor) -> Tensor:  #
     """Ask the clipper for one example's factors at a time, then enforce the bounds."""
     if not norms.shape[0]:
         return norms
-    return enforce_bounds(torch.func.vmap(clipper.factors, in_dims=(0, None))(norms, bounds), norms, bounds)
+    factors = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms, bounds)
+    if factors.shape != norms.shape:
+        # Another shape would broadcast against the norms, and one example's factor would reach the others.
+        raise UsageError(
+            f"clipping: expected one factor for each of {norms.shape[1]} groups of an example, got shape "
+            f"{tuple(factors.shape[1:])}. Fix factors()."
+        )
+    return enforce_bounds(factors, norms, bounds)
 
 
 def enforce_bounds(factors: Tensor, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [B, G], [G] -> [B, G]
