@@ -20,7 +20,8 @@ def bounded_factors(clipper: Clips, norms: Tensor, bounds: Tensor) -> Tensor:  #
     """Ask the clipper for one example's factors at a time, then enforce the bounds."""
     if not norms.shape[0]:
         return norms
-    factors = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms, bounds)
+    # On copies: a clipper that works in place would change the very numbers that its factors are held to.
+    factors = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms.clone(), bounds.clone())
     if factors.shape != norms.shape:
         # Another shape would broadcast against the norms, and one example's factor would reach the others.
         raise UsageError(
