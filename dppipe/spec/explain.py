@@ -54,7 +54,9 @@ _BY_LIMIT = {
 
 def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Problem]:
     """Give the problems behind a validation error of a spec's data."""
-    problems = [_problem(details, data, registry) for details in error.errors(include_url=False)]
+    # A default that is made from other fields isn't made where one of those is wrong: that one is said.
+    errors = (details for details in error.errors(include_url=False) if details["type"] != "default_factory_not_called")
+    problems = [_problem(details, data, registry) for details in errors]
     return list(dict.fromkeys(problems))  # each member of a union says the same
 
 

@@ -69,8 +69,8 @@ def _records(spec: Spec) -> Iterator[Problem]:
     try:
         rate, expected = spec.sampler.rate(records), spec.sampler.expected(records)
     except (DppipeError, ValueError) as error:
-        if not any(_rate(spec)):  # else it says more of the same
-            yield Problem(("sampler",), str(error))
+        if not any(_rate(spec)) and not any(_proof(spec)):  # else this would say the same again
+            yield Problem(("sampler",), str(error).removeprefix("sampler: "))
         return
     if rate > 1:
         message = f"expected at most {records}, the number of training records, got {expected:g}. Lower it."

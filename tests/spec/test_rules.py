@@ -87,6 +87,19 @@ def test_data_that_cannot_be_counted_is_a_problem_of_the_data(base: str, monkeyp
         spec_from_text(base)
 
 
+def test_a_default_that_follows_from_a_wrong_value_is_not_reported(base: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        spec_from_text(base, overrides=["data={kind: synthetic, classes: 0}"])
+    assert [problem.path for problem in caught.value.problems] == [("data", "classes")]
+
+
+def test_a_sampler_without_a_proof_is_reported_once(base: str) -> None:
+    text = base.replace("kind: poisson", "kind: truncated_poisson").replace("1.0e-5}", "1.0e-5, relation: add_remove}")
+    with pytest.raises(PrivacyRefusal) as caught:
+        spec_from_text(text)
+    assert str(caught.value).count("spec.yaml:") == 1
+
+
 def test_a_run_without_training_records_is_refused(base: str) -> None:
     with pytest.raises(SpecError, match=r"data\.split: expected at least one training record"):
         spec_from_text(base, overrides=["data={kind: synthetic, size: 1, split: {train: 0.1, val: 0, test: 0}}"])
