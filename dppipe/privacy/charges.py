@@ -157,14 +157,15 @@ def read_ledger(path: Path, *, plan: bytes) -> LedgerRows:
     """
     try:
         with path.open("rb") as file:
-            return _read_lines(file, path=path, prev=digest(plan))
+            return read_rows(file, place=path, plan=plan)
     except OSError as error:
         raise UsageError(f"{path}: expected a ledger that can be read, got {error.strerror}.") from error
 
 
-def _read_lines(file: BinaryIO, *, path: Path, prev: str) -> LedgerRows:
+def read_rows(file: BinaryIO, *, place: Path, plan: bytes) -> LedgerRows:
+    """Read a ledger's bytes; `place` is what a refusal names."""
     charges: list[Charge] = []
-    heads, size, ended = [prev], 0, True
+    heads, size, ended = [digest(plan)], 0, True
     while line := file.readline(_LONGEST_LINE):
         row, content = len(charges) + 1, line.removesuffix(b"\n")
         ended = content != line
@@ -173,7 +174,7 @@ def _read_lines(file: BinaryIO, *, path: Path, prev: str) -> LedgerRows:
         except ValueError as error:
             if not ended and _may_be_torn(content, row=row):
                 return LedgerRows(tuple(charges), tuple(heads), content, size, ended)
-            raise LedgerCorrupt(f"{path}:{row}: expected an untouched row, but {error}. The ledger can't be trusted.") from error
+            raise LedgerCorrupt(f"{place}:{row}: expected an untouched row, but {error}. The ledger can't be trusted.") from error
         heads.append(digest(content))
         size += len(line)
     return LedgerRows(tuple(charges), tuple(heads), b"", size, ended)
