@@ -6,6 +6,7 @@ evaluated and found within the budget. Noise is rounded up, steps are rounded do
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,17 +46,13 @@ def calibrate(accountant: Accountant, steps_at: Callable[[float], Steps], *, bud
         budget: The target, and the relation it is measured under.
     """
 
-    def epsilon(scale: float) -> float:
-        return require_certificate(accountant.compose(steps_at(scale), relation=budget.relation)).epsilon(budget.delta)
-
-    low, high = _bracket(epsilon, target=budget.epsilon)
-    scale = round_up(_root(epsilon, low, high, target=budget.epsilon), _DIGITS)
-    for _ in range(20):
-        reached = epsilon(scale)
-        if reached <= budget.epsilon:
-            return Calibration(scale, reached)
-        scale = round_up(math.nextafter(scale, math.inf), _DIGITS)
-    raise PrivacyRefusal(f"noise: expected a noise multiplier for epsilon {budget.epsilon:g}, found none near {scale:g}.")
+    exact = _costs(accountant, steps_at, budget)
+    rough = _costs(accountant.rough(), steps_at, budget)
+    start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0)
+    scale = round_up(_polished(exact, rough, start=start, target=budget.epsilon), _DIGITS)
+    if exact(scale) > budget.epsilon:  # rare: the root is found to about one unit of the last digit
+        scale = round_up(_root(exact, target=budget.epsilon, start=scale, factor=1 + 10.0 ** (1 - _DIGITS)), _DIGITS)
+    return Calibration(scale, exact(scale))
 
 
 def affordable_steps(accountant: Accountant, planned: DpEvent | Steps, *, budget: Budget, at_most: int | None = None) -> int:
@@ -75,39 +72,84 @@ def affordable_steps(accountant: Accountant, planned: DpEvent | Steps, *, budget
         composed = require_certificate(accountant.compose(first(steps, count), relation=budget.relation))
         return composed.epsilon(budget.delta) <= budget.epsilon
 
-    good, bad = 0, 1
+    if most == 0 or not fits(1):
+        return 0
+    if at_most is not None and fits(most):
+        return most
+    good, bad = _around(accountant, steps, budget=budget, most=most) if len(steps) > 1 else (1, 2)
     while bad <= most and fits(bad):
-        good, bad = bad, min(2 * bad, most + 1) if bad < most else most + 1
+        good, bad = bad, min(2 * bad, max(most, bad + 1))
+    while good > 1 and not fits(good):
+        good, bad = good // 2, good
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
     return good
 
 
-def _bracket(epsilon: Callable[[float], float], *, target: float) -> tuple[float, float]:
-    """Find a scale that costs more than the target and one that costs at most it."""
-    high = 1.0
-    if epsilon(high) <= target:
-        while high > _SMALLEST and epsilon(high / 2) <= target:
-            high /= 2
-        return high / 2, high
-    while high < _LARGEST and epsilon(2 * high) > target:
-        high *= 2
-    if high >= _LARGEST:
-        raise PrivacyRefusal(
-            f"budget.epsilon: expected a budget that some noise can keep, got {target:g}: even a noise multiplier of {high:g} "
-            "costs more. Raise epsilon or delta, or plan fewer steps."
-        )
-    return high, 2 * high
+def _around(accountant: Accountant, steps: Steps, *, budget: Budget, most: int) -> tuple[int, int]:
+    """Guess the last step that fits in a long schedule, many points of its curve at a time."""
+    good, bad = 1, most + 1
+    while bad - good > 1:
+        at = sorted({good + (bad - good) * i // 16 for i in range(1, 16)} - {good})
+        spent = accountant.curve(first(steps, at[-1]), at, delta=budget.delta, relation=budget.relation)
+        good = max([good, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon <= budget.epsilon)])
+        bad = min([bad, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon > budget.epsilon)])
+    return good, bad
 
 
-def _root(epsilon: Callable[[float], float], low: float, high: float, *, target: float) -> float:
-    """Narrow a bracket to about six digits; epsilon is nearly a power of the scale, so logarithms are searched."""
+def _costs(accountant: Accountant, steps_at: Callable[[float], Steps], budget: Budget) -> Callable[[float], float]:
+    """Give epsilon as a function of the scale; each scale is evaluated once."""
+
+    @functools.cache
+    def epsilon(scale: float) -> float:
+        composed = accountant.compose(steps_at(scale), relation=budget.relation)
+        return require_certificate(composed).epsilon(budget.delta)
+
+    return epsilon
+
+
+def _root(epsilon: Callable[[float], float], *, target: float, start: float, factor: float) -> float:
+    """Find a scale that costs at most the target and hardly less; epsilon falls with the scale."""
     from scipy.optimize import brentq
 
-    def excess(log_scale: float) -> float:
-        return math.log(min(max(epsilon(math.exp(log_scale)), 1e-12), 1e12) / target)
-
-    if excess(math.log(low)) <= 0:
+    low, high = _bracket(epsilon, target=target, start=start, factor=factor)
+    if epsilon(low) <= target:
         return low
-    return math.exp(brentq(excess, math.log(low), math.log(high), xtol=2e-6))
+    tolerance = 10.0 ** (-_DIGITS - 1)
+    root = math.exp(brentq(lambda x: _excess(epsilon(math.exp(x)), target), math.log(low), math.log(high), xtol=tolerance))
+    return root if epsilon(root) <= target else min(high, root * (1 + 4 * tolerance))
+
+
+def _bracket(epsilon: Callable[[float], float], *, target: float, start: float, factor: float) -> tuple[float, float]:
+    """Find a scale that costs more than the target and one that costs at most it, in growing strides from the start."""
+    low = high = start
+    while epsilon(high) > target:
+        low, high, factor = high, high * factor, factor**1.5
+        if high > _LARGEST:
+            raise PrivacyRefusal(
+                f"budget.epsilon: expected a budget that some noise can keep, got {target:g}: even a noise multiplier of "
+                f"{low:g} costs more. Raise epsilon or delta, or plan fewer steps."
+            )
+    while low == high or (epsilon(low) <= target and low > _SMALLEST):
+        low, high, factor = low / factor, low, factor**1.5
+    return low, high
+
+
+def _polished(exact: Callable[[float], float], rough: Callable[[float], float], *, start: float, target: float) -> float:
+    """Go from a rough root to the exact one in a few secant steps: epsilon is nearly a power of the scale."""
+    power = _excess(rough(start), rough(1.05 * start)) / math.log(1.05)
+    scale, excess = start, _excess(exact(start), target)
+    for _ in range(8):
+        if abs(excess) < 1e-6 or not power > 0.1:
+            break
+        moved = scale * math.exp(min(max(excess / power, -1.0), 1.0))
+        found = _excess(exact(moved), target)
+        if moved != scale and (excess - found) / math.log(moved / scale) > 0.1:
+            power = (excess - found) / math.log(moved / scale)
+        scale, excess = moved, found
+    return scale if excess <= 1e-5 else start
+
+
+def _excess(epsilon: float, target: float) -> float:
+    return math.log(min(max(epsilon, 1e-12), 1e12) / min(max(target, 1e-12), 1e12))

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     Counts = Mapping[DpEvent, int]
 
 
-@dataclass(frozen=True)
-class _Setting:
+class _Setting(NamedTuple):
     """What may be rounded of an event; everything else, as its `form`, has to stay."""
 
     form: object
@@ -47,7 +45,10 @@ def coarsened(stages: Sequence[Counts], *, distinct: int, up: bool = False) -> t
         bins = bins * 3 // 4
     if chosen == events:
         return list(stages), 0.0
-    made = {setting: _event(event, setting) for event, setting in chosen.items()}
+    made: dict[_Setting, DpEvent] = {}
+    for event, setting in chosen.items():
+        if setting not in made:
+            made[setting] = _event(event, setting)
     factors = (
         max(_factor(had.noise, chosen[event].noise), _factor(had.rate, chosen[event].rate)) for event, had in events.items()
     )

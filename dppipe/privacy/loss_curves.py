@@ -54,13 +54,16 @@ class LossCurve:
         }
 
 
-def loss_curves(stages: Sequence[Counts], *, relation: Relation, distinct: int, optimistic: bool = False) -> Iterator[LossCurve]:
+def loss_curves(
+    stages: Sequence[Counts], *, relation: Relation, distinct: int, finest: float = 1e-4, optimistic: bool = False
+) -> Iterator[LossCurve]:
     """Give the privacy curve after each stage; a stage adds its events to all those before it.
 
     Args:
         stages: Events and how many times each is done, in parts.
         relation: What neighbouring data sets differ in.
         distinct: The most distinct events to compose.
+        finest: The finest interval to take.
         optimistic: Round noise up instead of down, which gives no bound but says what rounding costs.
     """
     rounded, rounding = coarsened(stages, distinct=distinct, up=optimistic)
@@ -69,7 +72,7 @@ def loss_curves(stages: Sequence[Counts], *, relation: Relation, distinct: int, 
     left = rounded[empty:]
     if not left:
         return
-    ways = _ways(left, relation=relation, interval=_interval_for(left, relation=relation))
+    ways = _ways(left, relation=relation, interval=_interval_for(left, relation=relation, finest=finest))
     for composed in zip(*(compose(parts) for parts in ways), strict=True):
         yield LossCurve(composed, rounding)
 
@@ -85,8 +88,8 @@ def _ways(stages: Sequence[Counts], *, relation: Relation, interval: float) -> l
     return ways if excess <= 1 else _ways(stages, relation=relation, interval=1.1 * excess * interval)
 
 
-def _interval_for(stages: Sequence[Counts], *, relation: Relation) -> float:
+def _interval_for(stages: Sequence[Counts], *, relation: Relation, finest: float) -> float:
     events = {event for stage in stages for event in stage}
     ranges = [loss_range(event, relation=relation) for event in events]
     fitting = (interval for interval in _INTERVALS if len(events) == 1 or sum(ranges) / interval <= _POINTS_TOGETHER)
-    return max(next(fitting, _INTERVALS[-1]), max(ranges) / _MOST_POINTS)
+    return max(finest, next(fitting, _INTERVALS[-1]), max(ranges) / _MOST_POINTS)

@@ -24,6 +24,8 @@ class Pld(Accountant, kind="pld"):
 
     _distinct: ClassVar[int] = 150
     """The most distinct events that are composed; a longer schedule is rounded onto as many."""
+    _finest: ClassVar[float] = 1e-4
+    """The interval of the grid for a constant schedule."""
 
     def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
         from dppipe.privacy.steps import merge
@@ -47,7 +49,7 @@ class Pld(Accountant, kind="pld"):
         if len(precisions) == len(stages):  # unsampled Gaussians are one Gaussian, whose curve is exact
             curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in itertools.accumulate(precisions))
         else:
-            curves = loss_curves(stages, relation=relation, distinct=self._distinct)
+            curves = loss_curves(stages, relation=relation, distinct=self._distinct, finest=self._finest)
         return [Certificate(self.kind, relation, curve) for curve in curves]
 
     def rough(self) -> Accountant:
@@ -67,6 +69,7 @@ class Pld(Accountant, kind="pld"):
 
 
 class _RoughPld(Pld):
-    """The same at a few distinct events: a bound too, a few percent looser, from which a search starts."""
+    """The same on a coarse grid at a few distinct events: a bound too, a few percent looser, from which a search starts."""
 
     _distinct: ClassVar[int] = 12
+    _finest: ClassVar[float] = 1e-3

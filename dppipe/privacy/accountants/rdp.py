@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
 from dppipe.privacy.budget import Relation
 
@@ -15,10 +17,24 @@ class Rdp(Accountant, kind="rdp"):
     replace_one. Under replace_one the sensitivity is doubled here, as a noise multiplier is stated for one record's presence.
     """
 
+    _distinct: ClassVar[int] = 150
+    """The most distinct events that are added up; a longer schedule is rounded onto as many."""
+
     def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
-        from dppipe.privacy.divergences import RenyiCurve, divergences
+        from dppipe.privacy.coarsening import coarsened
+        from dppipe.privacy.divergences import ORDERS, divergences
+        from dppipe.privacy.renyi import RenyiCurve
         from dppipe.privacy.steps import merge
 
-        counts = merge(steps)
-        curve = RenyiCurve.sum((divergences(event, relation=relation), count) for event, count in counts.items())
+        (counts,), _ = coarsened([merge(steps)], distinct=self._distinct)
+        curve = RenyiCurve.sum(ORDERS, ((divergences(event, relation=relation), count) for event, count in counts.items()))
         return Certificate(self.kind, relation, curve)
+
+    def rough(self) -> Accountant:
+        return _RoughRdp()
+
+
+class _RoughRdp(Rdp):
+    """The same at a few distinct events: a bound too, a few percent looser, from which a search starts."""
+
+    _distinct: ClassVar[int] = 12

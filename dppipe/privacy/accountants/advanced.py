@@ -1,0 +1,19 @@
+"""Advanced composition: the theorem of Dwork, Rothblum and Vadhan, or the optimal one, whichever is smaller."""
+
+from __future__ import annotations
+
+from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
+from dppipe.privacy.budget import Relation
+
+
+class Advanced(Accountant, kind="advanced"):
+    """Composes the steps as (epsilon, delta) mechanisms, at several shares of delta, and keeps the best bound.
+
+    Guarantee: each share gives a bound, by Dwork, Rothblum and Vadhan (2010) and, for equal steps, by Kairouz, Oh and
+    Viswanath (2015); the smallest of several bounds is one. Sampling as for basic composition.
+    """
+
+    def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
+        from dppipe.privacy.textbook import TextbookCurve
+
+        return Certificate(self.kind, relation, TextbookCurve.of(steps, relation=relation, advanced=True))

@@ -1,0 +1,59 @@
+"""What Renyi divergences, added up over all steps, say about epsilon and delta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class RenyiCurve:
+    """The Renyi divergence at each of some orders; an order where it is infinite says nothing."""
+
+    orders: tuple[float, ...]
+    divergences: NDArray[np.float64]
+
+    @classmethod
+    def sum(cls, orders: tuple[float, ...], parts: Iterable[tuple[NDArray[np.float64], int]]) -> Self:
+        """Add up divergences, each taken a number of times (Mironov 2017, proposition 1)."""
+        total = np.zeros(len(orders))
+        for divergences, count in parts:
+            total = total + count * divergences
+        return cls(orders, total)
+
+    def epsilon(self, delta: float) -> float:
+        """Give the smallest epsilon over all orders."""
+        return float(self._epsilons(delta).min())
+
+    def delta(self, epsilon: float) -> float:
+        """Give the smallest delta over all orders."""
+        alphas = np.asarray(self.orders)
+        logs = (alphas - 1) * (self.divergences - epsilon + np.log1p(-1 / alphas)) - np.log(alphas)
+        return float(min(1.0, math.exp(min(0.0, float(logs.min()))), self._total_variation()))
+
+    def best_order(self, delta: float) -> float:
+        """Give the order at which epsilon is smallest."""
+        return self.orders[int(np.argmin(self._epsilons(delta)))]
+
+    def parameters(self) -> dict[str, Any]:
+        """Give the divergence at each order where it is finite."""
+        known = [(order, float(value)) for order, value in zip(self.orders, self.divergences, strict=True) if value < math.inf]
+        return {"orders": [order for order, _ in known], "divergences": [value for _, value in known]}
+
+    def _epsilons(self, delta: float) -> NDArray[np.float64]:
+        """Convert at every order (Canonne, Kamath and Steinke 2020, proposition 12)."""
+        if self._total_variation() <= delta:
+            return np.zeros(len(self.orders))
+        alphas = np.asarray(self.orders)
+        return np.asarray(np.maximum(self.divergences + np.log1p(-1 / alphas) - np.log(delta * alphas) / (alphas - 1), 0.0))
+
+    def _total_variation(self) -> float:
+        """Bound delta at epsilon 0 by the Kullback-Leibler divergence, which no Renyi divergence is below."""
+        return math.sqrt(-math.expm1(-float(self.divergences.min())))

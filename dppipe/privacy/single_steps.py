@@ -1,0 +1,81 @@
+"""One step as an (epsilon, delta) mechanism, which is all that the textbook composition theorems know of it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import optimize, stats
+
+from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.budget import Relation
+from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+
+def amplified(epsilon: float, rate: float) -> float:
+    """Give ln(1 + q (e^epsilon - 1)): what sampling at a rate makes of epsilon; delta becomes q delta.
+
+    Guarantee: for Poisson sampling under zero_out and add_remove, and for uniform subsets under replace_one (Balle, Barthe and
+    Gaboardi 2018). The popular q epsilon lies below it and is no bound.
+    """
+    if epsilon > 500:
+        return epsilon + math.log(rate)
+    return math.log1p(rate * math.expm1(epsilon))
+
+
+def is_pure(event: DpEvent) -> bool:
+    """Whether the event is differentially private with delta 0."""
+    return type(getattr(event, "event", event)).__name__ == "LaplaceDpEvent"
+
+
+@functools.lru_cache(maxsize=8192)
+def step_epsilon(event: DpEvent, *, delta: float, relation: Relation) -> float:
+    """Give the epsilon that one step costs at this delta (which a pure mechanism doesn't need)."""
+    name, replaced = type(event).__name__, relation == "replace_one"
+    if name in ("GaussianDpEvent", "LaplaceDpEvent"):
+        return _release_epsilon(event, delta=delta, sensitivity=2.0 if replaced else 1.0)
+    inner = type(getattr(event, "event", event)).__name__
+    if name == "PoissonSampledDpEvent" and not replaced and inner in ("GaussianDpEvent", "LaplaceDpEvent"):
+        rate = event.sampling_probability
+        if delta >= rate:
+            return 0.0  # with probability 1-q the record isn't even drawn
+        return amplified(_release_epsilon(event.event, delta=delta / rate, sensitivity=1.0), rate)
+    if name == "SampledWithReplacementDpEvent" and replaced and inner == "GaussianDpEvent":
+        return _drawn_again_epsilon(event.source_dataset_size, event.sample_size, event.event.noise_multiplier, delta)
+    raise PrivacyRefusal(
+        f"accountant: expected a step with a known (epsilon, delta) under {relation}, got {name} of {inner}. "
+        "Take accountant: pld, or rdp where it has a bound."
+    )
+
+
+def _release_epsilon(event: DpEvent, *, delta: float, sensitivity: float) -> float:
+    s = event.noise_multiplier / sensitivity
+    return 1 / s if is_pure(event) else gaussian_epsilon(s, delta)
+
+
+def _drawn_again_epsilon(records: int, draws: int, z: float, delta: float) -> float:
+    """Bound a Gaussian on a sample drawn with replacement (Balle, Barthe and Gaboardi 2018, theorem 10).
+
+    A record that is drawn k times moves the sum by 2k bounds; eta is the chance that it is drawn at all.
+    """
+    eta = -math.expm1(draws * math.log1p(-1 / records)) if records > 1 else 1.0
+    times = np.arange(1, draws + 1)
+    weights = stats.binom.pmf(times, draws, 1 / records)
+
+    def at(epsilon: float) -> float:
+        return float(np.dot(weights, gaussian_delta(epsilon, z / (2 * times))))
+
+    if at(0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while at(high) > delta:
+        high *= 2
+        if high > 1e6:
+            return math.inf
+    root: float = optimize.brentq(lambda epsilon: math.log(max(at(epsilon), 1e-300) / delta), 0.0, high, xtol=1e-12)
+    return amplified(root * (1 + 1e-10) + 1e-11, eta)
