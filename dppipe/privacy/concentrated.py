@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -111,6 +111,15 @@ class TruncatedCurve:
     """The privacy curve of (rho, omega)-tCDP for many limits omega at once, each a bound."""
 
     rhos: NDArray[np.float64]
+
+    @classmethod
+    def zero(cls) -> Self:
+        """Give the curve of doing nothing."""
+        return cls(np.zeros(len(LIMITS)))
+
+    def plus(self, rhos: NDArray[np.float64], count: int) -> Self:
+        """Add rhos a number of times: at each limit they add up."""
+        return replace(self, rhos=self.rhos + count * rhos)
 
     def epsilon(self, delta: float) -> float:
         """Give the smallest epsilon over all limits."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,12 +20,13 @@ class RenyiCurve:
     divergences: NDArray[np.float64]
 
     @classmethod
-    def sum(cls, orders: tuple[float, ...], parts: Iterable[tuple[NDArray[np.float64], int]]) -> Self:
-        """Add up divergences, each taken a number of times (Mironov 2017, proposition 1)."""
-        total = np.zeros(len(orders))
-        for divergences, count in parts:
-            total = total + count * divergences
-        return cls(orders, total)
+    def zero(cls, orders: tuple[float, ...]) -> Self:
+        """Give the curve of doing nothing."""
+        return cls(orders, np.zeros(len(orders)))
+
+    def plus(self, divergences: NDArray[np.float64], count: int) -> Self:
+        """Add divergences a number of times: they add up at every order (Mironov 2017, proposition 1)."""
+        return replace(self, divergences=self.divergences + count * divergences)
 
     def epsilon(self, delta: float) -> float:
         """Give the smallest epsilon over all orders."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
@@ -30,6 +30,15 @@ def merge(steps: Steps) -> dict[DpEvent, int]:
             if count:
                 counts[part] = counts.get(part, 0) + count * times
     return counts
+
+
+def cumulative(stages: Sequence[Mapping[DpEvent, int]]) -> Iterator[dict[DpEvent, int]]:
+    """Give all that is done up to each stage."""
+    counts: dict[DpEvent, int] = {}
+    for stage in stages:
+        for event, count in stage.items():
+            counts[event] = counts.get(event, 0) + count
+        yield dict(counts)
 
 
 def first(steps: Steps, count: int) -> Steps:

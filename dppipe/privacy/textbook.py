@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +11,26 @@ from dppipe.privacy.budget import Relation
 from dppipe.privacy.coarsening import coarsened
 from dppipe.privacy.compositions import Epsilons, advanced_epsilon, basic_epsilon, optimal_epsilon
 from dppipe.privacy.single_steps import is_pure, step_epsilon
-from dppipe.privacy.steps import merge
+from dppipe.privacy.steps import cumulative
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from dppipe.privacy.accountants.base import Steps
+    from dppipe.privacy.accountants.base import Counts
 
 _DISTINCT = 100
 _SHARES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 """The shares of delta that are tried as the slack of advanced composition; each gives a bound."""
 _SMALLEST = 1e-250
+
+
+def textbook_curves(stages: Sequence[Counts], *, relation: Relation, advanced: bool) -> Iterator[TextbookCurve]:
+    """Give the privacy curve after each stage, and refuse steps without an (epsilon, delta) of their own."""
+    rounded, _ = coarsened(stages, distinct=_DISTINCT)
+    for counts in cumulative(rounded):
+        for event in counts:
+            step_epsilon(event, delta=1e-6, relation=relation)
+        yield TextbookCurve(tuple(counts.items()), relation, advanced)
 
 
 @dataclass(frozen=True)
@@ -31,14 +40,6 @@ class TextbookCurve:
     counts: tuple[tuple[DpEvent, int], ...]
     relation: Relation
     advanced: bool
-
-    @classmethod
-    def of(cls, steps: Steps, *, relation: Relation, advanced: bool) -> TextbookCurve:
-        """Count the steps, and refuse those without an (epsilon, delta) of their own."""
-        (counts,), _ = coarsened([merge(steps)], distinct=_DISTINCT)
-        for event in counts:
-            step_epsilon(event, delta=1e-6, relation=relation)
-        return cls(tuple(counts.items()), relation, advanced)
 
     def epsilon(self, delta: float) -> float:
         """Give the smallest epsilon that a theorem allows at this delta."""

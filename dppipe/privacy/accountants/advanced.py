@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
+from collections.abc import Sequence
+
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
 
 
@@ -13,7 +15,7 @@ class Advanced(Accountant, kind="advanced"):
     Viswanath (2015); the smallest of several bounds is one. Sampling as for basic composition.
     """
 
-    def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
-        from dppipe.privacy.textbook import TextbookCurve
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        from dppipe.privacy.textbook import textbook_curves
 
-        return Certificate(self.kind, relation, TextbookCurve.of(steps, relation=relation, advanced=True))
+        return [Certificate(self.kind, relation, curve) for curve in textbook_curves(stages, relation=relation, advanced=True)]

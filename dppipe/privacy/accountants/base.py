@@ -8,7 +8,7 @@ through which a composition becomes a guarantee. Read next: `rdp.py`, then `pld.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Steps = Sequence[tuple["DpEvent", int]]
 """What is done, in order: each event and how many times it is done in a row."""
+
+Counts = Mapping["DpEvent", int]
+"""What is done in any order: each event, as `dppipe.privacy.steps.merge` writes it, and how many times."""
 
 _DELTAS = tuple(10.0**-power for power in range(3, 11))
 
@@ -116,13 +119,21 @@ class Accountant(Component):
 
     def compose(self, steps: Steps, *, relation: Relation) -> Composition:
         """Bound the cost of doing all these steps; refuse (PrivacyRefusal) what can't be bounded."""
-        raise NotImplementedError
+        from dppipe.privacy.steps import merge
+
+        (composition,) = self.compositions([merge(steps)], relation=relation)
+        return composition
 
     def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
         """Give epsilon after each of the step counts `at` (ascending, up to the number of steps)."""
-        from dppipe.privacy.steps import first
+        from dppipe.privacy.steps import between, merge
 
-        return [self.compose(first(steps, count), relation=relation).epsilon(delta) for count in at]
+        stages = [merge(between(steps, low, high)) for low, high in zip([0, *at], at, strict=False)]
+        return [composition.epsilon(delta) for composition in self.compositions(stages, relation=relation)]
+
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        """Bound the cost after each stage, where a stage adds its events to all those before it: what a kind implements."""
+        raise NotImplementedError
 
     def rough(self) -> Accountant:
         """Give a cheaper accountant whose epsilon is near this one's, from which a search may start; else itself."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
+from collections.abc import Sequence
+
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
 
 
@@ -13,7 +15,7 @@ class Basic(Accountant, kind="basic"):
     sampling amplifies each step to ln(1 + q (e^epsilon - 1)) and q delta, under zero_out and add_remove.
     """
 
-    def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
-        from dppipe.privacy.textbook import TextbookCurve
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        from dppipe.privacy.textbook import textbook_curves
 
-        return Certificate(self.kind, relation, TextbookCurve.of(steps, relation=relation, advanced=False))
+        return [Certificate(self.kind, relation, curve) for curve in textbook_curves(stages, relation=relation, advanced=False)]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Estimate, Steps
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, Estimate
 from dppipe.privacy.budget import Relation
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 
 class Gdp(Accountant, kind="gdp"):
@@ -17,23 +22,29 @@ class Gdp(Accountant, kind="gdp"):
     estimate that can lie well below the truth, and never a certificate.
     """
 
-    def compose(self, steps: Steps, *, relation: Relation) -> Composition:
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.gaussian import GaussianCurve
-        from dppipe.privacy.steps import gaussian_precision, merge
+        from dppipe.privacy.steps import cumulative, gaussian_precision
 
-        counts = merge(steps)
-        precision = gaussian_precision(counts, relation=relation)
-        if precision is not None:
-            return Certificate(self.kind, relation, GaussianCurve(math.sqrt(precision)))
-        squares = []
-        for event, count in counts.items():
-            inner, rate = getattr(event, "event", event), getattr(event, "sampling_probability", 1.0)
-            sampled = type(event).__name__ == "PoissonSampledDpEvent" and relation != "replace_one"
-            if type(inner).__name__ != "GaussianDpEvent" or not (sampled or inner is event):
-                raise PrivacyRefusal(
-                    f"accountant gdp: expected Gaussian noise, with Poisson sampling or none, got {type(event).__name__} of "
-                    f"{type(inner).__name__} under {relation}. Take accountant: pld."
-                )
-            precision = inner.noise_multiplier**-2
-            squares.append(count * (rate**2 * math.expm1(min(precision, 700.0)) if sampled else precision))
-        return Estimate(self.kind, relation, GaussianCurve(math.sqrt(math.fsum(squares))))
+        made: list[Composition] = []
+        for counts in cumulative(stages):
+            precision = gaussian_precision(counts, relation=relation)
+            if precision is not None:
+                made.append(Certificate(self.kind, relation, GaussianCurve(math.sqrt(precision))))
+            else:
+                square = math.fsum(count * _limit_square(event, relation) for event, count in counts.items())
+                made.append(Estimate(self.kind, relation, GaussianCurve(math.sqrt(square))))
+        return made
+
+
+def _limit_square(event: DpEvent, relation: Relation) -> float:
+    """Give a step's part of mu squared in the central limit."""
+    inner = getattr(event, "event", event)
+    sampled = type(event).__name__ == "PoissonSampledDpEvent" and relation != "replace_one"
+    if type(inner).__name__ != "GaussianDpEvent" or not (sampled or inner is event):
+        raise PrivacyRefusal(
+            f"accountant gdp: expected Gaussian noise, with Poisson sampling or none, got {type(event).__name__} under "
+            f"{relation}. Take accountant: pld."
+        )
+    precision = float(inner.noise_multiplier) ** -2
+    return float(event.sampling_probability**2 * math.expm1(min(precision, 700.0))) if sampled else precision

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, PrivacyCurve, Steps
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, PrivacyCurve, Steps
 from dppipe.privacy.budget import Relation
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 
 class Pld(Accountant, kind="pld"):
@@ -27,19 +24,7 @@ class Pld(Accountant, kind="pld"):
     _finest: ClassVar[float] = 1e-4
     """The interval of the grid for a constant schedule."""
 
-    def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
-        from dppipe.privacy.steps import merge
-
-        (certificate,) = self._certificates([merge(steps)], relation=relation)
-        return certificate
-
-    def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
-        from dppipe.privacy.steps import between, merge
-
-        stages = [merge(between(steps, low, high)) for low, high in zip([0, *at], at, strict=False)]
-        return [certificate.epsilon(delta) for certificate in self._certificates(stages, relation=relation)]
-
-    def _certificates(self, stages: Sequence[Mapping[DpEvent, int]], *, relation: Relation) -> list[Certificate]:
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.gaussian import GaussianCurve
         from dppipe.privacy.loss_curves import loss_curves
         from dppipe.privacy.steps import gaussian_precision

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
 
 
@@ -20,15 +21,18 @@ class Rdp(Accountant, kind="rdp"):
     _distinct: ClassVar[int] = 150
     """The most distinct events that are added up; a longer schedule is rounded onto as many."""
 
-    def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.coarsening import coarsened
         from dppipe.privacy.divergences import ORDERS, divergences
         from dppipe.privacy.renyi import RenyiCurve
-        from dppipe.privacy.steps import merge
 
-        (counts,), _ = coarsened([merge(steps)], distinct=self._distinct)
-        curve = RenyiCurve.sum(ORDERS, ((divergences(event, relation=relation), count) for event, count in counts.items()))
-        return Certificate(self.kind, relation, curve)
+        rounded, _ = coarsened(stages, distinct=self._distinct)
+        total, made = RenyiCurve.zero(ORDERS), []
+        for stage in rounded:
+            for event, count in stage.items():
+                total = total.plus(divergences(event, relation=relation), count)
+            made.append(Certificate(self.kind, relation, total))
+        return [*made]
 
     def rough(self) -> Accountant:
         return _RoughRdp()

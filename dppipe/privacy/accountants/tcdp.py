@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
+from collections.abc import Sequence
+
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
 
 
@@ -14,21 +16,21 @@ class Tcdp(Accountant, kind="tcdp"):
     from the theorem's factor of 13; it holds under zero_out and add_remove.
     """
 
-    def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
-        import numpy
-
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.coarsening import coarsened
-        from dppipe.privacy.concentrated import LIMITS, ConcentratedCurve, TruncatedCurve, release_rho, sampled_rhos
-        from dppipe.privacy.steps import merge
+        from dppipe.privacy.concentrated import ConcentratedCurve, TruncatedCurve, release_rho, sampled_rhos
 
-        (counts,), _ = coarsened([merge(steps)], distinct=_DISTINCT)
-        whole = [(release_rho(event, relation=relation), count) for event, count in counts.items()]
-        if all(rho is not None for rho, _ in whole):
-            return Certificate(self.kind, relation, ConcentratedCurve(sum(count * (rho or 0.0) for rho, count in whole)))
-        total = numpy.zeros(len(LIMITS))
-        for event, count in counts.items():
-            total = total + count * sampled_rhos(event, relation=relation)
-        return Certificate(self.kind, relation, TruncatedCurve(total))
+        rounded, _ = coarsened(stages, distinct=_DISTINCT)
+        made: list[Composition] = []
+        whole, sampled, unlimited = 0.0, TruncatedCurve.zero(), True
+        for stage in rounded:
+            for event, count in stage.items():
+                rho = release_rho(event, relation=relation)
+                unlimited = unlimited and rho is not None
+                whole += count * (rho or 0.0)
+                sampled = sampled.plus(sampled_rhos(event, relation=relation), count)
+            made.append(Certificate(self.kind, relation, ConcentratedCurve(whole) if unlimited else sampled))
+        return made
 
 
 _DISTINCT = 100

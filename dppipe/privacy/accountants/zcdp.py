@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.accountants.base import Accountant, Certificate, Steps
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 
 class Zcdp(Accountant, kind="zcdp"):
@@ -16,17 +22,20 @@ class Zcdp(Accountant, kind="zcdp"):
     popular q^2 rho is exceeded, badly so at little noise. So a sampled step is refused.
     """
 
-    def compose(self, steps: Steps, *, relation: Relation) -> Certificate:
-        from dppipe.privacy.concentrated import ConcentratedCurve, release_rho
-        from dppipe.privacy.steps import merge
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        from dppipe.privacy.concentrated import ConcentratedCurve
 
-        total = []
-        for event, count in merge(steps).items():
-            rho = release_rho(event, relation=relation)
-            if rho is None:
-                raise PrivacyRefusal(
-                    f"accountant zcdp: expected releases on the whole data set, got {type(event).__name__}: zCDP isn't "
-                    "amplified by sampling. Take accountant: pld or rdp, or tcdp, which is."
-                )
-            total.append(count * rho)
-        return Certificate(self.kind, relation, ConcentratedCurve(math.fsum(total)))
+        spent = (math.fsum(count * _rho(event, relation) for event, count in stage.items()) for stage in stages)
+        return [Certificate(self.kind, relation, ConcentratedCurve(rho)) for rho in itertools.accumulate(spent)]
+
+
+def _rho(event: DpEvent, relation: Relation) -> float:
+    from dppipe.privacy.concentrated import release_rho
+
+    rho = release_rho(event, relation=relation)
+    if rho is None:
+        raise PrivacyRefusal(
+            f"accountant zcdp: expected releases on the whole data set, got {type(event).__name__}: zCDP isn't amplified by "
+            "sampling. Take accountant: pld or rdp, or tcdp, which is."
+        )
+    return rho
