@@ -12,6 +12,7 @@ from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
+from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
 from dppipe.cli.tensorboard import tensorboard
@@ -42,6 +43,7 @@ def options(
 
 
 app.command()(run)
+app.command()(resume)
 app.command()(plan)
 app.command()(validate)
 app.command()(evaluate)

@@ -77,6 +77,9 @@ class Plan(BaseModel):
     diagnostics: Literal["off", "nonprivate"]
     reproducible: bool
     spec_hash: str
+    """The hash of the whole effective spec."""
+    committed_hash: str
+    """The hash of what could change privacy in it: all but the optimizer and how training is run."""
     plugins: dict[str, str]
     """The hash of each plugin file that was used."""
 

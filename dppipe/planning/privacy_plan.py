@@ -17,7 +17,7 @@ from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
-from dppipe.spec.spec import Spec, spec_hash
+from dppipe.spec.spec import Spec, committed_hash, spec_hash
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -61,6 +61,7 @@ def plan_privacy(
     diagnostics: Literal["off", "nonprivate"] = "off",
     reproducible: bool = False,
     spec_hash: str = "",
+    committed_hash: str = "",
     plugins: Mapping[str, str] | None = None,
 ) -> Plan:
     """Commit to a run: `steps` or `epochs`, or neither to go on until the budget is spent."""
@@ -92,6 +93,7 @@ def plan_privacy(
         diagnostics=diagnostics,
         reproducible=reproducible,
         spec_hash=spec_hash,
+        committed_hash=committed_hash,
         plugins=dict(plugins or {}),
         **privacy,
     )
@@ -193,5 +195,6 @@ def make_plan(spec: Spec) -> Plan:
         diagnostics=spec.diagnostics,
         reproducible=spec.reproducible,
         spec_hash=spec_hash(spec),
+        committed_hash=committed_hash(spec),
         plugins=spec.plugin_files(),
     )

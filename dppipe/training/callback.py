@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 
 from dppipe.clipping.base import Clipper
 from dppipe.clipping.flat import Flat
+from dppipe.component import Component
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
@@ -84,6 +85,8 @@ class DPCallback(pl.Callback):
         checkpoint_every: int | None = None,
         plan: Plan | None = None,
         config: str | None = None,
+        data: Component | None = None,
+        resume: RunDirectory | None = None,
     ) -> None:
         super().__init__()
         self.parts = PrivateParts(sampler, clipping or Flat(), noise or Constant(), accountant or Pld(), budget)
@@ -92,7 +95,9 @@ class DPCallback(pl.Callback):
         self.steps = 0
         """Updates of the model so far."""
         self._run_dir = Path(run_dir) if run_dir is not None else None
-        self._seed, self._checkpoint_every, self._config = reproducible_seed, checkpoint_every, config
+        self._seed, self._checkpoint_every = reproducible_seed, checkpoint_every
+        self._config, self._data, self._resume = config, data, resume
+        self._restored: dict[str, Any] = {}
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
         self._patches, self.signals = Patches(), StopSignals()
@@ -148,13 +153,15 @@ class DPCallback(pl.Callback):
         network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping)
         self._loader.physical_batch_size = self._physical_batch_size(engine, self._loader)
-        record = RunRecord(RunDirectory.create(self.name, run_dir=self._run_dir), plan=self.plan, config=self._config)
+        record = self._open_record(self.plan)
         step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss)
         if self.parts.budget is not None:
             noise = GaussianStream(stream_key("noise", seed=self._seed))
-            state = self.parts.clipping.init_state(engine.groups.sizes)
+            state = self._restored.get("clipper_state") or self.parts.clipping.init_state(engine.groups.sizes)
             step = PrivateStep(self.parts, self.parts.budget.relation, self.plan, engine, record.ledger, noise, state)
+            step.close_torn_charge()
         self._fit = Fit(trainer, network, record, step)
+        trainer.should_stop = self._done(self._fit)  # a resumed run may have only its end left to write
         self.signals.listen()
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
@@ -181,22 +188,22 @@ class DPCallback(pl.Callback):
         if self._fit is None or self.plan is None:
             return
         self.steps += 1
-        self._fit.record.step(self.steps)
+        self._fit.record.step()
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
-        if self.steps >= self.plan.steps or self.signals.received:
+        if self._done(self._fit) or self.signals.received:
             trainer.should_stop = True
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Add the validation's metrics to the record."""
         if self._fit is not None and not trainer.sanity_checking:
-            self._fit.record.validation(trainer.callback_metrics, step=self.steps, holdout=self.holdout)
+            self._fit.record.validation(trainer.callback_metrics, step=self._taken(self._fit), holdout=self.holdout)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
         if self._fit is not None and self.plan is not None:
             self._fit.record.checkpoint(trainer)
-            self._finish(None if self.steps >= self.plan.steps else "interrupted")
+            self._finish(None if self._done(self._fit) else "interrupted")
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed: what was charged stays charged."""
@@ -206,6 +213,34 @@ class DPCallback(pl.Callback):
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Leave the module as it was."""
         self._leave()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what a checkpoint holds: plain values, and no key or state of a generator."""
+        if self._fit is None:
+            return {"steps": self.steps}
+        ledger, step = self._fit.record.ledger, self._fit.step
+        state = dict(step.clipper_state) if isinstance(step, PrivateStep) else {}
+        return {"steps": self.steps, "ledger_head": ledger.head, "ledger_rows": ledger.rows, "clipper_state": state}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up what a checkpoint holds."""
+        self._restored = state_dict
+        self.steps = state_dict["steps"]
+
+    def _open_record(self, plan: Plan) -> RunRecord:
+        if self._resume is None:
+            run = RunDirectory.create(self.name, run_dir=self._run_dir)
+            return RunRecord.create(run, plan=plan, config=self._config, data=self._data)
+        seen = (self._restored["ledger_head"], self._restored["ledger_rows"]) if self._restored else None
+        return RunRecord.reopen(self._resume, plan=plan, seen=seen, data=self._data)
+
+    def _taken(self, fit: Fit) -> int:
+        """The steps that are charged, whether or not a crash has lost their updates; without privacy, the updates."""
+        return fit.record.ledger.rows if fit.record.plan.private else self.steps
+
+    def _done(self, fit: Fit) -> bool:
+        """Whether the plan holds no further step."""
+        return self._taken(fit) >= fit.record.plan.steps
 
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:

@@ -18,10 +18,10 @@ SECONDS_BETWEEN_LINES = 10.0
 class ProgressBar(pl.Callback):
     """Steps taken and epsilon spent and left, after each step."""
 
-    def __init__(self, plan: Plan, *, console: Console) -> None:
+    def __init__(self, plan: Plan, *, console: Console, taken: int = 0) -> None:
         self._plan = plan
         self._console = console
-        self._taken = 0
+        self._taken = taken
         self._last_line = time.monotonic()
         self._bar: Progress | None = None
 
@@ -35,7 +35,7 @@ class ProgressBar(pl.Callback):
                 TimeRemainingColumn(),
             )
             self._bar = Progress(*columns, console=self._console, transient=True)
-            self._bar.add_task("", total=self._plan.steps, spent=self._spent())
+            self._bar.add_task("", total=self._plan.steps, completed=self._taken, spent=self._spent())
             self._bar.start()
 
     def on_train_batch_end(

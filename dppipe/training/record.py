@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pytorch_lightning as pl
 import torch
 from torch import nn
 
+from dppipe.component import Component
 from dppipe.planning.plan import Plan
 from dppipe.training.curves import Curves
 from dppipe.training.ledger import Ledger
+from dppipe.training.origin import remember_origin
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.training.statements import write_statement
@@ -21,22 +24,40 @@ from dppipe.training.statements import write_statement
 class RunRecord:
     """Writes one run directory, from the plan to the statement."""
 
-    def __init__(self, run: RunDirectory, *, plan: Plan, config: str | None) -> None:
+    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger) -> None:
+        """Use `create` or `reopen`."""
         self.run = run
         self.plan = plan
+        self.ledger = ledger
         self.metrics: dict[str, float] = {}
         self.validations = 0
         self.started = time.monotonic()
+        self._curves = Curves(run.path, plan=plan)
+
+    @classmethod
+    def create(cls, run: RunDirectory, *, plan: Plan, config: str | None, data: Component | None) -> Self:
+        """Start the record of a new run: its spec and plan, and an empty ledger."""
         if config is not None:
             write_whole(run.config, config.encode())
         write_whole(run.plan, plan.to_json())
-        self.ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
-        self._curves = Curves(run.path, plan=plan)
+        ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
+        remember_origin(run, data=data)
+        return cls(run, plan=plan, ledger=ledger)
 
-    def step(self, step: int) -> None:
+    @classmethod
+    def reopen(cls, run: RunDirectory, *, plan: Plan, seen: tuple[str, int] | None, data: Component | None) -> Self:
+        """Go on with the record of a run; `seen` is the ledger's head and rows as the checkpoint knows them."""
+        ledger = Ledger.open(run.ledger, plan=run.plan.read_bytes(), seen=seen)
+        remember_origin(run, data=data)
+        record = cls(run, plan=plan, ledger=ledger)
+        if run.summary.exists():
+            record.validations = json.loads(run.summary.read_bytes())["validations"]
+        return record
+
+    def step(self) -> None:
         """Add a finished step to the curves."""
         if self.plan.private:
-            self._curves.privacy(step)
+            self._curves.privacy(self.ledger.rows)
 
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""

@@ -13,8 +13,10 @@ from torch.utils.data import DataLoader
 
 from dppipe.errors import Interrupted, UsageError
 from dppipe.training.callback import DPCallback
+from dppipe.training.checkpoints import DurableCheckpoints
 from dppipe.training.module import SpecModule
 from dppipe.training.outcome import Outcome
+from dppipe.training.run_directory import RunDirectory
 from dppipe.training.tasks import Objective
 
 if TYPE_CHECKING:
@@ -26,8 +28,15 @@ if TYPE_CHECKING:
 SCORING_BATCH_SIZE = 1024
 
 
-def run_spec(spec: Spec, plan: Plan, *, run_dir: Path | None = None, callbacks: Sequence[pl.Callback] = ()) -> Outcome:
-    """Train what a spec says within what its plan allows, and leave a run directory."""
+def run_spec(
+    spec: Spec,
+    plan: Plan,
+    *,
+    run_dir: Path | None = None,
+    resume: RunDirectory | None = None,
+    callbacks: Sequence[pl.Callback] = (),
+) -> Outcome:
+    """Train what a spec says within what its plan allows, and leave a run directory; `resume` goes on with one."""
     _quieten_lightning()
     pl.seed_everything(spec.seed, verbose=False)
     module = build_module(spec, steps=plan.steps)
@@ -45,14 +54,18 @@ def run_spec(spec: Spec, plan: Plan, *, run_dir: Path | None = None, callbacks: 
         checkpoint_every=spec.train.checkpoint_every or plan.steps_per_epoch,
         plan=plan,
         config=spec.to_yaml(),
+        data=spec.data,
+        resume=resume,
     )
     trainer = make_trainer(spec, plan, callbacks=[private, *callbacks], validates=splits.val is not None)
-    trainer.fit(module, private.loader(splits.train, synthetic=spec.data.synthetic), scoring_loader(splits.val))
+    checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
+    loader = private.loader(splits.train, synthetic=spec.data.synthetic)
+    trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
     if private.outcome is None:
         raise UsageError("train: the run ended before its first step.")
     if private.signals.received:
         place = f"{private.outcome.run_dir}: stopped after step {private.outcome.steps} of {plan.steps}"
-        raise Interrupted(f"{place}. What was charged stays charged.", exit_code=private.signals.exit_code)
+        raise Interrupted(f"{place}. Go on with: dppipe resume {private.outcome.run_dir}", exit_code=private.signals.exit_code)
     return private.outcome
 
 
@@ -86,6 +99,7 @@ def make_trainer(spec: Spec, plan: Plan, *, callbacks: list[pl.Callback], valida
         callbacks=callbacks,
         logger=False,
         enable_checkpointing=False,
+        plugins=[DurableCheckpoints()],
         enable_progress_bar=False,
         enable_model_summary=False,
         use_distributed_sampler=False,

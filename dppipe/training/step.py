@@ -53,28 +53,33 @@ class PrivateStep:
             self.engine.accumulate(place(piece), sums, bounds=bounds)
 
         noise_multiplier, sensitivity = self.plan.noise_multiplier(step), float(bounds.double().norm())
-        self.charge(step, noise_multiplier=noise_multiplier, sensitivity=sensitivity)
+        self.ledger.charge(self.charge_of(step, noise_multiplier=noise_multiplier, sensitivity=sensitivity))
         self.noise.add_(flat, std=noise_multiplier * sensitivity)
         flat /= self.plan.expected_batch_size
         return sums
 
-    def charge(self, step: int, *, noise_multiplier: float, sensitivity: float) -> None:
-        """Put the step on record, durably, before anything of it is released."""
-        self.ledger.charge(
-            Charge(
-                step=step,
-                event=self.parts.event(noise_multiplier, rate=self.plan.sample_rate),
-                mechanism=self.plan.mechanism,
-                sampler=self.plan.sampler,
-                sample_rate=self.plan.sample_rate,
-                noise_multiplier=noise_multiplier,
-                max_grad_norm=sensitivity,
-                relation=self.relation,
-                unit=self.plan.unit,
-                count=1,
-                epsilon=self.plan.epsilon_after(step),
-            )
+    def charge_of(self, step: int, *, noise_multiplier: float, sensitivity: float) -> Charge:
+        """Say what a step costs: its event is built from the very multiplier that its noise is drawn with."""
+        return Charge(
+            step=step,
+            event=self.parts.event(noise_multiplier, rate=self.plan.sample_rate),
+            mechanism=self.plan.mechanism,
+            sampler=self.plan.sampler,
+            sample_rate=self.plan.sample_rate,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=sensitivity,
+            relation=self.relation,
+            unit=self.plan.unit,
+            count=1,
+            epsilon=self.plan.epsilon_after(step),
         )
+
+    def close_torn_charge(self) -> None:
+        """Charge the step whose row a crash has cut off: nothing of it was released, and it stays charged all the same."""
+        if self.ledger.torn:
+            step, sensitivity = self.ledger.rows + 1, float(self.engine.bounds(self.clipper_state).double().norm())
+            noise_multiplier = self.plan.noise_multiplier(step)
+            self.ledger.close_torn(self.charge_of(step, noise_multiplier=noise_multiplier, sensitivity=sensitivity))
 
 
 @dataclass

@@ -1,0 +1,38 @@
+"""`dppipe resume`: go on with an interrupted run."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from dppipe.cli.options import AsJson, Plugins, RunPath
+
+
+def resume(
+    run: RunPath,
+    plugins: Plugins = None,
+    accept_changes: Annotated[
+        bool, typer.Option("--accept-changes", help="Go on though the optimizer or the way of training was changed.")
+    ] = False,
+    original_is_gone: Annotated[
+        bool, typer.Option("--original-is-gone", help="Go on with a copied or moved directory: the original never will.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with an interrupted run; what was charged stays charged, and lost steps aren't given back."""
+    from rich.console import Console
+
+    from dppipe.cli.run import closing_text
+    from dppipe.training.progress import ProgressBar
+    from dppipe.training.resume import prepare_resume
+    from dppipe.training.run import run_spec
+
+    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    directory, spec, plan, charged = prepare_resume(
+        run, plugins=plugins, accept_changes=accept_changes, original_is_gone=original_is_gone
+    )
+    console.print(f"{plan.name}: {charged} of {plan.steps} steps are charged")
+    outcome = run_spec(spec, plan, resume=directory, callbacks=[ProgressBar(plan, console=console, taken=charged)])
+    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))

@@ -1,0 +1,50 @@
+"""Going on with an interrupted run: the checkpoint says where the weights were, the ledger says what was spent.
+
+Steps whose updates a crash has lost stay charged. The steps that are left draw anew, with fresh noise, at new rows of the
+ledger; so the run can end with fewer updates than planned, never with more spent than its plan allows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.planning.plan import Plan
+from dppipe.privacy.charges import read_ledger
+from dppipe.spec.spec import committed_hash, spec_hash
+from dppipe.training.loading import spec_of
+from dppipe.training.origin import check_origin
+from dppipe.training.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from dppipe.spec.spec import Spec
+
+
+def prepare_resume(
+    run_dir: Path, *, plugins: Path | None = None, accept_changes: bool = False, original_is_gone: bool = False
+) -> tuple[RunDirectory, Spec, Plan, int]:
+    """Check that a run may go on, and give its spec, its plan and the steps charged so far; nothing is changed."""
+    run = RunDirectory.open(run_dir)
+    spec, plan = spec_of(run, plugins=plugins), Plan.from_json(run.plan.read_bytes())
+    _check_unchanged(spec, plan, run, accept_changes=accept_changes)
+    check_origin(run, data=spec.data, original_is_gone=original_is_gone)
+    rows = read_ledger(run.ledger, plan=run.plan.read_bytes()).rows
+    if run.final_checkpoint.exists():
+        raise UsageError(f"{run.path}: expected an unfinished run, got one that is finished. There is nothing to go on with.")
+    if rows >= plan.steps and plan.private and not run.last_checkpoint.exists():
+        raise PrivacyRefusal(f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from.")
+    return run, spec, plan, rows
+
+
+def _check_unchanged(spec: Spec, plan: Plan, run: RunDirectory, *, accept_changes: bool) -> None:
+    if committed_hash(spec) != plan.committed_hash or spec.plugin_files() != plan.plugins:
+        raise PrivacyRefusal(
+            f"{run.config}: expected the spec and plugins that the run began with, got others in what decides privacy. "
+            "Put them back as they were, or start a new run."
+        )
+    if spec_hash(spec) != plan.spec_hash and not accept_changes:
+        raise PrivacyRefusal(
+            f"{run.config}: expected the spec that the run began with, got another optimizer or way of training. "
+            "That costs no privacy: say --accept-changes to go on with it."
+        )
