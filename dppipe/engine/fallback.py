@@ -75,9 +75,10 @@ class RowByRow:
     def _each(
         self, one: Callable[..., tuple[Tensor, ...]], leaves: dict[str, Tensor], inputs: list[Tensor], axes: list[int]
     ) -> Any:
+        outputs = tuple(axis for axis in self._rows.outputs if axis is not None)
         if self._vmap:
             try:
-                mapped = torch.func.vmap(one, in_dims=(0, axes), out_dims=self._rows.outputs, randomness="different")
+                mapped = torch.func.vmap(one, in_dims=(0, axes), out_dims=outputs, randomness="different")
                 return mapped(leaves, inputs)
             except (RuntimeError, ValueError, TypeError, NotImplementedError):
                 self._vmap = False  # The module can't run under vmap; a mistake of its own shows again below.
@@ -88,7 +89,7 @@ class RowByRow:
             )
             for i in range(inputs[0].shape[axes[0]])
         ]
-        return [torch.stack(values, axis) for values, axis in zip(zip(*rows, strict=True), self._rows.outputs, strict=True)]
+        return [torch.stack(values, axis) for values, axis in zip(zip(*rows, strict=True), outputs, strict=True)]
 
 
 @contextmanager
@@ -97,11 +98,11 @@ def row_by_row(model: nn.Module, plan: Plan, tape: Callable[[], Tape | None]) ->
     modules = [(model.get_submodule(path), plan.modules[path]) for path in plan.fallback]
     before = [module.__dict__.get("forward") for module, _ in modules]
     for module, rows in modules:
-        module.forward = RowByRow(module, rows, tape)  # type: ignore[method-assign]
+        module.forward = RowByRow(module, rows, tape)
     try:
         yield
     finally:
         for (module, _), forward in zip(modules, before, strict=True):
             del module.forward
             if forward is not None:
-                module.forward = forward  # type: ignore[method-assign]
+                module.forward = forward

@@ -86,12 +86,13 @@ class Outer(Gradients):
     def _squares(self) -> Tensor:
         if self.inputs.shape[1] == 1:
             return row_squares(self.inputs) * row_squares(self.outputs)
-        return self.inner(self)
+        return self._gram(self)
 
-    def inner(self, other: Gradients) -> Tensor:
+    def inner(self, other: Gradients) -> Tensor | None:
         """Give the inner product of the Gram matrices."""
-        if not isinstance(other, Outer):
-            return other.inner(self)
+        return self._gram(other) if isinstance(other, Outer) else None
+
+    def _gram(self, other: Outer) -> Tensor:
         gram = torch.bmm(self.inputs, other.inputs.transpose(1, 2)).mul_(torch.bmm(self.outputs, other.outputs.transpose(1, 2)))
         return gram.flatten(1).sum(1)
 
@@ -129,6 +130,7 @@ class Total(Gradients):
         for i, left in enumerate(self.uses):
             for right in self.uses[:i]:
                 cross = left.inner(right)
+                cross = right.inner(left) if cross is None else cross
                 if cross is None:
                     return row_squares(self.dense())
                 squares = squares + 2 * cross

@@ -14,12 +14,15 @@ BLOCK = 1024
 
 def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
     """Give each row's squared Euclidean norm over all its values, in float32 or wider."""
-    dtype = torch.promote_types(rows.dtype, torch.float32)
     flat = rows.reshape(rows.shape[0], -1) if rows.numel() else rows.new_zeros(rows.shape[0], 1)
     whole = flat.shape[1] // BLOCK * BLOCK
     if not whole or flat.shape[1] == BLOCK:
-        return torch.linalg.vector_norm(flat, dim=1, dtype=dtype).square_()
-    squares = torch.linalg.vector_norm(flat[:, :whole].unflatten(1, (-1, BLOCK)), dim=2, dtype=dtype).square_().sum(1)
-    if whole < flat.shape[1]:
-        squares += torch.linalg.vector_norm(flat[:, whole:], dim=1, dtype=dtype).square_()
-    return squares
+        return _squares(flat)
+    squares = _squares(torch.unflatten(flat[:, :whole], 1, (-1, BLOCK))).sum(1)
+    return squares if whole == flat.shape[1] else squares + _squares(flat[:, whole:])
+
+
+def _squares(values: Tensor) -> Tensor:  # [..., n] -> [...]
+    dtype = torch.promote_types(values.dtype, torch.float32)
+    norms: Tensor = torch.linalg.vector_norm(values, dim=-1, dtype=dtype)
+    return norms.square_()

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from dppipe.engine.contracts import PerSampleLoss
 from dppipe.engine.rules import RULE_OF
 from dppipe.engine.rules.base import Unhandled
-from dppipe.engine.tape import Call, Gradient, Key, Tape, make_key
+from dppipe.engine.tape import TRANSPOSES, Call, Gradient, Key, Tape, make_key
 from dppipe.engine.weights import Weights, tensors_in
 
 Axes = tuple[int | None, ...]
@@ -68,7 +68,7 @@ class Probe(Tape):
         if rule is None or self.weights.alone((args, kwargs)):
             result = func(*args, **kwargs)
             if self.weights.alone((args, kwargs)):
-                self.weights.derive(result, used, transposed=False)
+                self.weights.derive(result, used, transposed=func in TRANSPOSES)
         else:
             try:
                 result = rule.answer(Call(self, key, 0, self.rows), *args, **kwargs)

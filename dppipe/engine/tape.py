@@ -93,7 +93,8 @@ class Tape(TorchFunctionMode):
 
         def receive(gradient: Tensor, *kept: Tensor) -> None:
             for weight, found in gradients(gradient, *kept):
-                self.add(weight, found)
+                if weight is not None:
+                    self.add(weight, found)
 
         tapped: Tensor = Tap.apply(output, self._anchor, receive, *saved)  # type: ignore[no-untyped-call]
         return tapped
@@ -188,7 +189,7 @@ class Tap(torch.autograd.Function):
     """The identity; its backward hands the gradient on to a rule as it passes."""
 
     @staticmethod
-    def forward(ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[..., None], *saved: Tensor) -> Tensor:  # noqa: ARG004
+    def forward(ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[..., None], *saved: Tensor) -> Tensor:
         """Keep what the rule wants back: autograd refuses it should it be changed in place before then."""
         ctx.receive = receive
         ctx.mark_dirty(output)
@@ -213,4 +214,4 @@ TRANSPOSES = frozenset({torch.t, Tensor.t, Tensor.T.__get__, Tensor.mT.__get__})
 
 def name_of(func: Callable[..., Any]) -> str:
     """Give the public name of a torch function."""
-    return torch.overrides.resolve_name(func) or getattr(func, "__name__", repr(func))
+    return str(torch.overrides.resolve_name(func) or getattr(func, "__name__", repr(func)))

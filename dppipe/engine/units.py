@@ -49,7 +49,7 @@ class Units:
 
     def gather(self, values: Tensor, *, weighted: bool = False) -> Tensor:  # [B, T, ...] -> [U, K * T, ...]
         """Lay the positions of each unit's rows side by side; `weighted` makes their sum the average."""
-        rows = values.unflatten(0, tuple(self.grid.shape)) if self.in_order else values[self.grid]
+        rows = torch.unflatten(values, 0, tuple(self.grid.shape)) if self.in_order else values[self.grid]
         scaled = _weighted(rows, self.grid_weights) if weighted else torch.where(_like(self.grid_weights > 0, rows), rows, 0)
         return scaled.flatten(1, 2)
 

@@ -5,10 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dppipe.engine.rules import broadcast, linear
+from dppipe.engine.rules import (
+    attention,
+    broadcast,
+    conv,
+    embedding,
+    embedding_bag,
+    group_norm,
+    layer_norm,
+    linear,
+    matmul,
+    prelu,
+    rms_norm,
+)
 from dppipe.engine.rules.base import Rule
 
-RULES: tuple[Rule, ...] = (linear.RULE, broadcast.RULE)
+RULES: tuple[Rule, ...] = (
+    linear.RULE,
+    matmul.RULE,
+    conv.RULE,
+    conv.TRANSPOSED,
+    embedding.RULE,
+    embedding_bag.RULE,
+    layer_norm.RULE,
+    rms_norm.RULE,
+    group_norm.RULE,
+    group_norm.INSTANCE,
+    attention.RULE,
+    prelu.RULE,
+    broadcast.RULE,
+)
 
 RULE_OF: dict[Callable[..., Any], Rule] = {function: rule for rule in RULES for function in rule.functions}
 """The rule that answers each torch function."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Gradients
@@ -93,3 +94,8 @@ def rows_first(values: Tensor, axis: int) -> Tensor:  # -> [B, T, last]
     """Put the rows first and flatten all between them and the last dimension."""
     moved = values.movedim(axis, 0)
     return moved.reshape(moved.shape[0], -1, moved.shape[-1])
+
+
+def wide(values: Tensor) -> Tensor:
+    """Widen half-precision values: norms and sums are float32 or wider."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))

@@ -20,12 +20,11 @@ _VIEWS = (Tensor.expand, Tensor.expand_as, Tensor.broadcast_to, torch.broadcast_
 
 def answer(use: Use, *args: Any, **kwargs: Any) -> Any:
     """Answer a function that broadcasts its arguments."""
-    with torch.no_grad():
-        dims = (
-            use.function(*args).dim()
-            if use.function in _VIEWS
-            else max(tensor.dim() for tensor in args if isinstance(tensor, Tensor))
-        )
+    if use.function in _VIEWS:
+        with torch.no_grad():
+            dims = use.function(*args, **kwargs).dim()
+    else:
+        dims = max(value.dim() for value in args if isinstance(value, Tensor))
     replaced = [use.leaf(value, dims=dims) if isinstance(value, Tensor) and use.trains(value) else value for value in args]
     return use.function(*replaced, **kwargs)
 

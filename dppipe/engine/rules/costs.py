@@ -1,4 +1,4 @@
-"""What a kernel costs, so that each layer takes the cheaper one: a model of arithmetic and memory traffic, never a timing of data."""
+"""What a kernel costs, so that each layer takes the cheaper one: a model of arithmetic and traffic, never a timing of data."""
 
 from __future__ import annotations
 

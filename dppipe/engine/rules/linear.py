@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Dense, Outer
-from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, rows_first
+from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, rows_first, wide
 from dppipe.engine.rules.costs import outer_costs
 
 
@@ -27,18 +27,9 @@ def answer(use: Use, input: Tensor, weight: Tensor, bias: Tensor | None = None) 
 def outer(use: Use, inputs: Tensor, outputs: Tensor) -> Outer | Dense:  # [B, T, d], [B, T, p]
     """Hold a product by its factors, or form it where that is cheaper."""
     product = Outer(inputs, outputs)
-    if inputs.shape[1] == 1:
+    if inputs.shape[1] == 1 or use.choose(outer_costs(inputs.shape[1], inputs.shape[2], outputs.shape[2])) == "ghost":
         return product
-    return (
-        product
-        if use.choose(outer_costs(inputs.shape[1], inputs.shape[2], outputs.shape[2])) == "ghost"
-        else Dense(product.dense())
-    )
-
-
-def wide(values: Tensor) -> Tensor:
-    """Widen gradients of a half-precision forward pass: norms and sums are float32 or wider."""
-    return values.to(torch.promote_types(values.dtype, torch.float32))
+    return Dense(product.dense())
 
 
 RULE = Rule(

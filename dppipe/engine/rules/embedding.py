@@ -1,0 +1,102 @@
+"""Embeddings: a row's gradient touches only the table's rows that it looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dppipe.engine.gradients import Gradients, Outer, zero_rows
+from dppipe.engine.norms import row_squares
+from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, rows_first, wide
+from dppipe.engine.units import Units
+
+
+class Lookups(Gradients):
+    """The gradients of a table from which each row looked up some entries, perhaps the same one several times."""
+
+    def __init__(self, ids: Tensor, outputs: Tensor, entries: int) -> None:  # [B, T], [B, T, d]
+        self.ids = ids
+        self.outputs = outputs
+        self.entries = entries
+
+    def _squares(self) -> Tensor:
+        """Add up the lookups of each entry within a row, then take norms; nothing has a size that depends on the data."""
+        ids, order = self.ids.sort(dim=1)
+        first = torch.ones_like(ids)
+        first[:, 1:] = ids[:, 1:] != ids[:, :-1]
+        place = first.cumsum(1) - 1 + torch.arange(len(ids), device=ids.device)[:, None] * ids.shape[1]
+        place = torch.empty_like(place).scatter_(1, order, place)
+        sums = torch.zeros_like(self.outputs).flatten(0, 1).index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
+        return row_squares(sums.view_as(self.outputs))
+
+    def inner(self, other: Gradients) -> Tensor | None:  # -> [B]
+        """Give the inner product with a matrix product on the same table, as in tied input and output embeddings."""
+        if not isinstance(other, Outer):
+            return None
+        picked = other.outputs.gather(2, self.ids[:, None].expand(-1, other.outputs.shape[1], -1))
+        return picked.mul_(torch.bmm(other.inputs, self.outputs.transpose(1, 2))).flatten(1).sum(1)
+
+    def dense(self) -> Tensor:
+        """Form the gradients: a whole table for each row."""
+        place = self.ids + torch.arange(len(self.ids), device=self.ids.device)[:, None] * self.entries
+        table = self.outputs.new_zeros(len(self.ids) * self.entries, self.outputs.shape[2])
+        table.index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
+        return table.view(len(self.ids), self.entries, -1)
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        """Add each lookup to its entry."""
+        scaled = self.outputs * factors.to(total.dtype).view(-1, 1, 1)
+        total.index_add_(0, self.ids.flatten(), scaled.flatten(0, 1))
+
+    def keep(self, rows: Tensor) -> Lookups:
+        """Zero the other rows."""
+        return Lookups(self.ids, zero_rows(self.outputs, rows), self.entries)
+
+    def average(self, units: Units) -> Gradients:
+        """Lay the lookups of a unit's rows side by side."""
+        if units.ragged:
+            return super().average(units)
+        return Lookups(units.gather(self.ids), units.gather(self.outputs, weighted=True), self.entries)
+
+
+def answer(
+    use: Use,
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Answer `F.embedding`."""
+    if max_norm is not None or scale_grad_by_freq:
+        raise Unhandled("an embedding with max_norm or scale_grad_by_freq")
+
+    def gradients(output: Tensor, ids: Tensor) -> Found:
+        outputs = rows_first(wide(output), use.axis)
+        places = ids.movedim(use.axis, 0).reshape(use.rows, -1)
+        if padding_idx is not None:
+            outputs = outputs.masked_fill((places == padding_idx % len(weight)).unsqueeze(2), 0)
+        yield weight, Lookups(places, outputs, len(weight))
+
+    return use.tap(F.embedding(input, weight.detach()), (input,), gradients)
+
+
+def _ids(*shape: int) -> Any:
+    return lambda rows: (torch.randint(0, 5, (rows, *shape)),)
+
+
+RULE = Rule(
+    name="embedding",
+    functions=(F.embedding,),
+    answer=answer,
+    examples=(
+        Example(lambda: nn.Embedding(5, 3), _ids(4)),
+        Example(lambda: nn.Embedding(5, 3), _ids()),
+        Example(lambda: nn.Embedding(5, 3, padding_idx=-1), _ids(2, 3)),
+    ),
+)

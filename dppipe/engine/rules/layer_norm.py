@@ -1,0 +1,55 @@
+"""Layer normalisation and root-mean-square normalisation: the scale and the shift are shared by all positions of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dppipe.engine.gradients import Dense
+from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, wide
+
+
+def answer(
+    use: Use,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Answer `F.layer_norm`."""
+    wide_input = wide(input) if torch.is_autocast_enabled(input.device.type) else input
+    output, mean, scale = torch.native_layer_norm(wide_input, list(normalized_shape), plain(weight), plain(bias), eps)
+
+    def gradients(output: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor) -> Found:
+        size = output[(0,) * (output.dim() - len(normalized_shape))].numel()
+        flat, values = (_positions(wide(tensor), use.axis, size) for tensor in (output, inputs))  # [B, T, size]
+        mean, scale = (_positions(wide(tensor), use.axis, 1).transpose(1, 2) for tensor in (mean, scale))  # [B, 1, T]
+        if use.trains(weight):
+            products = torch.bmm(scale, flat * values) - torch.bmm(scale * mean, flat)
+            yield weight, Dense(products.reshape(use.rows, *normalized_shape))
+        if use.trains(bias):
+            yield bias, Dense(flat.sum(1).reshape(use.rows, *normalized_shape))
+
+    return use.tap(output, (input, mean, scale), gradients)
+
+
+def _positions(values: Tensor, axis: int, size: int) -> Tensor:  # -> [B, T, size]
+    """Put the rows first, and flatten the positions and what is normalised over."""
+    moved = values.movedim(axis, 0)
+    return moved.reshape(moved.shape[0], -1, size)
+
+
+RULE = Rule(
+    name="layer_norm",
+    functions=(F.layer_norm,),
+    answer=answer,
+    examples=(
+        Example(lambda: nn.LayerNorm(5), lambda rows: (torch.randn(rows, 5),)),
+        Example(lambda: nn.LayerNorm((3, 4)), lambda rows: (torch.randn(rows, 2, 3, 4) + 3,)),
+        Example(lambda: nn.LayerNorm(4, bias=False), lambda rows: (torch.randn(rows, 6, 4),)),
+    ),
+)

@@ -1,0 +1,33 @@
+"""Parametric rectifiers: one slope, or one for each channel."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dppipe.engine.gradients import Dense
+from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, wide
+
+
+def answer(use: Use, input: Tensor, weight: Tensor) -> Tensor:
+    """Answer `F.prelu`."""
+    if use.axis != 0 or input.dim() < 2:
+        raise Unhandled("a rectifier whose first dimension doesn't count rows")
+
+    def gradients(output: Tensor, inputs: Tensor) -> Found:
+        slopes = (wide(output) * wide(inputs).clamp(max=0)).view(use.rows, inputs.shape[1], -1).sum(2)
+        yield weight, Dense(slopes if weight.numel() > 1 else slopes.sum(1, keepdim=True))
+
+    return use.tap(F.prelu(input, weight.detach()), (input,), gradients)
+
+
+RULE = Rule(
+    name="prelu",
+    functions=(F.prelu, torch.prelu),
+    answer=answer,
+    examples=(
+        Example(nn.PReLU, lambda rows: (torch.randn(rows, 3, 4),)),
+        Example(lambda: nn.PReLU(3), lambda rows: (torch.randn(rows, 3, 2, 2),)),
+    ),
+)
