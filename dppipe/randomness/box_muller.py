@@ -20,43 +20,70 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-
-def words_needed(values: int, dtype: numpy.dtype[Any]) -> int:
-    """Give how many 64-bit words are turned into so many values: three for two pairs in float32, else two a pair."""
-    pairs = (values + 1) // 2
-    return pairs + (pairs + 1) // 2 if dtype == numpy.float32 else 2 * pairs
+from dppipe.randomness.keystream import SLACK, Keystream
 
 
-def normals_(out: NDArray[Any], bits: NDArray[numpy.uint8]) -> None:  # [values], [8 * words_needed]
-    """Overwrite `out` (float32 or float64) with standard normal values made from `bits`, which are used up."""
+def bytes_needed(values: int, dtype: numpy.dtype[Any]) -> int:
+    """Give how many random bytes so many values are made from: for each pair, a radius of 8 and an angle of 4 or 8."""
+    return (values + 1) // 2 * (8 + dtype.itemsize)
+
+
+class NormalDraws:
+    """Normal values, block by block, with the memory they are made in: fresh memory would cost more than the values."""
+
+    def __init__(self, dtype: numpy.dtype[Any], *, most: int) -> None:
+        self._bits = numpy.empty(bytes_needed(most, dtype) + SLACK, numpy.uint8)
+        self._values, self._work = numpy.empty(most, dtype), numpy.empty((2, (most + 1) // 2), dtype)
+
+    def draw(self, keystream: Keystream, count: int, *, scale: float) -> NDArray[Any]:  # -> [count], until the next draw
+        """Give the next `count` values of a keystream, with standard deviation `scale`."""
+        values = self._values[:count]
+        keystream.read_into(self._bits, bytes_needed(count, values.dtype))
+        normals_(values, self._bits, self._work, scale=scale)
+        return values
+
+
+def normals_(out: NDArray[Any], bits: NDArray[numpy.uint8], work: NDArray[Any], *, scale: float) -> None:
+    """Overwrite `out` with normal values of standard deviation `scale`, made from the front of `bits`.
+
+    Args:
+        out: `[values]`, float32 or float64.
+        bits: `[bytes_needed or more]`.
+        work: `[2, pairs or more]`, of the type of `out`: overwritten.
+        scale: Must be a number of that type.
+    """
     pairs = (len(out) + 1) // 2
-    radius = _radii(bits[: 8 * pairs].view(numpy.int64), out.dtype)
     first, second = out[:pairs], out[pairs:]
+    radius, angle = work[0, :pairs], work[1, :pairs]
+    _radii_(radius, bits[: 8 * pairs].view(numpy.int64), scale=scale)
+    numbers = numpy.int32 if out.dtype == numpy.float32 else numpy.int64
+    numpy.copyto(angle, bits[8 * pairs : bytes_needed(len(out), out.dtype)].view(numbers), casting="unsafe")
     if out.dtype == numpy.float32:
-        angle = bits[8 * pairs : 12 * pairs].view(numpy.int32).astype(numpy.float32)
-        angle *= numpy.float32(math.pi * 2.0**-31)
+        angle *= out.dtype.type(math.pi * 2.0**-31)
         numpy.cos(angle, out=first)
         first *= radius
         numpy.sin(angle[: len(second)], out=second)
         second *= radius[: len(second)]
     else:
-        # NumPy's float64 sine and cosine are slow; both follow from one tangent of the half angle t:
-        # cos = 2 / (1 + t^2) - 1 and sin = 2 t / (1 + t^2).
-        half = bits[8 * pairs : 16 * pairs].view(numpy.int64).astype(numpy.float64)
-        half *= math.pi * 2.0**-64
-        tangent = numpy.tan(half, out=half)
-        scaled = 2 * radius / (1 + tangent * tangent)
-        numpy.subtract(scaled, radius, out=first)
-        numpy.multiply(scaled[: len(second)], tangent[: len(second)], out=second)
+        # NumPy's float64 sine and cosine are slow; both follow from one tangent of half the angle:
+        # cos = 2 / (1 + tan^2) - 1 and sin = 2 tan / (1 + tan^2).
+        angle *= math.pi * 2.0**-64
+        tangent = numpy.tan(angle, out=angle)
+        numpy.multiply(tangent, tangent, out=first)
+        first += 1
+        numpy.divide(radius, first, out=first)
+        first *= 2
+        numpy.multiply(first[: len(second)], tangent[: len(second)], out=second)
+        first -= radius
 
 
-def _radii(words: NDArray[numpy.int64], dtype: numpy.dtype[Any]) -> NDArray[Any]:
-    number = dtype.type
-    values: NDArray[Any] = words.astype(dtype)
-    numpy.abs(values, out=values)
-    values *= number(2.0**-63)
-    values += number(2.0**-64)
-    numpy.log(values, out=values)
-    values *= number(-2)
-    numpy.sqrt(values, out=values)
-    return values
+def _radii_(out: NDArray[Any], words: NDArray[numpy.int64], *, scale: float) -> None:
+    number = out.dtype.type
+    numpy.copyto(out, words, casting="unsafe")
+    numpy.abs(out, out=out)
+    out *= number(2.0**-63)
+    out += number(2.0**-64)
+    numpy.log(out, out=out)
+    out *= number(-2)
+    numpy.sqrt(out, out=out)
+    out *= number(scale)

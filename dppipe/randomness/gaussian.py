@@ -12,9 +12,8 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy
-from numpy.typing import NDArray
 
-from dppipe.randomness.box_muller import normals_, words_needed
+from dppipe.randomness.box_muller import NormalDraws
 from dppipe.randomness.keystream import Keystream
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ class GaussianStream:
 
     def __init__(self, key: bytes, *, secure: bool = False) -> None:
         self._keystream = Keystream(key)
+        self._memory: dict[numpy.dtype[Any], NormalDraws] = {}
         self.secure = secure
 
     def fill_(self, flat: Tensor, std: float) -> Tensor:
@@ -80,9 +80,9 @@ class GaussianStream:
         scale = dtype.type(std)
         if scale < std:  # rounding to float32 must not lower the noise
             scale = numpy.nextafter(scale, dtype.type(math.inf))
+        draws = self._draws(dtype)
         for part in torch.split(flat.detach(), _BLOCK):
-            noise = self._normals(len(part), dtype)
-            noise *= scale
+            noise = draws.draw(self._keystream, len(part), scale=scale)
             if part.device.type == "cpu":
                 values = part.numpy()
                 numpy.add(values, noise, out=values) if add else numpy.copyto(values, noise)
@@ -97,19 +97,21 @@ class GaussianStream:
         _checked_dtype(flat, std)
         grid = 2.0 ** (math.floor(math.log2(std)) - 36)
         scale = std / grid * (1 + 2.0**-26 * math.sqrt(flat.numel()))
+        draws = self._draws(numpy.dtype(numpy.float64))
+        room = numpy.empty(min(_BLOCK, flat.numel()))
         for part in torch.split(flat.detach(), _BLOCK):
-            noise = self._normals(len(part), numpy.dtype(numpy.float64))
-            for _ in range(3):
-                noise += self._normals(len(part), noise.dtype)
-            noise *= scale / 2
+            noise = room[: len(part)]
+            noise[:] = 0
+            for _ in range(4):
+                noise += draws.draw(self._keystream, len(part), scale=scale / 2)
             moved = torch.from_numpy(numpy.rint(noise, out=noise)).to(part.device)
-            part.copy_(moved.add_(part.double().div_(grid).round_()).mul_(grid))
+            part.copy_((part.double() / grid).round_().add_(moved).mul_(grid))
         return flat
 
-    def _normals(self, count: int, dtype: numpy.dtype[Any]) -> NDArray[Any]:
-        out = numpy.empty(count, dtype)
-        normals_(out, self._keystream.words(words_needed(count, dtype)))
-        return out
+    def _draws(self, dtype: numpy.dtype[Any]) -> NormalDraws:
+        if dtype not in self._memory:
+            self._memory[dtype] = NormalDraws(dtype, most=_BLOCK)
+        return self._memory[dtype]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret, secure={self.secure})"

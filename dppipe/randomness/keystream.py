@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ZEROS = bytes(1 << 20)
-_SLACK = 15  # older releases of the library want room for one more block
+SLACK = 15
+"""Bytes of room beyond what is read: older releases of the library ask for them."""
 
 
 class ByteSource(Protocol):
@@ -46,17 +47,12 @@ class Keystream:
         self._refuse_fork()
         return self._cipher.update(bytes(length))
 
-    def words(self, count: int) -> NDArray[numpy.uint8]:  # -> [8 * count]
-        """Give the next `count` words of 64 bits, as an array of their bytes that the caller may overwrite."""
-        import numpy
-
+    def read_into(self, room: NDArray[numpy.uint8], size: int) -> None:
+        """Write the next `size` bytes into the front of `room`, which needs `SLACK` bytes more."""
         self._refuse_fork()
-        size = 8 * count
-        room = numpy.empty(size + _SLACK, numpy.uint8)
         for start in range(0, size, len(_ZEROS)):
             zeros = memoryview(_ZEROS)[: size - start]
-            self._cipher.update_into(zeros, room[start : start + len(zeros) + _SLACK].data)
-        return room[:size]
+            self._cipher.update_into(zeros, room[start : start + len(zeros) + SLACK].data)
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._process:
