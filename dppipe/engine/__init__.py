@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 from dppipe.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dppipe.engine.check import check_engine
     from dppipe.engine.contracts import ClippedSum
     from dppipe.engine.engine import Engine, clipped_sum
     from dppipe.engine.losses import singleton_loss
     from dppipe.engine.units import first_of_units
 
-__all__ = ["ClippedSum", "Engine", "clipped_sum", "first_of_units", "singleton_loss"]
+__all__ = ["ClippedSum", "Engine", "check_engine", "clipped_sum", "first_of_units", "singleton_loss"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "ClippedSum": ".contracts",
         "Engine": ".engine",
+        "check_engine": ".check",
         "clipped_sum": ".engine",
         "first_of_units": ".units",
         "singleton_loss": ".losses",

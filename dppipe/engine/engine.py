@@ -18,13 +18,16 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.engine.bounds import bounded_factors
-from dppipe.engine.contracts import ClippedSum, Clips, PerSampleLoss
+from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
+from dppipe.engine.coordinates import transformed
 from dppipe.engine.fallback import row_by_row
 from dppipe.engine.functional import FunctionalGradients
 from dppipe.engine.gradients import Dense, Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
-from dppipe.engine.losses import SingletonLoss, batch_rows
+from dppipe.engine.losses import SingletonLoss, batch_rows, take_rows
 from dppipe.engine.plan import Plan, make_plan
+from dppipe.engine.projections import Projections
+from dppipe.engine.refusals import refuse_changed_state, refuse_mixing_layers
 from dppipe.engine.tape import Tape
 from dppipe.engine.units import Units, make_units
 from dppipe.engine.weights import Weights
@@ -57,8 +60,11 @@ class Engine:
         self.kernels = dict(kernels or {})
         self.plan = Plan(functional="asked for") if mode == "functional" or isinstance(per_sample_loss, SingletonLoss) else None
         self._functional = FunctionalGradients(model, per_sample_loss)
+        self.chosen: dict[str, str] = {}
+        """The kernel of each parameter's last use, where there was a choice."""
         self._tape: Tape | None = None
         self._patches = ExitStack()
+        self._ready = False
 
     def __enter__(self) -> Self:
         """Start a fit."""
@@ -67,6 +73,7 @@ class Engine:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """End a fit: whatever was put on the user's module is taken off."""
         self._patches.close()
+        self._ready = False
 
     def bounds(self, state: Mapping[str, Any] | None = None) -> Tensor:  # -> [G]
         """Give the clipper's bounds in this state as a tensor on the model's device."""
@@ -87,14 +94,26 @@ class Engine:
         bounds: Tensor,  # [G]
         mask: Tensor | None = None,  # [B] of bool
         units: Tensor | Sequence[int] | None = None,  # [B] of int
+        clipper: Factors | None = None,
     ) -> Tensor:  # -> [B, G]
-        """Add the batch's clipped sums onto `into` and give each row's norms; masked rows count for nothing."""
-        rows = batch_rows(batch)
+        """Add the batch's clipped sums onto `into` and give each row's norms; masked rows count for nothing.
+
+        `clipper` is the engine's own as it stands at this step, where that makes a difference (`Clipper.at`).
+        """
+        clipper, rows = clipper or self.clipper, batch_rows(batch)
         if not rows or not self.parameters:
             return bounds.new_zeros(rows, len(self.groups.names))
         layout = None if units is None else make_units(units, mask, like=bounds)
 
+        if self._needs == "projections":
+            norms = self._projections.accumulate(
+                self.parameters, batch, into, clipper=clipper, bounds=bounds, mask=mask, units=layout
+            )
+            return self._row_norms(norms, mask, layout)
+
         gradients = self.gradients(batch, rows, layout)
+        if self._needs == "gradients":
+            gradients = transformed(clipper, gradients, {name: p.shape for name, p in self.parameters.items()})
 
         with torch.no_grad():
             norms = self.groups.norms(
@@ -114,7 +133,7 @@ class Engine:
 
     def gradients(self, batch: Any, rows: int, units: Units | None) -> dict[str, Gradients]:
         """Give each parameter's gradients for every row, or every unit, in the form that is cheapest to hold."""
-        self._prepare(batch)
+        self.prepare(batch)
         if self.plan is None or self.plan.functional is not None:
             dense = self._functional(self.parameters, batch)
             return {name: Dense(value if units is None else units.average(value)) for name, value in dense.items()}
@@ -130,14 +149,24 @@ class Engine:
                     raise UsageError(
                         f"per_sample_loss: expected one loss for each of {rows} rows, got shape {tuple(losses.shape)}."
                     )
-                return self._tape.backward(losses)
+                gradients = self._tape.backward(losses)
+                self.chosen.update(self._tape.chosen)
+                return gradients
         finally:
             self._tape = None
 
-    def _prepare(self, batch: Any) -> None:
-        if self.plan is None:
-            self.plan = make_plan(self.model, self.per_sample_loss, batch, parameters=self.parameters, trial=self._try)
-            self._patches.enter_context(row_by_row(self.model, self.plan, lambda: self._tape))
+    def prepare(self, batch: Any) -> None:
+        """Plan how to treat the model, from a batch's shapes and types; refuse what can't be private."""
+        if self._ready:
+            return
+        refuse_mixing_layers(self.model)
+        with refuse_changed_state(self.model):
+            if self.plan is None:
+                self.plan = make_plan(self.model, self.per_sample_loss, batch, parameters=self.parameters, trial=self._try)
+            else:
+                self.per_sample_loss(self.model, take_rows(batch, 0, 1))
+        self._patches.enter_context(row_by_row(self.model, self.plan, lambda: self._tape))
+        self._ready = True
 
     def _try(self, plan: Plan, batch: Any) -> None:
         with row_by_row(self.model, plan, lambda: self._tape):

@@ -46,8 +46,8 @@ class Tape(TorchFunctionMode):
         self.rows = rows
         self.units = units
         self.kernels = kernels or {}
-        self.chosen: dict[Key, str] = {}
-        """The kernel of each use, for the report."""
+        self.chosen: dict[str, str] = {}
+        """The kernel of each parameter, where its rule had a choice."""
         self._axes = axes
         self._anchor = torch.zeros((), requires_grad=True)
         self._leaves: list[tuple[Tensor, Tensor, int]] = []
@@ -181,7 +181,7 @@ class Call:
         rule = RULE_OF[self.function].name
         forced = self.tape.kernels.get(rule)
         kernel = forced if forced in costs else min(costs, key=costs.__getitem__)
-        self.tape.chosen[self.key] = kernel
+        self.tape.chosen.update(dict.fromkeys(self.key[1], kernel))
         return kernel
 
 
