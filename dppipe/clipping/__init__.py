@@ -7,10 +7,46 @@ from typing import TYPE_CHECKING
 from dppipe.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dppipe.clipping.adaclip import AdaClip
+    from dppipe.clipping.adaptive import Adaptive
+    from dppipe.clipping.automatic import Automatic
     from dppipe.clipping.base import Clipper
     from dppipe.clipping.flat import Flat
+    from dppipe.clipping.grouped import Grouped
+    from dppipe.clipping.jl import Jl
     from dppipe.clipping.layerwise import Layerwise
+    from dppipe.clipping.microbatch import Microbatch
+    from dppipe.clipping.psac import Psac
 
-__all__ = ["Clipper", "Flat", "Layerwise"]
+    Global: type[Clipper]  # `global` is a keyword: its file is named after its kind all the same, and loads by name
 
-__getattr__ = lazy_names(__name__, {"Clipper": ".base", "Flat": ".flat", "Layerwise": ".layerwise"})
+__all__ = [
+    "AdaClip",
+    "Adaptive",
+    "Automatic",
+    "Clipper",
+    "Flat",
+    "Global",
+    "Grouped",
+    "Jl",
+    "Layerwise",
+    "Microbatch",
+    "Psac",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AdaClip": ".adaclip",
+        "Adaptive": ".adaptive",
+        "Automatic": ".automatic",
+        "Clipper": ".base",
+        "Flat": ".flat",
+        "Global": ".global",
+        "Grouped": ".grouped",
+        "Jl": ".jl",
+        "Layerwise": ".layerwise",
+        "Microbatch": ".microbatch",
+        "Psac": ".psac",
+    },
+)

@@ -2,31 +2,41 @@
 
 A clipper sees norms, not gradients, and one example at a time; the engine forms the clipped sum and enforces the stated
 bound after any clipper (`dppipe.engine.bounds`). So a clipper decides utility and can't break the guarantee by mistake.
-Read next: `flat.py`, then `layerwise.py`.
+`groups`, `bounds` and `factors` are all that most need; the rest is for those that adapt, average or change coordinates.
+Read next: `flat.py`, then `layerwise.py`, then `adaptive.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
 
 if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
     from torch import Tensor
 
+    from dppipe.engine.contracts import Factors
+    from dppipe.privacy.budget import Relation
+
 State = Mapping[str, Any]
-"""What an adaptive clipper remembers between steps: plain numbers and tuples, so that it can be checkpointed."""
+"""What an adaptive clipper remembers between steps: plain numbers, tuples and tensors, so that it can be checkpointed."""
 
 
 class Clipper(Component):
     """How one example's gradient is shrunk.
 
-    Guarantee: under `zero_out` and `add_remove` one record changes the clipped sum by at most the norm of `bounds`, whatever
-    `factors` returns, because the engine enforces the bounds after it; under `replace_one` by at most twice that.
+    Guarantee: one unit changes the clipped sum by at most `sensitivity(bounds, relation)`, whatever `factors` returns,
+    because the engine enforces the bounds after it and the core refuses a sensitivity below what they imply.
     """
 
-    needs: ClassVar[Literal["norms", "gradients"]] = "norms"
+    needs: ClassVar[Literal["norms", "gradients", "projections"]] = "norms"
+    """What the engine works out for each example: its norms, whole gradients for `transform`, or estimates of its norm."""
+    averages: ClassVar[bool] = False
+    """Whether `slots` puts examples together that are averaged before they are clipped."""
 
     max_grad_norm: float = Field(1.0, gt=0, description="The bound: no example's gradient counts for more than this norm.")
 
@@ -46,6 +56,50 @@ class Clipper(Component):
         """Give the factor by which each group of one example's gradient is multiplied."""
         raise NotImplementedError
 
+    def sensitivity(self, bounds: Sequence[float], relation: Relation) -> float:
+        """Say how far one unit can move the clipped sum: by the norm of the bounds, twice that where another takes its place."""
+        return math.hypot(*bounds) * (2 if relation == "replace_one" else 1)
+
+    # For clippers that adapt. A statistic is released with noise, in the same step and within its cost.
+
+    def at(self, state: State) -> Factors:
+        """Give the clipper as it stands in this state; only one whose factors follow more than the bounds gives another."""
+        return self
+
+    def statistics_std(self, expected_batch_size: float) -> float | None:
+        """Give the noise on a sum of one statistic over a batch, or None where there are no statistics."""
+        return None
+
+    def statistics(self, norms: Tensor, bounds: Tensor) -> Tensor:  # one example: [groups], [groups] -> [statistics]
+        """Give one example's statistics; the core holds each to [-1/2, 1/2]."""
+        raise NotImplementedError
+
     def update(self, state: State, released: Mapping[str, Any]) -> State:
-        """Give the next state from values that were released with noise."""
+        """Give the next state from values that were released with noise.
+
+        Args:
+            state: The state that this step was clipped with.
+            released: `means`, each statistic's noisy sum over the expected batch size; `gradient`, the noisy mean gradient
+                by parameter, before `restore`; `noise_std`, its noise; `expected_batch_size`.
+        """
         return state
+
+    # For clippers that change coordinates or put examples together.
+
+    def restore(self, state: State, gradient: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Take back, after the noise, what was done to gradients before it; by public numbers only."""
+        return gradient
+
+    def slots(self, indices: NDArray[numpy.int64], *, expected_batch_size: float) -> NDArray[numpy.int64]:  # [B] -> [B]
+        """Give the slot of each record by its own index alone; gradients of one slot are averaged, then clipped."""
+        raise NotImplementedError
+
+    # What can't be combined, or has to be paid for.
+
+    def refusal(self, relation: Relation) -> str | None:
+        """Say why this clipper can't be used under a relation, and what to do; None where it can."""
+        return None
+
+    def failure_delta(self, *, uses: float) -> float:
+        """Give the delta that is set aside for a bound that may fail; `uses` is how often a record is clipped in the run."""
+        return 0.0

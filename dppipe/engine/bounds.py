@@ -9,14 +9,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dppipe.engine.contracts import Clips
+from dppipe.engine.contracts import Factors
 from dppipe.errors import UsageError
 
 NORM_FLOOR = 1e-12
 """Squares of float32 values below 1e-19 vanish, so a norm this small may be an under-estimate; none is divided by less."""
 
 
-def bounded_factors(clipper: Clips, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
+def bounded_factors(clipper: Factors, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
     """Ask the clipper for one example's factors at a time, then enforce the bounds."""
     if not norms.shape[0]:
         return norms

@@ -30,6 +30,13 @@ class Clips(Protocol):
         """Give the factor of each group."""
 
 
+class Factors(Protocol):
+    """A clipper as it stands at one step: what its state says is settled."""
+
+    def factors(self, norms: Tensor, bounds: Tensor, /) -> Tensor:  # one example: [G], [G] -> [G]
+        """Give the factor of each group."""
+
+
 class ClippedSum(NamedTuple):
     """What one batch gives: neither value is private before noise."""
 

@@ -55,6 +55,7 @@ class Engine:
         self.model = model
         self.per_sample_loss = per_sample_loss
         self.clipper = clipper
+        self.needs = getattr(clipper, "needs", "norms")
         self.parameters = trainable(model)
         self.groups = make_groups(clipper, self.parameters)
         self.kernels = dict(kernels or {})
@@ -105,21 +106,20 @@ class Engine:
             return bounds.new_zeros(rows, len(self.groups.names))
         layout = None if units is None else make_units(units, mask, like=bounds)
 
-        if self._needs == "projections":
-            norms = self._projections.accumulate(
-                self.parameters, batch, into, clipper=clipper, bounds=bounds, mask=mask, units=layout
-            )
-            return self._row_norms(norms, mask, layout)
+        if self.needs == "projections":
+            projections = Projections(self.model, self.per_sample_loss, self.clipper)
+            norms = projections.accumulate(self.parameters, batch, into, clipper, bounds=bounds, mask=mask, units=layout)
+            return row_norms(norms, mask, layout)
 
         gradients = self.gradients(batch, rows, layout)
-        if self._needs == "gradients":
-            gradients = transformed(clipper, gradients, {name: p.shape for name, p in self.parameters.items()})
+        if self.needs == "gradients":
+            gradients = transformed(clipper, gradients, self.parameters)
 
         with torch.no_grad():
             norms = self.groups.norms(
                 {name: found.squares for name, found in gradients.items()}, layout.count if layout else rows, like=bounds
             )
-            factors = bounded_factors(self.clipper, norms, bounds)
+            factors = bounded_factors(clipper, norms, bounds)
             finite = norms.isfinite()
             if layout is None and mask is not None:
                 factors = factors * mask[:, None]
@@ -128,8 +128,7 @@ class Engine:
                 column = self.groups.column[name]
                 kept = found if clean else found.keep(finite[:, column])
                 kept.add_to(into[name], factors[:, column])
-            norms = norms if layout is None else norms[layout.slots]
-            return norms if mask is None else norms.where(mask[:, None], 0)
+            return row_norms(norms, mask, layout)
 
     def gradients(self, batch: Any, rows: int, units: Units | None) -> dict[str, Gradients]:
         """Give each parameter's gradients for every row, or every unit, in the form that is cheapest to hold."""
@@ -171,6 +170,12 @@ class Engine:
     def _try(self, plan: Plan, batch: Any) -> None:
         with row_by_row(self.model, plan, lambda: self._tape):
             self._taped(plan, batch, batch_rows(batch), None)
+
+
+def row_norms(norms: Tensor, mask: Tensor | None, units: Units | None) -> Tensor:  # [B or U, G] -> [B, G]
+    """Give each row its unit's norms, and masked rows 0."""
+    norms = norms if units is None else norms[units.slots]
+    return norms if mask is None else norms.where(mask[:, None], 0)
 
 
 def clipped_sum(

@@ -1,0 +1,53 @@
+"""Grouped clipping: parameters are put in groups by patterns of their names, each with a bound of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import PositiveFloat, model_validator
+
+from dppipe.clipping.base import Clipper, State
+from dppipe.clipping.parameter_groups import by_pattern
+from dppipe.component import Field
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Grouped(Clipper, kind="grouped"):
+    """Scales each group's gradient down to that group's bound.
+
+    A parameter belongs to the first pattern that matches its whole name, where `*` stands for any text. One that no pattern
+    matches is refused before training, and so is a pattern that gets no parameter; `"*"` as the last pattern takes the rest.
+    """
+
+    max_grad_norms: dict[str, PositiveFloat] = Field(
+        min_length=1,
+        description="The bound of each group, by a pattern of parameter names; the first that matches counts.",
+        examples=[{"*": 1.0}],
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _the_groups_say_it_all(cls, data: Any) -> Any:
+        listed = data.get("max_grad_norms") if isinstance(data, dict) else None
+        if not isinstance(listed, dict) or not all(isinstance(bound, (int, float)) for bound in listed.values()):
+            return data
+        whole = math.hypot(*listed.values())
+        if not math.isclose(data.get("max_grad_norm", whole), whole):
+            raise ValueError(f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave it out.")
+        return {**data, "max_grad_norm": whole or 1.0}
+
+    def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
+        return by_pattern(named_shapes, self.max_grad_norms)
+
+    def init_state(self, group_sizes: Mapping[str, int]) -> State:
+        return {"bounds": tuple(self.max_grad_norms[pattern] for pattern in group_sizes)}
+
+    def bounds(self, state: State) -> Sequence[float]:
+        return tuple(state["bounds"])
+
+    def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [groups], [groups] -> [groups]
+        return (bounds / norms).clamp(max=1)

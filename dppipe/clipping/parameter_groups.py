@@ -1,0 +1,47 @@
+"""Ways of putting parameters in groups that several clippers share: by layer, or by patterns of names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from dppipe.errors import UsageError
+
+
+def by_layer(names: Iterable[str]) -> dict[str, str]:
+    """Put the parameters of one module in one group: `0.weight` and `0.bias` in `0`."""
+    return {name: name.rpartition(".")[0] or name for name in names}
+
+
+def by_pattern(names: Iterable[str], patterns: Iterable[str]) -> dict[str, str]:
+    """Put each parameter in the group of the first pattern that matches its whole name; `*` matches any text.
+
+    A parameter that no pattern matches is refused, and so is a pattern that gets none; `*` as the last one takes the rest.
+    """
+    patterns = list(patterns)
+    found = {name: next((pattern for pattern in patterns if fnmatchcase(name, pattern)), None) for name in names}
+    left = [name for name, pattern in found.items() if pattern is None]
+    if left:
+        raise UsageError(
+            f"clipping.max_grad_norms: expected a pattern for every trainable parameter, got none for {', '.join(left)}. "
+            'Add one; a last pattern "*" takes the rest.'
+        )
+    idle = [pattern for pattern in patterns if pattern not in found.values()]
+    if idle:
+        raise UsageError(
+            f"clipping.max_grad_norms: expected each pattern to be the first that matches some parameter, got {idle[0]!r}, "
+            f"which gets none of {', '.join(found)}. Mend it, move it up, or leave it out."
+        )
+    return {name: pattern for name, pattern in found.items() if pattern is not None}
+
+
+def equal_shares(bound: float, sizes: Mapping[str, int]) -> tuple[float, ...]:
+    """Split a bound equally: the norm of the shares is the bound."""
+    return (bound / math.sqrt(max(1, len(sizes))),) * len(sizes)
+
+
+def shares_by_size(bound: float, sizes: Mapping[str, int]) -> tuple[float, ...]:
+    """Split a bound by the number of parameters: as a gradient would split whose coordinates are all alike."""
+    total = max(1, sum(sizes.values()))
+    return tuple(bound * math.sqrt(size / total) for size in sizes.values())

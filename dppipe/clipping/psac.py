@@ -1,0 +1,20 @@
+"""Per-sample adaptive clipping: nearly normalised, but without blowing up the gradients that hardly matter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.clipping.base import Clipper
+from dppipe.component import Field
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Psac(Clipper, kind="psac"):
+    """Weighs each gradient by a curve that rises and then falls with its norm (Xia et al. 2023, "DP-PSAC")."""
+
+    stability: float = Field(0.1, gt=0, le=1, description="r of the paper: gradients much smaller than this stay small.")
+
+    def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
+        return bounds / (norms + self.stability / (norms + self.stability))
