@@ -15,7 +15,7 @@ from dppipe.errors import PrivacyRefusal
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-# Each chargeable event with its fields: a float, an integer, or an event again.
+# Each chargeable event with its fields: a float, an integer, several floats that may be 0, an event again, or several.
 _FIELDS: dict[str, dict[str, str]] = {
     "NoOpDpEvent": {},
     "GaussianDpEvent": {"noise_multiplier": "float"},
@@ -29,7 +29,9 @@ _FIELDS: dict[str, dict[str, str]] = {
         "truncated_batch_size": "int",
         "noise_multiplier": "float",
     },
+    "MixtureOfGaussiansDpEvent": {"standard_deviation": "float", "sensitivities": "floats", "sampling_probs": "floats"},
     "SelfComposedDpEvent": {"event": "event", "count": "int"},
+    "ComposedDpEvent": {"events": "events"},
 }
 
 
@@ -43,21 +45,39 @@ def event_to_data(event: DpEvent) -> dict[str, Any]:
 
 def event_from_data(data: Any) -> DpEvent:
     """Read an event back from its plain data."""
-    import dp_accounting
+    from dp_accounting import dp_event
 
     fields = _FIELDS.get(str(data.get("type"))) if isinstance(data, dict) else None
     if fields is None or set(data) != {"type", *fields}:
         raise PrivacyRefusal(f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't be charged.")
-    values = {
-        field: event_from_data(data[field]) if form == "event" else _plain(field, form, data[field])
-        for field, form in fields.items()
-    }
-    return getattr(dp_accounting, data["type"])(**values)
+    return getattr(dp_event, data["type"])(**{field: _value(field, form, data[field]) for field, form in fields.items()})
 
 
 def _plain(field: str, form: str, value: Any) -> Any:
+    """Give a field of an event as plain data."""
     if form == "event":
         return event_to_data(value)
-    if isinstance(value, bool) or not math.isfinite(value) or value <= 0 or (form == "int" and int(value) != value):
+    if form in ("events", "floats"):
+        return [event_to_data(one) if form == "events" else _number(field, "share", one) for one in value]
+    return _number(field, form, value)
+
+
+def _value(field: str, form: str, value: Any) -> Any:
+    """Give a field of an event from plain data; sequences become tuples, so that events can be keys."""
+    if form == "event":
+        return event_from_data(value)
+    if form in ("events", "floats"):
+        if not isinstance(value, list):
+            raise PrivacyRefusal(f"event.{field}: expected a list, got {value!r}.")
+        return tuple(event_from_data(one) if form == "events" else _number(field, "share", one) for one in value)
+    return _number(field, form, value)
+
+
+def _number(field: str, form: str, value: Any) -> int | float:
+    try:
+        bad = isinstance(value, bool | str) or not math.isfinite(value) or (form == "int" and int(value) != value)
+    except (TypeError, ValueError, OverflowError):
+        bad = True
+    if bad or value < 0 or (value == 0 and form != "share"):
         raise PrivacyRefusal(f"event.{field}: expected a finite number > 0, got {value!r}.")
     return int(value) if form == "int" else float(value)

@@ -6,7 +6,6 @@ several Gaussians on one sample into the one Gaussian that they are, which dp_ac
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -98,10 +97,7 @@ def _parts(event: DpEvent) -> Iterator[tuple[DpEvent, int]]:
     elif _is_plain(event):
         yield event, 1
     elif name != "NoOpDpEvent":
-        try:
-            yield _one_form(event), 1
-        except TypeError:  # holds a list, so it can't be remembered
-            yield _one_form.__wrapped__(event), 1
+        yield _one_form(event), 1
 
 
 def _is_plain(event: DpEvent) -> bool:
@@ -116,7 +112,6 @@ def _is_gaussian(event: DpEvent) -> bool:
     return type(z) is float and 0 < z < math.inf
 
 
-@functools.lru_cache(maxsize=1 << 12)
 def _one_form(event: DpEvent) -> DpEvent:
     """Give the event with plain finite floats, one mechanism inside a sampler, and no sampler at rate 1."""
     import dp_accounting
