@@ -45,6 +45,7 @@ def plan_text(plan: Plan) -> str:
         )
         facts |= {
             "noise multiplier": f"{span} ({plan.mechanism})",
+            "noise split": _split(plan),
             "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
             "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
@@ -64,6 +65,13 @@ def _batches(plan: Plan) -> str:
         return ""
     largest = f"at most {plan.largest_likely_batch} records but once in a million steps"
     return f"{largest}; empty with probability {plan.empty_batch_probability:.2g}"
+
+
+def _split(plan: Plan) -> str:
+    if plan.statistics_std is None:
+        return ""
+    count = f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root of the number of groups)"
+    return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {plan.gradient_multiplier(1):.6g}"
 
 
 def _ends(plan: Plan) -> str:

@@ -1,5 +1,7 @@
 """Global clipping: all gradients within a threshold are scaled alike, so that their directions add up without bias."""
 
+# A file is named after its kind, and this one is found by name (`import_module`).
+# ruff: noqa: N999
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dppipe.clipping.base import Clipper
@@ -41,10 +40,10 @@ class Jl(Clipper, kind="jl"):
     def failure_delta(self, *, uses: float) -> float:
         needed = uses * self.failure_probability()
         if self.delta is None or not needed <= self.delta:
-            paid = "nothing" if self.delta is None else f"{self.delta:g}"
+            got = "nothing" if self.delta is None else f"{self.delta:g}"
             raise PrivacyRefusal(
-                f"clipping.delta: expected at least {math.nextafter(needed, 1):.3g}, the chance that a record's bound ever fails, "
-                f"got {paid}. Set it, raise clipping.projections or clipping.tolerance, or take clipping: flat, whose norms are exact."
+                f"clipping.delta: expected at least {1.001 * needed:.4g}, the chance that a record's bound ever fails, "
+                f"got {got}. Set it, raise clipping.projections or clipping.tolerance, or take kind: flat, whose norms are exact."
             )
         return self.delta
 

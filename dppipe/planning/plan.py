@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.noise_split import gradient_multiplier
 from dppipe.privacy.statement import guarantee_sentences
 
 
@@ -60,6 +61,11 @@ class Plan(BaseModel):
     largest_likely_batch: int | None
     clipping: str
     max_grad_norm: float
+    """The bound; the first one, where it adapts."""
+    statistics_std: float | None = None
+    """Noise on the sum of a clipper's statistic over a batch, where it releases one beside each gradient."""
+    failure_delta: float = 0.0
+    """The part of delta that is set aside for a bound that may fail."""
     mechanism: str
     noise: tuple[NoiseRun, ...]
     relation: Relation | None
@@ -86,6 +92,13 @@ class Plan(BaseModel):
     def noise_multiplier(self, step: int) -> float:
         """Give the noise multiplier of a step, counted from 1."""
         return self.noise[bisect_left(self._last_steps, step)].noise_multiplier
+
+    def gradient_multiplier(self, step: int) -> float:
+        """Give the noise multiplier of a step's gradient alone: larger where a statistic takes a part of the step's cost."""
+        noise_multiplier = self.noise_multiplier(step)
+        if self.statistics_std is None:
+            return noise_multiplier
+        return gradient_multiplier(noise_multiplier, statistics_std=self.statistics_std)
 
     @cached_property
     def _last_steps(self) -> list[int]:

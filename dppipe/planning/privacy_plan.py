@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping
 from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
+from dppipe.privacy.failures import with_failure
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def plan_privacy(
             "At that delta a run may publish a whole record; choose a smaller one."
         )
     wanted = steps if steps is not None else math.ceil(epochs / rate) if epochs is not None else None
-    privacy = _private(parts, budget, rate=rate, wanted=wanted) if budget else _not_private(wanted)
+    privacy = _private(parts, budget, rate=rate, expected=expected, wanted=wanted) if budget else _not_private(wanted)
     return Plan(
         name=name,
         records=public,
@@ -104,7 +106,9 @@ def epoch_length(rate: float) -> int:
     return max(1, round(1 / rate))
 
 
-def _private(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | None) -> dict[str, Any]:
+def _private(given: PrivateParts, budget: Budget, *, rate: float, expected: float, wanted: int | None) -> dict[str, Any]:
+    refuse_clipping(given.clipping, budget)
+    parts = replace(given, accountant=with_failure(given.accountant, given.clipping.failure_delta(uses=0)))
     scale = _noise_scale(parts, budget, rate=rate, wanted=wanted)
     count = _affordable(parts, budget, scale=scale, rate=rate, wanted=wanted)
     multipliers = [scale * relative for relative in parts.noise.relative(wanted or count)][:count]
@@ -122,11 +126,12 @@ def _private(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | 
         "unit": budget.unit,
         "budget_epsilon": budget.epsilon,
         "delta": budget.delta,
-        "accountant": parts.accountant.kind,
+        "accountant": given.accountant.kind,
         "certified": composed.certified,
         "epsilon": epsilons[-1],
         "curve": tuple(CurvePoint(step=step, epsilon=epsilon) for step, epsilon in zip(at, epsilons, strict=True)),
         "whole_curve": composed.points(),
+        **clipping_numbers(parts.clipping, noise, expected_batch_size=expected, sample_rate=rate),
     }
 
 

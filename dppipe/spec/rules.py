@@ -16,7 +16,7 @@ from dppipe.spec.spec import Spec
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Give everything that is wrong between the blocks of a spec."""
-    rules = (_optimizer, _rate, _records, _length, _proof, _devices)
+    rules = (_optimizer, _rate, _records, _length, _proof, _clipping, _devices)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -114,9 +114,18 @@ def _proof(spec: Spec) -> Iterator[Problem]:
         yield Refusal(("accountant", "kind"), f"expected a pair with a proof, got {got}: {found.why}. Take {found.instead}.")
 
 
+def _clipping(spec: Spec) -> Iterator[Problem]:
+    """The clipper's bound holds under the relation, and what may fail of it is paid for."""
+    why = None if spec.budget == "none" else spec.clipping.refusal(spec.budget.relation)
+    if why is not None:
+        yield Refusal(("clipping", "kind"), f"{why}.")
+
+
 def _devices(spec: Spec) -> Iterator[Problem]:
-    for name, only in (("devices", 1), ("num_nodes", 1), ("strategy", "auto")):
-        got = getattr(spec.train, name)
-        if got != only:
-            message = f"expected {only}, got {got!r}. Several devices aren't supported yet; leave it out."
-            yield Problem(("train", name), message)
+    """Several processes hold whole copies of the model; a sharded one can't be clipped per example yet."""
+    got = spec.train.strategy
+    if got.startswith(("fsdp", "deepspeed")):
+        message = f"expected auto or ddp, got {got!r}: the engine needs whole parameters, and these are sharded."
+        yield Problem(("train", "strategy"), f"{message} Take ddp.")
+    elif got not in ("auto", "ddp"):
+        yield Problem(("train", "strategy"), f"expected auto or ddp, got {got!r}. Both train on all devices together.")

@@ -1,0 +1,61 @@
+"""A bound that may fail, with a small probability that is set aside from delta.
+
+What is done is within that probability of what the accountant bounds. So it is a post-processing of two releases side by side:
+the accounted one, and one that reveals everything with that probability and nothing otherwise; and delta adds up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import InstanceOf
+
+from dppipe.privacy.accountants.base import Accountant, Composition, Counts, PrivacyCurve
+from dppipe.privacy.budget import Relation
+
+
+def with_failure(accountant: Accountant, probability: float) -> Accountant:
+    """Give an accountant that sets this much of every delta aside.
+
+    Guarantee: what it certifies holds for a run that does the accounted events but with this probability, over all its steps.
+    """
+    return WithFailure(accountant=accountant, probability=probability) if probability else accountant
+
+
+class WithFailure(Accountant):
+    """An accountant whose events may fail."""
+
+    accountant: InstanceOf[Accountant]
+    probability: float
+
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        """Bound the stages, and move each curve by the probability."""
+        found = self.accountant.compositions(stages, relation=relation)
+        return [replace(composition, curve=FailureCurve(composition.curve, self.probability)) for composition in found]
+
+    def rough(self) -> Accountant:
+        """Give the cheaper accountant with the same failure."""
+        return with_failure(self.accountant.rough(), self.probability)
+
+
+@dataclass(frozen=True)
+class FailureCurve:
+    """A privacy curve plus a probability of no privacy at all."""
+
+    curve: PrivacyCurve
+    probability: float
+
+    def epsilon(self, delta: float) -> float:
+        """Give the epsilon at what is left of this delta."""
+        return self.curve.epsilon(delta - self.probability) if delta > self.probability else math.inf
+
+    def delta(self, epsilon: float) -> float:
+        """Give the delta at this epsilon, the failure included."""
+        return self.curve.delta(epsilon) + self.probability
+
+    def parameters(self) -> dict[str, Any]:
+        """Give what the curve was computed from."""
+        return {**self.curve.parameters(), "failure_delta": self.probability}
