@@ -58,7 +58,8 @@ def successes(source: ByteSource, records: int, *, rate: float) -> NDArray[numpy
     while start < records:
         expected = (records - start) * rate
         uniforms = (_words(source, int(expected + 4 * math.sqrt(expected)) + 8) + 0.5) * 2.0**-64
-        passed_over = numpy.minimum(numpy.log(uniforms) / math.log1p(-rate), records)  # no overflow at tiny rates
+        with numpy.errstate(over="ignore"):  # at tiny rates all are passed over
+            passed_over = numpy.minimum(numpy.log(uniforms) / math.log1p(-rate), records)
         found.append(start + numpy.cumsum(passed_over.astype(numpy.int64) + 1) - 1)
         start = int(found[-1][-1]) + 1
     chosen = numpy.concatenate([numpy.zeros(0, numpy.int64), *found])

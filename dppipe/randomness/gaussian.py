@@ -78,7 +78,7 @@ class GaussianStream:
 
         dtype = _checked_dtype(flat, std)
         scale = dtype.type(std)
-        if scale < std:  # rounding to float32 must not lower the noise
+        if float(scale) < std:  # rounding to float32 must not lower the noise
             scale = numpy.nextafter(scale, dtype.type(math.inf))
         draws = self._draws(dtype)
         for part in torch.split(flat.detach(), _BLOCK):
