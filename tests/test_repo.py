@@ -29,7 +29,7 @@ LAYERS = [
     "planning",
     "budgets",
     "training",
-    "audit report",
+    "audit report plugin_kit",
     "cli",
     "__main__",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import dppipe
-from dppipe.cli import budget, ledger
+from dppipe.cli import budget, ledger, plugins
 from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
 from dppipe.cli.init import init
@@ -52,3 +52,4 @@ app.command()(schema)
 app.command()(init)
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(plugins.app, name="plugins")

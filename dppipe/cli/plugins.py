@@ -1,0 +1,115 @@
+"""`dppipe plugins`: what kinds there are, a start for a new one, and checks that try to break it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dppipe.cli.options import AsJson, Plugins
+from dppipe.cli.text import WIDTH
+
+if TYPE_CHECKING:
+    from dppipe.plugin_kit import CheckedKind, KindFacts, OptionFacts
+
+app = typer.Typer(help="Write and check kinds of your own.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_plugins(plugins: Plugins = None, as_json: AsJson = False) -> None:
+    """List every kind, built-in or plugin: its file, what it does, and its options."""
+    from dppipe.plugin_kit.listing import list_kinds, unread_files
+    from dppipe.spec.registry import Registry
+
+    registry = Registry(plugins)
+    found, unread = list_kinds(registry), unread_files(registry)
+    if as_json:
+        typer.echo(json.dumps({"kinds": [facts.to_data() for facts in found], "unread": unread}, indent=2))
+        return
+    typer.echo("\n".join(kinds_text(found)))
+    for file in unread:
+        typer.echo(f"not read: {file}", err=True)
+
+
+@app.command()
+def new(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="clipper, schedule, model, data or optimizer.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that a spec will use.", show_default=False)],
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder of plugin files.")] = Path("plugins"),
+) -> None:
+    """Write a plugin that works, its test and a spec that uses it; files that are there stay as they are."""
+    from dppipe.plugin_kit.scaffold import write_plugin
+    from dppipe.spec.plugins import show_path
+
+    written = write_plugin(what, name, folder=folder)
+    for file in (written.plugin, written.test, written.pipeline):
+        typer.echo(f"wrote {show_path(file)}")
+    typer.echo(f"next: dppipe plugins check {show_path(written.plugin)}")
+    typer.echo(f"then: dppipe run {show_path(written.pipeline)}{written.options}")
+
+
+@app.command()
+def check(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A plugin file; else every one of the folder.", show_default=False)
+    ] = None,
+    plugins: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try to break a plugin, and say what was tried; exit code 1 if something broke."""
+    from dppipe.plugin_kit.checking import check_file, check_folder
+
+    with redirect_stdout(sys.stderr):  # what a plugin prints isn't part of the report
+        checked = check_file(file) if file is not None else check_folder(plugins)
+    if as_json:
+        typer.echo(json.dumps({"ok": all(kind.ok for kind in checked), "kinds": [kind.to_data() for kind in checked]}, indent=2))
+    else:
+        typer.echo("\n".join(line for kind in checked for line in checked_text(kind)))
+    if not all(kind.ok for kind in checked):
+        raise typer.Exit(1)
+
+
+def kinds_text(found: list[KindFacts]) -> Iterator[str]:
+    """Lay kinds out for a person, family by family."""
+    block = None
+    for facts in found:
+        if facts.block != block:
+            yield from ([] if block is None else [""])
+            block = facts.block
+            yield f"{block}:"
+        yield _fill(f"{facts.kind}  ({facts.source})" if facts.source else facts.kind, indent=2)
+        yield from ([_fill(facts.help, indent=6)] if facts.help else [])
+        yield from ([_fill(f"CAN'T BE USED: {facts.problem}", indent=6)] if facts.problem else [])
+        for option in facts.options:
+            yield _fill(f"{option.name}: {option.takes}{_default(option)}", indent=6, hanging=4)
+
+
+def checked_text(kind: CheckedKind) -> Iterator[str]:
+    """Lay the checks of one kind out for a person: what was tried, and what broke."""
+    yield f"{kind.file}: {f'{kind.block} {kind.kind}' if kind.kind else 'no kind'}"
+    for outcome in kind.outcomes:
+        mark = "ok  " if outcome.ok else "FAIL"
+        yield _fill(f"{mark}  {outcome.check}{f': {outcome.remark}' if outcome.remark else ''}", indent=2, hanging=6)
+    failed = sum(not outcome.ok for outcome in kind.outcomes)
+    yield f"  {len(kind.outcomes)} tried, {failed} failed"
+
+
+def _default(option: OptionFacts) -> str:
+    if option.required:
+        return "; required"
+    if option.default in (None, [], {}):
+        return ""
+    return f"; default {option.default if isinstance(option.default, str) else json.dumps(option.default)}"
+
+
+def _fill(text: str, *, indent: int, hanging: int = 0) -> str:
+    first, rest = " " * indent, " " * (indent + hanging)
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )

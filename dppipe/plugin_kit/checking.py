@@ -1,0 +1,155 @@
+"""Tries to break plugins: every kind of a file goes through the table of checks, and each line says what was tried.
+
+Nothing is charged and no ledger is written; plugin code runs in this process, as it does in a run. A check that raises anything
+but a Fault has found one too. Read next: `checks/table.py`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dppipe.component import Component
+from dppipe.errors import DppipeError, UsageError
+from dppipe.plugin_kit.checks.table import CHECKS, Check, Fault, Trial
+from dppipe.plugin_kit.checks.variations import make_components
+from dppipe.spec.families import FAMILIES
+from dppipe.spec.plugin_scan import FoundKind, find_folder, scan_file
+from dppipe.spec.plugins import hash_file, import_plugin, show_path
+from dppipe.spec.registry import Registry
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one check found."""
+
+    check: str
+    ok: bool
+    remark: str = ""
+    """Why it failed, or something worth knowing."""
+
+
+@dataclass(frozen=True)
+class CheckedKind:
+    """One kind of a file and what the checks found; a file that can't be read stands without a kind."""
+
+    file: str
+    sha256: str
+    block: str
+    kind: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(outcome.ok for outcome in self.outcomes)
+
+    @property
+    def faults(self) -> list[str]:
+        """What failed, each with its reason."""
+        return [f"{outcome.check}: {outcome.remark}" for outcome in self.outcomes if not outcome.ok]
+
+    def to_data(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        return asdict(self) | {"ok": self.ok}
+
+
+def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
+    """Check every plugin of a folder; if none is named, of `plugins/` here."""
+    found = find_folder(folder)
+    files = [file for file in sorted(found.glob("*.py")) if not file.name.startswith("_")] if found else []
+    if not files:
+        raise UsageError(
+            f"{folder or 'plugins'}: expected a folder with plugin files, got none. Start one: dppipe plugins new clipper NAME."
+        )
+    return [checked for file in files for checked in check_file(file)]
+
+
+def check_file(file: Path | str) -> list[CheckedKind]:
+    """Check every kind that a plugin file defines."""
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"{file}: expected a plugin file, got {'a folder' if path.is_dir() else 'nothing'} there.")
+    path = path.parent.resolve() / path.name
+    try:
+        found = scan_file(path)
+        if not found:
+            families = ", ".join(family.base for family in FAMILIES.values() if family.takes_plugins)
+            raise Fault(f'expected a class statement such as `class Mine(Clipper, kind="mine")`, got none. Bases: {families}.')
+    except (Fault, OSError, SyntaxError, ValueError, RecursionError, UsageError) as error:
+        return [_checked(path, "", "", [Outcome("it can be read, and defines a kind", False, _say(error, path, block=""))])]
+    return [_check_found(kind) for kind in found]
+
+
+def _check_found(found: FoundKind) -> CheckedKind:
+    outcomes: list[Outcome] = []
+    registry = Registry(found.file.parent)
+    trial = _prepare(found, registry, outcomes)
+    if trial is not None:
+        outcomes += [_run(check, trial) for check in all_checks() if check.block in ("any", found.block)]
+    return _checked(found.file, found.block, found.kind, outcomes)
+
+
+def all_checks() -> list[Check]:
+    """Give the table, with the checks of every family in it."""
+    from dppipe.plugin_kit.checks import any_kind  # noqa: F401 - importing it fills the table
+
+    return sorted(CHECKS, key=lambda check: check.block != "any")
+
+
+def _prepare(found: FoundKind, registry: Registry, outcomes: list[Outcome]) -> Trial | None:
+    """Load the kind and make components of it, as far as that goes."""
+    cls: Any = None
+    for title, step in (
+        ("it loads", lambda: import_plugin(found.file)),
+        ("its name is free", lambda: registry.load(found.block, found.kind)),
+    ):
+        try:
+            step()
+        except UsageError as error:
+            outcomes.append(Outcome(title, False, str(error)))
+            if title == "it loads" or not FAMILIES[found.block].takes_plugins:
+                return None
+        else:
+            outcomes.append(Outcome(title, True))
+    cls = getattr(import_plugin(found.file), found.class_name, None)
+    title = "it can be made with its defaults, and with options at their limits"
+    try:
+        if not (isinstance(cls, type) and issubclass(cls, Component)):
+            raise Fault(f"expected the class {found.class_name}, got another thing of that name.")
+        made = make_components(cls, registry=registry)
+    except (Exception, SystemExit) as error:
+        outcomes.append(Outcome(title, False, _say(error, found.file, block=found.block)))
+        return None
+    outcomes.append(Outcome(title, True, f"{len(made)} in all" if len(made) > 1 else ""))
+    return Trial(found.block, cls, found.file, registry, made)
+
+
+def _run(check: Check, trial: Trial) -> Outcome:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return Outcome(check.title, True, check.run(trial) or "")
+    except (Exception, SystemExit) as error:
+        return Outcome(check.title, False, _say(error, trial.file, block=trial.block))
+
+
+def _say(error: BaseException, file: Path, *, block: str) -> str:
+    """Say what went wrong; what data code raises may hold a record's value, so only its type and place are said."""
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()) if note)
+    if isinstance(error, (Fault, DppipeError)):
+        return f"{error}{notes}"
+    line = error.lineno if isinstance(error, SyntaxError) else None
+    trace = error.__traceback__
+    while trace is not None:
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(file) else line
+        trace = trace.tb_next
+    text = "" if block == "data" else f": {error.msg if isinstance(error, SyntaxError) else error}"
+    place = f"{show_path(file)}:{line}: " if line else ""
+    return " ".join(f"{place}{type(error).__name__}{text}".split())[:300] + notes
+
+
+def _checked(file: Path, block: str, kind: str, outcomes: list[Outcome]) -> CheckedKind:
+    return CheckedKind(show_path(file), hash_file(file), block, kind, tuple(outcomes))

@@ -1,0 +1,234 @@
+"""Clippers: factors for every norm there can be, one example at a time, on any device, and nothing kept between examples.
+
+The core holds every clipper to its bound (`dppipe.engine.bounds`), so what fails here costs accuracy, not privacy; it is named
+because it isn't what its author meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dppipe.clipping.base import Clipper
+from dppipe.engine import clipped_sum
+from dppipe.engine.bounds import bounded_factors
+from dppipe.engine.groups import bounds_tensor, make_groups
+from dppipe.plugin_kit.checks.reductions import Reductions
+from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
+
+ONE = {"weight": torch.zeros(3)}
+MANY = {
+    name: torch.zeros(shape)
+    for name, shape in {"0.weight": (4, 3), "0.bias": (4,), "2.weight": (2, 4), "2.bias": (2,), "scale": ()}.items()
+}
+TINY, HUGE = (1e-30, 1e-12, 1e-6), (1e6, 1e18, 1e30)
+TOLERANCE = 1e-3
+
+
+def bounds_cases(clipper: Clipper) -> Iterator[tuple[str, Tensor]]:
+    """Give the bounds for a model with one parameter, for one with many and, where groups are free, for five groups."""
+    if clipper.needs != "norms":
+        return
+    for parameters in (ONE, MANY):
+        groups = make_groups(clipper, parameters)
+        bounds = bounds_tensor(clipper, groups, None, torch.zeros(()))
+        yield f"{len(groups.names)} group{'s' if len(groups.names) > 1 else ''}", bounds
+    if type(clipper).groups is Clipper.groups:
+        yield "5 groups", bounds[:1].repeat(5)
+
+
+def mixed_norms(bounds: Tensor) -> Tensor:  # [G] -> [B, G]
+    """Give norms from far below to far above the bounds, other ones in each group."""
+    sizes, rows = torch.logspace(-4, 4, 12), torch.arange(12)
+    return sizes[(rows[:, None] + torch.arange(len(bounds))) % len(sizes)] * bounds
+
+
+def exercise(clipper: Clipper) -> Any:
+    """Call everything that a run calls, on several batches; equal calls must give equal results."""
+    found: list[Any] = []
+    for _, bounds in bounds_cases(clipper):
+        found += [bounds, _factors(clipper, mixed_norms(bounds), bounds), _factors(clipper, bounds.repeat(2, 1), bounds)]
+    return found
+
+
+@check_each("clipping")
+def groups_and_bounds(clipper: Clipper) -> Remark:
+    """Every parameter has a group, and every group a bound > 0."""
+    for label, bounds in bounds_cases(clipper):
+        if not (bounds.isfinite() & (bounds > 0)).all():
+            raise Fault(f"expected finite bounds > 0, got {bounds.tolist()} for {label}. Fix bounds().")
+    return None if clipper.needs == "norms" else "it sees gradients, not norms: its factors aren't tried"
+
+
+@check_each("clipping")
+def norms_of_zero(clipper: Clipper) -> Remark:
+    """Norms of 0 get a factor from 0 to bound / norm."""
+    return _try_norms(clipper, (0.0,))
+
+
+@check_each("clipping")
+def tiny_norms(clipper: Clipper) -> Remark:
+    """Tiny norms, 1e-30 to 1e-6, get one too."""
+    return _try_norms(clipper, TINY)
+
+
+@check_each("clipping")
+def ordinary_norms(clipper: Clipper) -> Remark:
+    """Norms around the bound, other ones in each group, get one too."""
+    for label, bounds in bounds_cases(clipper):
+        _judge(_factors(clipper, mixed_norms(bounds), bounds), mixed_norms(bounds), bounds, label=label)
+    return None
+
+
+@check_each("clipping")
+def huge_norms(clipper: Clipper) -> Remark:
+    """Huge norms, 1e6 to 1e30, get one too."""
+    return _try_norms(clipper, HUGE)
+
+
+@check_each("clipping")
+def norms_that_are_no_numbers(clipper: Clipper) -> Remark:
+    """Norms that are inf or NaN get a factor of any size."""
+    for _, bounds in bounds_cases(clipper):
+        norms = torch.tensor([[torch.inf], [torch.nan]]) * torch.ones_like(bounds)
+        _factors(clipper, norms, bounds)
+        if bounded_factors(clipper, norms, bounds).any():
+            raise Fault("expected the core to drop an example whose norm is no number, got a factor > 0")
+    return "the core drops such an example whatever the factor"
+
+
+@check_each("clipping")
+def empty_batch(clipper: Clipper) -> Remark:
+    """An empty batch gets no factors."""
+    for label, bounds in bounds_cases(clipper):
+        shape = tuple(bounded_factors(clipper, bounds.new_zeros(0, len(bounds)), bounds).shape)
+        if shape != (0, len(bounds)):
+            raise Fault(f"expected no factors, got shape {shape} for {label}")
+    return None
+
+
+@check_each("clipping")
+def vmap_and_loop(clipper: Clipper) -> Remark:
+    """Under vmap, each example gets what it gets alone."""
+    for label, bounds in bounds_cases(clipper):
+        norms = mixed_norms(bounds)
+        alone = torch.stack([clipper.factors(row.clone(), bounds.clone()) for row in norms])
+        if not torch.allclose(_factors(clipper, norms, bounds), alone, rtol=1e-5, equal_nan=True):
+            raise Fault(
+                f"expected the same factors in a batch and alone, got others for {label}. Use no randomness and no state."
+            )
+    return None
+
+
+@check_each("clipping")
+def no_batch_statistics(clipper: Clipper) -> Remark:
+    """Nothing is averaged over dimension 0: there is one example."""
+    coupled = False
+    for _, bounds in bounds_cases(clipper):
+        norms = mixed_norms(bounds)[0]
+        with Reductions() as reductions:
+            factors = clipper.factors(norms.clone(), bounds.clone())
+        if reductions.found:
+            raise Fault(
+                f"expected factors of one example [groups], got {reductions.found[0]} over dimension 0. There is no batch here: "
+                "this mixes the example's groups. Leave it out, or write dim=-1 if that is meant."
+            )
+        for group in range(len(norms)):
+            other = norms.clone()
+            other[group] *= 3
+            moved = (clipper.factors(other, bounds.clone()) != factors).nonzero().flatten().tolist()
+            coupled |= any(index != group for index in moved)
+    return "a group's factor follows the norms of the example's other groups" if coupled else None
+
+
+@check_each("clipping")
+def inputs_untouched(clipper: Clipper) -> Remark:
+    """Norms and bounds are left as they are."""
+    for _, bounds in bounds_cases(clipper):
+        norms, given = mixed_norms(bounds)[0], bounds.clone()
+        before = norms.clone()
+        clipper.factors(norms, given)
+        if not (torch.equal(norms, before) and torch.equal(given, bounds)):
+            raise Fault("expected norms and bounds as they were, got others: an operation works in place. Drop its underscore.")
+    return None
+
+
+@check_each("clipping")
+def other_precisions(clipper: Clipper) -> Remark:
+    """Factors come in float64 and bfloat16."""
+    for dtype, tolerance in ((torch.float64, TOLERANCE), (torch.bfloat16, 0.05)):
+        for label, bounds in bounds_cases(clipper):
+            norms, given = mixed_norms(bounds).to(dtype), bounds.to(dtype)
+            _judge(_factors(clipper, norms, given), norms, given, label=f"{label} in {dtype}", tolerance=tolerance)
+    return None
+
+
+@check_each("clipping")
+def meta_device(clipper: Clipper) -> Remark:
+    """On the meta device, no value is looked at and no tensor made elsewhere."""
+    for _, bounds in bounds_cases(clipper):
+        found = _factors(clipper, mixed_norms(bounds).to("meta"), bounds.to("meta"))
+        if found.device.type != "meta":
+            raise Fault(
+                f"expected factors beside the norms, got them on {found.device}. Make tensors with norms.new_tensor(...)."
+            )
+    return None
+
+
+@check_each("clipping")
+def one_record_moves_little(clipper: Clipper) -> Remark:
+    """Through the engine, no record moves the sum by more than the bounds' norm."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        batch = torch.randn(6, 3) * torch.tensor([0.0, 1e-12, 1.0, 1e6, 1e18, torch.inf])[:, None]
+    whole = clipped_sum(network, _loss, batch, clipper)
+    groups = make_groups(clipper, dict(network.named_parameters()))
+    sensitivity = float(bounds_tensor(clipper, groups, None, batch).double().norm())
+    for row in range(len(batch)):
+        rest = clipped_sum(network, _loss, torch.cat([batch[:row], batch[row + 1 :]]), clipper)
+        moved = sum(float((whole.sums[name] - rest.sums[name]).double().square().sum()) for name in whole.sums) ** 0.5
+        if not moved <= sensitivity * (1 + TOLERANCE):
+            raise Fault(f"expected one record to move the sum by at most {sensitivity:g}, got {moved:g}. Use no state.")
+    return f"sensitivity {sensitivity:g} with {len(groups.names)} group{'s' if len(groups.names) > 1 else ''}"
+
+
+def _loss(network: nn.Module, batch: Tensor) -> Tensor:  # -> [B]
+    outputs: Tensor = network(batch)
+    return outputs.sum(1)
+
+
+def _try_norms(clipper: Clipper, values: Sequence[float]) -> Remark:
+    for label, bounds in bounds_cases(clipper):
+        norms = torch.tensor(values)[:, None] * torch.ones_like(bounds)
+        _judge(_factors(clipper, norms, bounds), norms, bounds, label=label)
+    return None
+
+
+def _factors(clipper: Clipper, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
+    found = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms.clone(), bounds.clone())
+    if not isinstance(found, Tensor) or found.shape != norms.shape:
+        got = f"shape {list(found.shape[1:])}" if isinstance(found, Tensor) else type(found).__name__
+        raise Fault(f"expected one factor for each group, shape [{len(bounds)}], got {got}. Give [groups] for [groups].")
+    if not found.is_floating_point():
+        raise Fault(f"expected factors that are floating-point numbers, got {found.dtype}. Multiply, or use torch.where.")
+    return found
+
+
+def _judge(factors: Tensor, norms: Tensor, bounds: Tensor, *, label: str, tolerance: float = TOLERANCE) -> None:
+    factors, norms, bounds = factors.double(), norms.double(), bounds.double()
+    for wrong, what, instead in (
+        (factors.isnan(), "NaN", "0"),
+        (factors.isinf(), "infinite", "0"),
+        (factors < 0, "negative", "0"),
+        (factors * norms > bounds * (1 + tolerance), "too large: factor x norm exceeds the bound", "bound / norm"),
+    ):
+        if wrong.any():
+            row, group = wrong.nonzero()[0].tolist()
+            raise Fault(
+                f"expected a factor from 0 to bound / norm, got {factors[row, group]:g} at norm {norms[row, group]:g} and bound "
+                f"{bounds[group]:g}, {label}: it is {what}. The core puts {instead} there."
+            )

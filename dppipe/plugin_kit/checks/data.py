@@ -1,0 +1,160 @@
+"""Data kinds: what a plan asks is known without reading a record, and records are what the plan was told.
+
+No message here holds anything of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from dppipe.data.base import Data
+from dppipe.plugin_kit.checks.memory import digest
+from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_kind
+
+LOOKED_AT = 500
+"""How many records of each split are looked at."""
+SMALL = 100_000
+"""Bytes below which reading isn't worth telling apart from a header."""
+
+
+def exercise(data: Data) -> Any:
+    """Ask what a plan asks."""
+    return [data.count(), data.train_count(), tuple(data.input_shape), data.outputs, data.task, data.synthetic(3)]
+
+
+@check_kind("data")
+def no_record_is_read(trial: Trial) -> Remark:
+    """No record is read for counts, shapes and made-up batches."""
+    unread: Any = type("Unread", (trial.cls,), {"__module__": trial.cls.__module__, "load": _refuse, "splits": _refuse})
+    exercise(unread.from_data(_options(trial), context=trial.registry))
+    before = _bytes_read()
+    _fresh(trial).count()
+    counted = _bytes_read() - before
+    _fresh(trial).load()
+    loaded = _bytes_read() - before - counted
+    if loaded > SMALL and counted > loaded / 2:
+        raise Fault(f"expected count() to read a header at most, got {counted} bytes of the {loaded} that load() reads.")
+    return None
+
+
+@check_kind("data")
+def facts_fit(trial: Trial) -> Remark:
+    """Count, shape, task and outputs fit together."""
+    data = _fresh(trial)
+    if data.task not in ("multiclass", "binary", "regression"):
+        raise Fault(f"expected task multiclass, binary or regression, got {data.task!r}.")
+    if data.count() < 1 or data.outputs < 1 or not all(isinstance(size, int) and size > 0 for size in data.input_shape):
+        raise Fault("expected at least one record, one output and an input shape of sizes > 0, got less.")
+    if data.task == "binary" and data.outputs != 1:
+        raise Fault(f"expected 1 output of a binary task, got {data.outputs}.")
+    return f"{data.count()} records of shape {tuple(data.input_shape)}, {data.task}"
+
+
+@check_kind("data")
+def counts_agree(trial: Trial) -> Remark:
+    """As many records are loaded as were counted."""
+    data = _fresh(trial)
+    splits = data.splits(seed=0)
+    found = len(cast(Sized, splits.train))
+    if found != data.train_count():
+        raise Fault(f"expected {data.train_count()} training records, as train_count() says, got {found}. Fix count().")
+    return None
+
+
+@check_kind("data")
+def records_fit(trial: Trial) -> Remark:
+    """Records have the shape and type of their task, labels are in range."""
+    data = _fresh(trial)
+    for inputs, targets in _batches(data):
+        _require_batch(data, inputs, targets, what="a record")
+        if not inputs.isfinite().all():
+            raise Fault("expected finite inputs, got others in some record.")
+        if data.task == "multiclass" and not ((targets >= 0) & (targets < data.outputs)).all():
+            raise Fault(f"expected labels from 0 to {data.outputs - 1}, got one outside.")
+        if data.task == "binary" and not ((targets == 0) | (targets == 1)).all():
+            raise Fault("expected targets 0.0 and 1.0 of a binary task, got another.")
+    return None
+
+
+@check_kind("data")
+def synthetic_fits(trial: Trial) -> Remark:
+    """Made-up batches of 0, 1 and 5 examples look like real ones."""
+    data = _fresh(trial)
+    real = next(_batches(data))
+    for n in (0, 1, 5):
+        inputs, targets = data.synthetic(n)
+        if len(inputs) != n or len(targets) != n:
+            raise Fault(f"expected {n} made-up examples, got {len(inputs)} inputs and {len(targets)} targets.")
+        for ours, theirs, name in zip((inputs, targets), real, ("inputs", "targets"), strict=True):
+            if (ours.shape[1:], ours.dtype) != (theirs.shape[1:], theirs.dtype):
+                got, wanted = f"{tuple(ours.shape[1:])} {ours.dtype}", f"{tuple(theirs.shape[1:])} {theirs.dtype}"
+                raise Fault(f"expected made-up {name} like real ones, {wanted}, got {got}. Leave synthetic() out, or fix it.")
+    inputs, _ = data.synthetic(5)
+    if any(torch.equal(row, record) for row in inputs for record in real[0]):
+        raise Fault("expected made-up examples, got a record. They feed checks that aren't private.")
+    return None
+
+
+@check_kind("data")
+def loads_the_same(trial: Trial) -> Remark:
+    """The same records come in the same order, whatever was drawn before."""
+    import random
+
+    import numpy
+
+    found, kept = set(), (random.getstate(), numpy.random.get_state())
+    with torch.random.fork_rng(devices=[]):
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            numpy.random.seed(seed)
+            random.seed(seed)
+            found.add(digest(list(_batches(_fresh(trial)))))
+    random.setstate(kept[0])
+    numpy.random.set_state(kept[1])
+    if len(found) > 1:
+        raise Fault("expected the same records each time, got others. Draw nothing, or from a seed that is an option.")
+    return None
+
+
+def _fresh(trial: Trial) -> Data:
+    """Make the data anew, so that nothing is remembered from another check."""
+    return cast(Data, trial.cls.from_data(_options(trial), context=trial.registry))
+
+
+def _options(trial: Trial) -> dict[str, Any]:
+    return {name: value for name, value in trial.made[0].to_data().items() if name != "kind"}
+
+
+def _batches(data: Data) -> Any:
+    for split in data.splits(seed=0):
+        if split is not None and len(cast(Sized, split)):
+            yield default_collate([split[row] for row in range(min(LOOKED_AT, len(cast(Sized, split))))])
+
+
+def _require_batch(data: Data, inputs: Tensor, targets: Tensor, *, what: str) -> None:
+    if tuple(inputs.shape[1:]) != tuple(data.input_shape) or not inputs.is_floating_point():
+        got = f"{tuple(inputs.shape[1:])} {inputs.dtype}"
+        raise Fault(f"expected {what} to be floats of shape {tuple(data.input_shape)}, got {got}.")
+    wanted = {"multiclass": (torch.int64, ()), "binary": (torch.float32, ()), "regression": (torch.float32, (data.outputs,))}
+    dtype, shape = wanted[data.task]
+    if (targets.dtype, tuple(targets.shape[1:])) != (dtype, shape):
+        got = f"{targets.dtype} of shape {tuple(targets.shape[1:])}"
+        raise Fault(f"expected {data.task} targets to be {dtype} of shape {shape}, got {got}.")
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    raise Fault("expected count(), input_shape, outputs, task and synthetic() to do without load(), got a call of it.")
+
+
+def _bytes_read() -> int:
+    """Give how many bytes this process has read so far; 0 where the system doesn't tell."""
+    try:
+        return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0

@@ -1,0 +1,115 @@
+"""Noise schedules: finite and positive from the first step to the last, for runs of every length, and plannable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dppipe.noise.base import NoiseSchedule
+from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
+
+LENGTHS = (1, 2, 3, 100, 1001)
+HISTORIES: tuple[tuple[float, ...], ...] = (
+    (),
+    (1.0,),
+    (0.0,) * 20,
+    (-1.0, -2.0),
+    tuple(1 / (t + 1) for t in range(300)),
+    tuple(float(t) for t in range(300)),
+    (1.0,) * 500,
+    (math.inf, math.nan, -math.inf, 1.0) * 5,
+)
+"""Released values: none yet, one, zeros, falling, rising, flat, and what noise should never give but could."""
+
+
+def exercise(schedule: NoiseSchedule) -> Any:
+    """Ask for the noise of several runs; equal questions must get equal answers."""
+    if schedule.adaptive:
+        return [schedule.next_multiplier(list(history)) for history in HISTORIES]
+    return [schedule.relative(steps) for steps in LENGTHS]
+
+
+@check_each("noise")
+def every_progress(schedule: NoiseSchedule) -> Remark:
+    """The noise is finite and > 0 at every progress from 0 to 1."""
+    if type(schedule).multiplier is NoiseSchedule.multiplier:
+        if type(schedule).relative is NoiseSchedule.relative and not schedule.adaptive:
+            raise Fault("expected multiplier(progress) or relative(steps), got neither. Write one.")
+        return "no multiplier(progress): relative(steps) or next_multiplier(history) says it"
+    for progress in (0.0, 1e-9, *(k / 200 for k in range(201)), 1 - 1e-9, 1.0):
+        _require_size(schedule.multiplier(progress), f"at progress {progress:g}")
+    return None
+
+
+@check_each("noise")
+def every_length(schedule: NoiseSchedule) -> Remark:
+    """Runs of 1, 2, 3, 100 and 1001 steps have a finite size > 0 at each."""
+    if schedule.adaptive:
+        return "adaptive: next_multiplier(history) says it"
+    widest = 1.0
+    for steps in LENGTHS:
+        sizes = schedule.relative(steps)
+        if len(sizes) != steps:
+            raise Fault(f"expected {steps} numbers for {steps} steps, got {len(sizes)}. Fix relative().")
+        for step, size in enumerate(sizes):
+            _require_size(size, f"at step {step} of {steps}")
+        widest = max(widest, max(sizes) / min(sizes))
+    return f"the noise moves by a factor of {widest:g}: its smallest steps cost nearly all of the budget" if widest > 20 else None
+
+
+@check_each("noise")
+def constant_is_constant(schedule: NoiseSchedule) -> Remark:
+    """It says that it is constant only where it is."""
+    if schedule.constant and len({schedule.multiplier(k / 10) for k in range(11)}) > 1:
+        raise Fault("expected one multiplier, as `constant = True` says, got several. Leave `constant` out.")
+    return None
+
+
+@check_each("noise")
+def every_history(schedule: NoiseSchedule) -> Remark:
+    """If it adapts, any released values give a finite size > 0."""
+    overrides = type(schedule).next_multiplier is not NoiseSchedule.next_multiplier
+    if schedule.adaptive != overrides:
+        missing = "next_multiplier(history)" if schedule.adaptive else "adaptive: ClassVar[bool] = True"
+        raise Fault(f"expected next_multiplier and `adaptive = True` together, got one of them. Add {missing}.")
+    if not schedule.adaptive:
+        return "not adaptive"
+    for history in HISTORIES:
+        given = list(history)
+        _require_size(schedule.next_multiplier(given), f"after {_show(history)}")
+        if repr(given) != repr(list(history)):
+            raise Fault("expected the history as it was, got another. Work on a copy.")
+    return "it runs only with an accountant that has a filter"
+
+
+@check_kind("noise")
+def plan_lands_on_budget(trial: Trial) -> Remark:
+    """A plan with it lands on its budget."""
+    from dppipe.clipping.flat import Flat
+    from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+    from dppipe.privacy.accountants.rdp import Rdp
+    from dppipe.privacy.budget import Budget
+    from dppipe.sampling.poisson import Poisson
+
+    schedule = trial.made[0]
+    if not isinstance(schedule, NoiseSchedule) or schedule.adaptive or schedule.noise_multiplier != "auto":
+        return "nothing to calibrate"
+    budget = Budget(epsilon=2.0, delta=1e-5)
+    parts = PrivateParts(Poisson(sample_rate=0.1), Flat(), schedule, Rdp(), budget)
+    plan = plan_privacy(parts, name="check", records=1000, steps=20)
+    if plan.epsilon is None or not 0.98 * budget.epsilon <= plan.epsilon <= budget.epsilon:
+        raise Fault(f"expected epsilon {budget.epsilon:g} from 20 steps, got {plan.epsilon}.")
+    return None
+
+
+def _require_size(size: Any, where: str) -> None:
+    if isinstance(size, bool) or not isinstance(size, (int, float)):
+        raise Fault(f"expected a plain number {where}, got {type(size).__name__}. Return a float.")
+    if not (math.isfinite(size) and size > 0):
+        raise Fault(f"expected a finite number > 0 {where}, got {size:g}. Noise of no size, or none, protects nobody.")
+
+
+def _show(history: Sequence[float]) -> str:
+    values = ", ".join(f"{value:g}" for value in history[:4])
+    return f"{len(history)} released values{f' ({values}, ...)' if history else ''}"

@@ -1,0 +1,102 @@
+"""Every kind that a spec can name here, with where it stands, what it does and what it takes.
+
+Listing imports every kind and nothing heavier; a plugin that can't be used is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+import dppipe
+from dppipe.component import Component, Options
+from dppipe.errors import UsageError
+from dppipe.spec.describe import describe_field, fields_by_key
+from dppipe.spec.families import FAMILIES
+from dppipe.spec.plugin_scan import scan_folder
+from dppipe.spec.plugins import show_path
+from dppipe.spec.registry import Registry
+
+
+@dataclass(frozen=True)
+class OptionFacts:
+    """One option of a kind."""
+
+    name: str
+    takes: str
+    """What it expects, limits included: `a number > 0`."""
+    required: bool
+    default: Any
+    """The default as plain data; nothing where the option is required or left out by default."""
+    description: str
+
+
+@dataclass(frozen=True)
+class KindFacts:
+    """One kind, or the reason why it can't be used."""
+
+    block: str
+    kind: str
+    source: str
+    """The file that defines it; for one that can't be used, what is known of the place stands in `problem`."""
+    built_in: bool
+    help: str
+    options: tuple[OptionFacts, ...]
+    problem: str = ""
+
+    def to_data(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        return asdict(self)
+
+
+def list_kinds(registry: Registry) -> list[KindFacts]:
+    """Give every kind of every family, in the order of a spec's blocks and by name."""
+    return [_facts(registry, block, kind) for block in FAMILIES for kind in registry.kinds(block)]
+
+
+def unread_files(registry: Registry) -> tuple[str, ...]:
+    """Give the plugin files whose kinds can't be known, each with the reason."""
+    return scan_folder(registry.folder).unread if registry.folder else ()
+
+
+def help_line(cls: type[Component]) -> str:
+    """Give a kind's help: the first paragraph of its docstring, in one line."""
+    return " ".join((cls.__doc__ or "").split("\n\n")[0].split())
+
+
+def _facts(registry: Registry, block: str, kind: str) -> KindFacts:
+    try:
+        cls = registry.load(block, kind)
+    except UsageError as error:
+        return KindFacts(block, kind, "", False, "", (), problem=str(error))
+    source, built_in = _source(cls)
+    options = tuple(_option(name, field) for name, field in fields_by_key(cls).items())
+    return KindFacts(block, kind, source, built_in, help_line(cls), options)
+
+
+def _source(cls: type[Component]) -> tuple[str, bool]:
+    file = Path(sys.modules[cls.__module__].__file__ or cls.__module__)
+    package = Path(dppipe.__file__).parent
+    if file.is_relative_to(package):
+        return str(file.relative_to(package.parent)), True
+    return show_path(file), False
+
+
+def _option(name: str, field: FieldInfo) -> OptionFacts:
+    required = field.is_required()
+    default = None if required else _plain(field.get_default(call_default_factory=True, validated_data={}))
+    return OptionFacts(name, describe_field(field), required, default, field.description or "")
+
+
+def _plain(default: Any) -> Any:
+    if isinstance(default, Component):
+        return default.to_data()
+    if isinstance(default, Options):
+        return default.model_dump(mode="json", exclude_none=True, by_alias=True)
+    if isinstance(default, (list, tuple)):
+        return [_plain(value) for value in default]
+    return default if isinstance(default, (str, int, float, bool, dict, type(None))) else str(default)

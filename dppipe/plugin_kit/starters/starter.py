@@ -1,0 +1,69 @@
+"""The shape of a start: templates in which `$kind` and `$class_name` stand for the new plugin's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+BLOCKS = {
+    "data": "{kind: digits, holdout: public}",
+    "model": "{kind: mlp, hidden: [32]}",
+    "optimizer": "{kind: sgd, lr: 0.25, momentum: 0.9}",
+    "sampler": "{kind: poisson, expected_batch_size: 256}",
+    "clipping": "{kind: flat, max_grad_norm: 1.0}",
+    "noise": "{kind: constant, noise_multiplier: auto}",
+    "accountant": "{kind: pld}",
+    "budget": "{epsilon: 3.0, delta: 1.0e-5}",
+    "train": "{epochs: 5}",
+}
+"""The spec around a new plugin: it trains in seconds, without a download."""
+
+PIPELINE_HEAD = """\
+# Trains with $kind, the $noun of $plugin_file.
+#   dppipe plugins check $plugin_file
+#   dppipe run $pipeline_file$options
+version: 1
+name: $kind
+seed: 7
+"""
+
+TEST_HEAD = '''\
+"""The $noun $kind: what it does, and what every $noun keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from dppipe.plugin_kit import check_file
+from dppipe.spec.registry import Registry
+
+PLUGINS = Path(__file__).parents[2] / "$folder"
+$class_name = Registry(PLUGINS).load("$block", "$kind")
+
+
+def test_nothing_breaks_it() -> None:
+    (checked,) = check_file(PLUGINS / "$kind.py")
+    assert not checked.faults
+'''
+
+
+@dataclass(frozen=True)
+class Starter:
+    """What a family's plugins start from."""
+
+    block: str
+    suffix: str
+    """What the class's name ends with."""
+    plugin: str
+    test: str
+    """The tests of what this very plugin does; what comes before them is the same for all."""
+    options: str
+    """The plugin's block in the spec."""
+    others: dict[str, str] = field(default_factory=dict)
+    """Other blocks that suit it better than the usual ones."""
+
+    def pipeline(self) -> str:
+        """Give the template of a spec that uses the plugin."""
+        blocks = BLOCKS | self.others | {self.block: self.options}
+        return PIPELINE_HEAD + "".join(f"{name + ':':<12}{value}\n" for name, value in blocks.items())
