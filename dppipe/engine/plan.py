@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from dppipe.engine.contracts import PerSampleLoss
 from dppipe.engine.rules import RULE_OF
 from dppipe.engine.rules.base import Unhandled
-from dppipe.engine.tape import TRANSPOSES, Call, Gradient, Key, Tape, make_key
+from dppipe.engine.tape import TRANSPOSES, UNKNOWN, Call, Gradient, Key, Tape, make_key
 from dppipe.engine.weights import Weights, tensors_in
 
 Axes = tuple[int | None, ...]
@@ -71,7 +71,7 @@ class Probe(Tape):
                 self.weights.derive(result, used, transposed=func in TRANSPOSES)
         else:
             try:
-                result = rule.answer(Call(self, key, 0, self.rows), *args, **kwargs)
+                result = rule.answer(Call(self, key, UNKNOWN, self.rows), *args, **kwargs)
             except Unhandled:
                 result = func(*args, **kwargs)
         if rule is not None:

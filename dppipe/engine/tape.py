@@ -25,6 +25,8 @@ from dppipe.engine.weights import Weight, Weights, tensors_in
 
 Key = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...]]
 """A function, the names of the parameters that one call of it uses, and the number of dimensions of each tensor it takes."""
+UNKNOWN = -1
+"""The axis of a call whose rows have not been found yet."""
 Gradient = Callable[..., Found]
 """`gradients(gradient of the output, *saved)`, as a rule gives it."""
 
@@ -92,9 +94,7 @@ class Tape(TorchFunctionMode):
         """Give the output back, with the rule waiting for its gradient."""
 
         def receive(gradient: Tensor, *kept: Tensor) -> None:
-            for weight, found in gradients(gradient, *kept):
-                if weight is not None:
-                    self.add(weight, found)
+            self.give(gradients(gradient, *kept))
 
         tapped: Tensor = Tap.apply(output, self._anchor, receive, *saved)  # type: ignore[no-untyped-call]
         return tapped
@@ -108,6 +108,13 @@ class Tape(TorchFunctionMode):
         leaf = aligned.expand(sizes).requires_grad_()
         self._leaves.append((weight, leaf, axis))
         return leaf
+
+    def give(self, found: Found) -> None:
+        """Take what a rule has found."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            for weight, gradients in found:
+                if weight is not None:
+                    self.add(weight, gradients)
 
     def add(self, weight: Tensor, gradients: Gradients) -> None:
         """Take one use's gradients; the norms of a first use are computed while its factors are still in cache."""
@@ -168,6 +175,15 @@ class Call:
         """Give the output back, with the rule waiting for its gradient."""
         return self.tape.tap(output, saved, gradients)
 
+    def require_axis(self, axis: int) -> None:
+        """Refuse a call whose rows stand in another dimension than the rule can deal with."""
+        if self.axis not in (axis, UNKNOWN):
+            raise Unhandled(f"{name_of(self.function)} with rows in dimension {self.axis}")
+
+    def give(self, found: Found) -> None:
+        """Hand over gradients outside of a tap, in the backward pass."""
+        self.tape.give(found)
+
     def leaf(self, weight: Tensor, *, dims: int) -> Tensor:
         """Give a copy of a weight for every row, aligned for broadcasting."""
         return self.tape.leaf(weight, axis=self.axis, dims=dims)
@@ -199,8 +215,7 @@ class Tap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Hand the gradient over."""
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            ctx.receive(gradients[0], *ctx.saved_tensors)
+        ctx.receive(gradients[0], *ctx.saved_tensors)
         return gradients[0], None, None, *[None] * len(ctx.saved_tensors)
 
 

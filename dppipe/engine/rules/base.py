@@ -49,6 +49,12 @@ class Use(Protocol):
     def tap(self, output: Tensor, saved: tuple[Tensor, ...], gradients: Callable[..., Found]) -> Tensor:
         """Give the output back; in the backward pass call `gradients(gradient of the output, *saved)`."""
 
+    def require_axis(self, axis: int) -> None:
+        """Refuse a call whose rows stand in another dimension than the rule can deal with."""
+
+    def give(self, found: Found) -> None:
+        """Hand over gradients outside of a tap, in the backward pass."""
+
     def leaf(self, weight: Tensor, *, dims: int) -> Tensor:
         """Give a copy of a weight for every row, aligned for broadcasting to this many dimensions."""
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Dense
-from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, plain, wide
+from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, wide
 from dppipe.engine.rules.conv_kernels import KERNELS, Geometry, kernel_costs
 
 _FORWARD = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
@@ -63,8 +63,7 @@ def transposed(
 def _tap(
     use: Use, output: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, *, exchange: bool
 ) -> Tensor:
-    if use.axis != 0:
-        raise Unhandled("a convolution whose first dimension doesn't count rows")
+    use.require_axis(0)
 
     def gradients(gradient: Tensor, input: Tensor) -> Found:
         gradient, input = wide(gradient), wide(input)

@@ -14,8 +14,7 @@ def answer(
     use: Use, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Answer `F.group_norm`."""
-    if use.axis != 0:
-        raise Unhandled("a group norm whose first dimension doesn't count rows")
+    use.require_axis(0)
     rows, channels = input.shape[:2]
     size = input.numel() // (rows * channels)
     values = wide(input) if torch.is_autocast_enabled(input.device.type) else input

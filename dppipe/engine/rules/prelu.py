@@ -12,8 +12,9 @@ from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, wide
 
 def answer(use: Use, input: Tensor, weight: Tensor) -> Tensor:
     """Answer `F.prelu`."""
-    if use.axis != 0 or input.dim() < 2:
-        raise Unhandled("a rectifier whose first dimension doesn't count rows")
+    use.require_axis(0)
+    if input.dim() < 2:
+        raise Unhandled("a rectifier on rows of one value")
 
     def gradients(output: Tensor, inputs: Tensor) -> Found:
         slopes = (wide(output) * wide(inputs).clamp(max=0)).view(use.rows, inputs.shape[1], -1).sum(2)

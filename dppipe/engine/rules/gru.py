@@ -1,0 +1,85 @@
+"""Gated recurrent units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dppipe.engine.rules.base import Rule, Unhandled, Use
+from dppipe.engine.rules.lstm import recurrent_example
+from dppipe.engine.rules.recurrent import Receive, run_stack
+
+
+class _Recurrence(torch.autograd.Function):
+    """One layer's recurrence; gates stand in torch's order: reset, update, new."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, receive: Receive
+    ) -> tuple[Tensor, Tensor]:
+        """Run through the positions and keep what the way back needs."""
+        steps, rows, size = len(gates), *hidden.shape
+        active, hiddens = gates.clone(), gates.new_empty(steps + 1, rows, size)
+        recurrent = gates.new_empty(steps, rows, size)  # the new gate's recurrent part, before it is reset
+        hiddens[0] = hidden
+        shift = torch.zeros_like(gates[0, 0]) if bias is None else bias
+        for t in range(steps):
+            now, part = active[t], torch.addmm(shift, hiddens[t], weight.t())
+            now[:, : 2 * size].add_(part[:, : 2 * size]).sigmoid_()
+            recurrent[t] = part[:, 2 * size :]
+            reset, update, new = now.chunk(3, 1)
+            new.addcmul_(reset, recurrent[t]).tanh_()
+            torch.lerp(new, hiddens[t], update, out=hiddens[t + 1])
+        ctx.receive = receive
+        ctx.save_for_backward(active, hiddens, recurrent, weight)
+        return hiddens[1:].clone(), hiddens[-1].clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Run back through the positions; all that doesn't depend on later ones is computed for all at once."""
+        active, hiddens, recurrent, weight = ctx.saved_tensors
+        size = hiddens.shape[2]
+        reset, update, new = active.chunk(3, 2)
+        to_new = (1 - update) * (1 - new.square())
+        to_update = (hiddens[:-1] - new) * update * (1 - update)
+        to_reset = to_new * recurrent * reset * (1 - reset)
+        slopes = torch.stack([to_reset, to_update, to_new * reset], 2)
+        inner = torch.empty_like(active)
+        outer = torch.empty_like(active)
+        hidden = gradients[1].clone()
+        for t in range(len(active) - 1, -1, -1):
+            hidden += gradients[0][t]
+            torch.mul(slopes[t], hidden.unsqueeze(1), out=inner[t].view(-1, 3, size))
+            torch.mul(to_new[t], hidden, out=outer[t, :, 2 * size :])
+            hidden = torch.addmm(hidden * update[t], inner[t], weight)
+        outer[:, :, : 2 * size] = inner[:, :, : 2 * size]
+        ctx.receive(hiddens[:-1], inner)
+        return outer, hidden, None, None, None
+
+
+def _run(gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive) -> tuple[Tensor, ...]:
+    found: tuple[Tensor, ...] = _Recurrence.apply(gates, *states, weight, bias, receive)  # type: ignore[no-untyped-call]
+    return found
+
+
+def answer(use: Use, input: Tensor, hx: Any, params: Any, *options: Any) -> tuple[Tensor, ...]:
+    """Answer `torch.gru`."""
+    if not isinstance(params, Sequence):
+        raise Unhandled("a recurrent layer on a packed sequence")
+    return run_stack(use, _run, input, [hx], params, *options)
+
+
+RULE = Rule(
+    name="gru",
+    functions=(torch.gru,),
+    answer=answer,
+    kernels=("ghost", "dense"),
+    examples=(
+        recurrent_example(nn.GRU),
+        recurrent_example(nn.GRU, num_layers=2, bidirectional=True, batch_first=True),
+        recurrent_example(nn.GRU, bias=False, batch_first=True),
+    ),
+)

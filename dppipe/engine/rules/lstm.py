@@ -1,0 +1,107 @@
+"""Long short-term memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dppipe.engine.rules.base import Example, Rule, Unhandled, Use
+from dppipe.engine.rules.recurrent import Receive, run_stack
+
+
+class _Recurrence(torch.autograd.Function):
+    """One layer's recurrence; gates stand in torch's order: input, forget, cell, output."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, gates: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, bias: Tensor | None, receive: Receive
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Run through the positions and keep what the way back needs."""
+        steps, rows, size = len(gates), *hidden.shape
+        active = gates.clone() if bias is None else gates + bias
+        hiddens, cells = gates.new_empty(steps + 1, rows, size), gates.new_empty(steps + 1, rows, size)
+        hiddens[0], cells[0] = hidden, cell
+        for t in range(steps):
+            now = active[t].addmm_(hiddens[t], weight.t())
+            now[:, : 2 * size].sigmoid_()
+            now[:, 2 * size : 3 * size].tanh_()
+            now[:, 3 * size :].sigmoid_()
+            inputs, forget, update, output = now.chunk(4, 1)
+            torch.mul(forget, cells[t], out=cells[t + 1]).addcmul_(inputs, update)
+            torch.mul(output, cells[t + 1].tanh(), out=hiddens[t + 1])
+        ctx.receive = receive
+        ctx.save_for_backward(active, hiddens, cells, weight)
+        return hiddens[1:].clone(), hiddens[-1].clone(), cells[-1].clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Run back through the positions; all that doesn't depend on later ones is computed for all at once."""
+        active, hiddens, cells, weight = ctx.saved_tensors
+        size = hiddens.shape[2]
+        inputs, forget, update, output = active.chunk(4, 2)
+        squashed = cells[1:].tanh()
+        to_cell = output * (1 - squashed.square())
+        to_output = squashed * output * (1 - output)
+        slopes = torch.stack(
+            [update * inputs * (1 - inputs), cells[:-1] * forget * (1 - forget), inputs * (1 - update.square())], 2
+        )
+        gates = torch.empty_like(active)
+        hidden, cell = gradients[1].clone(), gradients[2].clone()
+        for t in range(len(active) - 1, -1, -1):
+            hidden += gradients[0][t]
+            cell.addcmul_(hidden, to_cell[t])
+            torch.mul(slopes[t], cell.unsqueeze(1), out=gates[t, :, : 3 * size].view(-1, 3, size))
+            torch.mul(hidden, to_output[t], out=gates[t, :, 3 * size :])
+            cell *= forget[t]
+            hidden = gates[t] @ weight
+        ctx.receive(hiddens[:-1], gates)
+        return gates, hidden, cell, None, None, None
+
+
+def _run(gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive) -> tuple[Tensor, ...]:
+    found: tuple[Tensor, ...] = _Recurrence.apply(gates, *states, weight, bias, receive)  # type: ignore[no-untyped-call]
+    return found
+
+
+def answer(use: Use, input: Tensor, hx: Any, params: Any, *options: Any) -> tuple[Tensor, ...]:
+    """Answer `torch.lstm`."""
+    if isinstance(hx, Tensor) or not isinstance(params, Sequence):
+        raise Unhandled("a recurrent layer on a packed sequence")
+    if hx[0].shape[2] != hx[1].shape[2]:
+        raise Unhandled("a recurrent layer with projections")
+    return run_stack(use, _run, input, hx, params, *options)
+
+
+class _Tagger(nn.Module):
+    """A recurrent layer that uses its outputs and its last states."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs, last = self.layer(x if self.layer.batch_first else x.transpose(0, 1))
+        outputs = outputs if self.layer.batch_first else outputs.transpose(0, 1)
+        ends = last if isinstance(last, tuple) else (last,)
+        return torch.cat([outputs.flatten(1), *(end.transpose(0, 1).flatten(1) for end in ends)], 1)
+
+
+def recurrent_example(layer: Any, **options: Any) -> Example:
+    """Give an example of a recurrent layer."""
+    return Example(lambda: _Tagger(layer(3, 4, **options)), lambda rows: (torch.randn(rows, 5, 3),))
+
+
+RULE = Rule(
+    name="lstm",
+    functions=(torch.lstm,),
+    answer=answer,
+    kernels=("ghost", "dense"),
+    examples=(
+        recurrent_example(nn.LSTM),
+        recurrent_example(nn.LSTM, num_layers=2, bidirectional=True, batch_first=True),
+        recurrent_example(nn.LSTM, bias=False, batch_first=True),
+    ),
+)
