@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Budget
     from dppipe.training.callback import DPCallback
     from dppipe.training.loading import load_model
+    from dppipe.training.strategies import PrivateDDP
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "Model",
     "NoiseSchedule",
     "Optimizer",
+    "PrivateDDP",
     "__version__",
     "load_model",
 ]
@@ -43,6 +45,7 @@ __getattr__ = lazy_names(
         "Model": ".models.base",
         "NoiseSchedule": ".noise.base",
         "Optimizer": ".optim.base",
+        "PrivateDDP": ".training.strategies",
         "load_model": ".training.loading",
     },
 )

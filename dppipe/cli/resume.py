@@ -24,7 +24,7 @@ def resume(
     """Go on with an interrupted run; what was charged stays charged, and lost steps aren't given back."""
     from rich.console import Console
 
-    from dppipe.cli.run import closing_text
+    from dppipe.cli.run import closing_text, first_rank
     from dppipe.training.progress import ProgressBar
     from dppipe.training.resume import prepare_resume
     from dppipe.training.run import run_spec
@@ -33,6 +33,8 @@ def resume(
     directory, spec, plan, charged = prepare_resume(
         run, plugins=plugins, accept_changes=accept_changes, original_is_gone=original_is_gone
     )
-    console.print(f"{plan.name}: {charged} of {plan.steps} steps are charged")
+    if first_rank():
+        console.print(f"{plan.name}: {charged} of {plan.steps} steps are charged")
     outcome = run_spec(spec, plan, resume=directory, callbacks=[ProgressBar(plan, console=console, taken=charged)])
-    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    if outcome is not None:
+        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))

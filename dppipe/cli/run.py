@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,12 +34,19 @@ def run(
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
     made = make_plan(spec)
-    console.print(_opening(made))
+    if first_rank():
+        console.print(_opening(made))
     from dppipe.training.progress import ProgressBar
     from dppipe.training.run import run_spec
 
     outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[ProgressBar(made, console=console)])
-    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    if outcome is not None:
+        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+
+
+def first_rank() -> bool:
+    """Whether this process is the first, or the only one, of those that a launcher has started."""
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
 def _opening(plan: Plan) -> str:

@@ -70,6 +70,8 @@ class Plan(BaseModel):
     noise: tuple[NoiseRun, ...]
     relation: Relation | None
     unit: str
+    scope: str | None
+    """The shared budget that the run is charged to, too."""
     budget_epsilon: float | None
     delta: float | None
     accountant: str | None

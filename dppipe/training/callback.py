@@ -30,12 +30,15 @@ from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
 from dppipe.randomness.gaussian import GaussianStream
-from dppipe.randomness.streams import numpy_stream, stream_key
+from dppipe.randomness.keystream import Keystream
+from dppipe.randomness.streams import stream_key
 from dppipe.sampling.base import Sampler
 from dppipe.training.draws import LogicalBatch, PrivateLoader
+from dppipe.training.follower import Follower
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
+from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
 from dppipe.training.run_directory import RunDirectory
@@ -54,7 +57,7 @@ class Fit:
 
     trainer: pl.Trainer
     network: nn.Module
-    record: RunRecord
+    record: RunRecord | Follower
     step: PrivateStep | PlainStep
     gradient: dict[str, Tensor] = field(default_factory=dict)
 
@@ -100,7 +103,7 @@ class DPCallback(pl.Callback):
         self._restored: dict[str, Any] = {}
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
-        self._patches, self.signals = Patches(), StopSignals()
+        self._patches, self.signals, self._ranks = Patches(), StopSignals(), Ranks()
 
     def loader(
         self,
@@ -117,10 +120,7 @@ class DPCallback(pl.Callback):
             synthetic: Makes a batch of n made-up examples, for the check of the engine; without it they take the shape of
                 the first example.
         """
-        generator = numpy_stream("sampler", seed=self._seed)
-        self._loader = PrivateLoader(
-            dataset, sampler=self.parts.sampler, generator=generator, collate=collate, synthetic=synthetic
-        )
+        self._loader = PrivateLoader(dataset, sampler=self.parts.sampler, collate=collate, synthetic=synthetic)
         return self._loader
 
     # The hooks, in the order in which a Trainer calls them.
@@ -139,7 +139,9 @@ class DPCallback(pl.Callback):
             self.plan = plan_privacy(
                 self.parts, name=self.name, records=self._loader.records, steps=steps, reproducible=self._seed is not None
             )
-        self._loader.arm(self.plan)
+        self._ranks = Ranks(trainer.global_rank, trainer.world_size)
+        stream = Keystream(self._ranks.agree(stream_key("sampler", seed=self._seed)))
+        self._loader.arm(self.plan, stream=stream, ranks=self._ranks)
         self._patches.put(pl_module, "training_step", self._training_step)
         self._patches.put(pl_module, "backward", self._backward)
 
@@ -154,11 +156,12 @@ class DPCallback(pl.Callback):
         engine = Engine(network, per_sample_loss, self.parts.clipping)
         self._loader.physical_batch_size = self._physical_batch_size(engine, self._loader)
         record = self._open_record(self.plan)
-        step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss)
+        step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks)
         if self.parts.budget is not None:
             noise = GaussianStream(stream_key("noise", seed=self._seed))
             state = self._restored.get("clipper_state") or self.parts.clipping.init_state(engine.groups.sizes)
-            step = PrivateStep(self.parts, self.parts.budget.relation, self.plan, engine, record.ledger, noise, state)
+            relation = self.parts.budget.relation
+            step = PrivateStep(self.parts, relation, self.plan, engine, record.ledger, noise, state, self._ranks)
             step.close_torn_charge()
         self._fit = Fit(trainer, network, record, step)
         trainer.should_stop = self._done(self._fit)  # a resumed run may have only its end left to write
@@ -191,7 +194,7 @@ class DPCallback(pl.Callback):
         self._fit.record.step()
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
-        if self._done(self._fit) or self.signals.received:
+        if self._done(self._fit) or self._ranks.any(self.signals.received is not None):
             trainer.should_stop = True
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -227,12 +230,17 @@ class DPCallback(pl.Callback):
         self._restored = state_dict
         self.steps = state_dict["steps"]
 
-    def _open_record(self, plan: Plan) -> RunRecord:
+    def _open_record(self, plan: Plan) -> RunRecord | Follower:
+        if not self._ranks.first:
+            return Follower(plan, rows=self._ranks.agree(None))
         if self._resume is None:
             run = RunDirectory.create(self.name, run_dir=self._run_dir)
-            return RunRecord.create(run, plan=plan, config=self._config, data=self._data)
-        seen = (self._restored["ledger_head"], self._restored["ledger_rows"]) if self._restored else None
-        return RunRecord.reopen(self._resume, plan=plan, seen=seen, data=self._data)
+            record = RunRecord.create(run, plan=plan, parts=self.parts, config=self._config, data=self._data)
+        else:
+            seen = (self._restored["ledger_head"], self._restored["ledger_rows"]) if self._restored else None
+            record = RunRecord.reopen(self._resume, plan=plan, parts=self.parts, seen=seen, data=self._data)
+        self._ranks.agree(record.ledger.rows + bool(record.ledger.torn))
+        return record
 
     def _taken(self, fit: Fit) -> int:
         """The steps that are charged, whether or not a crash has lost their updates; without privacy, the updates."""

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.training.ranks import Ranks
 
 if TYPE_CHECKING:
     import numpy
     from torch.utils.data import Dataset
 
     from dppipe.planning.plan import Plan
+    from dppipe.randomness.keystream import ByteSource
     from dppipe.sampling.base import Sampler
 
 
@@ -28,8 +30,8 @@ class LogicalBatch:
     def draw(self) -> Iterator[Any]:
         """Draw the step's records and give them in physical pieces; an empty draw gives no piece."""
         loader = self.loader
-        loader.require_callback()
-        indices = loader.sampler.draw(loader.records, rate=loader.rate, generator=loader.generator)
+        drawn = loader.sampler.draw(loader.records, rate=loader.rate, generator=loader.require_callback())
+        indices = loader.ranks.share(drawn)
         for start in range(0, len(indices), loader.physical_batch_size):
             yield loader.gather(indices[start : start + loader.physical_batch_size])
 
@@ -57,7 +59,6 @@ class PrivateLoader:
         dataset: Dataset[Any],
         *,
         sampler: Sampler,
-        generator: numpy.random.Generator,
         collate: Callable[[list[Any]], Any] | None = None,
         synthetic: Callable[[int], Any] | None = None,
     ) -> None:
@@ -65,19 +66,21 @@ class PrivateLoader:
         self.sampler = sampler
         self.records = len(dataset)  # type: ignore[arg-type]
         self.physical_batch_size = self.records
-        self.generator = generator
         self.collate = collate
         self.rate = 0.0
         self.steps_per_epoch = 0
+        self.ranks = Ranks()
+        self._stream: ByteSource | None = None
         self._synthetic = synthetic
 
-    def arm(self, plan: Plan) -> None:
-        """Let the loader draw, at the plan's rate; only its callback calls this."""
+    def arm(self, plan: Plan, *, stream: ByteSource, ranks: Ranks) -> None:
+        """Let the loader draw from a secret stream, at the plan's rate; only its callback calls this."""
         self.rate, self.steps_per_epoch = plan.sample_rate, plan.steps_per_epoch
+        self.ranks, self._stream = ranks, stream
 
     def disarm(self) -> None:
         """Let the loader draw no more."""
-        self.rate = 0.0
+        self._stream = None
 
     def __len__(self) -> int:
         if not self.steps_per_epoch:
@@ -88,13 +91,14 @@ class PrivateLoader:
         self.require_callback()
         return (LogicalBatch(self) for _ in range(self.steps_per_epoch))
 
-    def require_callback(self) -> None:
-        """Refuse unless the loader's callback is at work."""
-        if not self.rate:
+    def require_callback(self) -> ByteSource:
+        """Give the stream that the loader's callback has armed it with; refuse unless it is at work."""
+        if self._stream is None:
             raise PrivacyRefusal(
                 "this loader is a DPCallback's: expected that callback among the Trainer's callbacks. "
                 "Without it training would not be private."
             )
+        return self._stream
 
     def synthetic(self, count: int) -> Any:
         """Make up a batch of examples in the data's shapes and types; no value of a record goes into it."""

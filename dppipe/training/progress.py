@@ -27,7 +27,7 @@ class ProgressBar(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Show an empty bar."""
-        if self._console.is_terminal:
+        if self._console.is_terminal and trainer.is_global_zero:
             columns = (
                 TextColumn("step {task.completed}/{task.total}"),
                 BarColumn(),
@@ -45,7 +45,9 @@ class ProgressBar(pl.Callback):
         self._taken += 1
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._taken, spent=self._spent())
-        elif time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES or self._taken in (1, self._plan.steps):
+        elif trainer.is_global_zero and (
+            time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES or self._taken in (1, self._plan.steps)
+        ):
             self._last_line = time.monotonic()
             self._console.print(f"step {self._taken}/{self._plan.steps}  {self._spent()}", highlight=False)
 

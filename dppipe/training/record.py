@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, Self
@@ -11,8 +12,10 @@ import pytorch_lightning as pl
 import torch
 from torch import nn
 
+from dppipe.budgets.binding import Binding, bind_run, settle_run
 from dppipe.component import Component
 from dppipe.planning.plan import Plan
+from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.training.curves import Curves
 from dppipe.training.ledger import Ledger
 from dppipe.training.origin import remember_origin
@@ -24,7 +27,7 @@ from dppipe.training.statements import write_statement
 class RunRecord:
     """Writes one run directory, from the plan to the statement."""
 
-    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger) -> None:
+    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger, binding: Binding | None) -> None:
         """Use `create` or `reopen`."""
         self.run = run
         self.plan = plan
@@ -32,24 +35,42 @@ class RunRecord:
         self.metrics: dict[str, float] = {}
         self.validations = 0
         self.started = time.monotonic()
+        self._binding = binding
         self._curves = Curves(run.path, plan=plan)
 
     @classmethod
-    def create(cls, run: RunDirectory, *, plan: Plan, config: str | None, data: Component | None) -> Self:
-        """Start the record of a new run: its spec and plan, and an empty ledger."""
+    def create(cls, run: RunDirectory, *, plan: Plan, parts: PrivateParts, config: str | None, data: Component | None) -> Self:
+        """Start the record of a new run: its spec and plan, an empty ledger, and its part of a shared budget."""
         if config is not None:
             write_whole(run.config, config.encode())
         write_whole(run.plan, plan.to_json())
         ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
-        remember_origin(run, data=data)
-        return cls(run, plan=plan, ledger=ledger)
+        try:
+            remember_origin(run, data=data)
+            return cls(run, plan=plan, ledger=ledger, binding=_bind(run, plan=plan, parts=parts, data=data))
+        except BaseException:
+            ledger.close()
+            shutil.rmtree(run.path)  # nothing was charged here
+            raise
 
     @classmethod
-    def reopen(cls, run: RunDirectory, *, plan: Plan, seen: tuple[str, int] | None, data: Component | None) -> Self:
+    def reopen(
+        cls,
+        run: RunDirectory,
+        *,
+        plan: Plan,
+        parts: PrivateParts,
+        seen: tuple[str, int] | None,
+        data: Component | None,
+    ) -> Self:
         """Go on with the record of a run; `seen` is the ledger's head and rows as the checkpoint knows them."""
         ledger = Ledger.open(run.ledger, plan=run.plan.read_bytes(), seen=seen)
-        remember_origin(run, data=data)
-        record = cls(run, plan=plan, ledger=ledger)
+        try:
+            remember_origin(run, data=data)
+            record = cls(run, plan=plan, ledger=ledger, binding=_bind(run, plan=plan, parts=parts, data=data))
+        except BaseException:
+            ledger.close()
+            raise
         if run.summary.exists():
             record.validations = json.loads(run.summary.read_bytes())["validations"]
         return record
@@ -93,9 +114,20 @@ class RunRecord:
         return outcome
 
     def close(self) -> None:
-        """Give up the files."""
+        """Give up the files, and settle with the shared budget what the ledger holds."""
         self._curves.close()
         self.ledger.close()
+        if self._binding is not None:
+            settle_run(self._binding)
+
+
+def _bind(run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component | None) -> Binding | None:
+    """Reserve the run's whole plan in its scope, where it has one."""
+    if parts.budget is None or parts.budget.scope is None:
+        return None
+    from dppipe.budgets.store import Store
+
+    return bind_run(Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data)
 
 
 def _validation_name(name: str) -> str:

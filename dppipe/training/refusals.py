@@ -16,6 +16,7 @@ from pytorch_lightning.callbacks import (
 from pytorch_lightning.utilities.model_helpers import is_overridden
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.training.strategies import PrivateDDP
 
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 
@@ -56,8 +57,8 @@ def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
     for hook in ("on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device"):
         if is_overridden(hook, module):
             yield f"{hook}: expected the module not to override it: it could mix examples. Transform in the data set instead."
-    if trainer.world_size != 1:
-        yield f"devices, num_nodes: expected one process, got {trainer.world_size}. Several processes aren't supported yet."
+    if trainer.world_size != 1 and not isinstance(trainer.strategy, PrivateDDP):
+        yield f"strategy: expected dppipe.PrivateDDP() for several processes, got {type(trainer.strategy).__name__}."
 
 
 def _callbacks(trainer: pl.Trainer, *, public_metrics: bool) -> Iterator[str]:

@@ -16,7 +16,9 @@ from dppipe.training.callback import DPCallback
 from dppipe.training.checkpoints import DurableCheckpoints
 from dppipe.training.module import SpecModule
 from dppipe.training.outcome import Outcome
+from dppipe.training.ranks import leave_group
 from dppipe.training.run_directory import RunDirectory
+from dppipe.training.strategies import PrivateDDP
 from dppipe.training.tasks import Objective
 
 if TYPE_CHECKING:
@@ -35,8 +37,11 @@ def run_spec(
     run_dir: Path | None = None,
     resume: RunDirectory | None = None,
     callbacks: Sequence[pl.Callback] = (),
-) -> Outcome:
-    """Train what a spec says within what its plan allows, and leave a run directory; `resume` goes on with one."""
+) -> Outcome | None:
+    """Train what a spec says within what its plan allows, and leave a run directory; `resume` goes on with one.
+
+    Only the first of several processes has an outcome.
+    """
     _quieten_lightning()
     pl.seed_everything(spec.seed, verbose=False)
     module = build_module(spec, steps=plan.steps)
@@ -61,12 +66,12 @@ def run_spec(
     checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
     loader = private.loader(splits.train, synthetic=spec.data.synthetic)
     trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
-    if private.outcome is None:
-        raise UsageError("train: the run ended before its first step.")
-    if private.signals.received:
-        place = f"{private.outcome.run_dir}: stopped after step {private.outcome.steps} of {plan.steps}"
-        raise Interrupted(f"{place}. Go on with: dppipe resume {private.outcome.run_dir}", exit_code=private.signals.exit_code)
-    return private.outcome
+    leave_group()
+    outcome = private.outcome
+    if outcome is not None and outcome.status == "interrupted":
+        place = f"{outcome.run_dir}: stopped after step {outcome.steps} of {plan.steps}"
+        raise Interrupted(f"{place}. Go on with: dppipe resume {outcome.run_dir}", exit_code=private.signals.exit_code)
+    return outcome
 
 
 def _quieten_lightning() -> None:
@@ -104,6 +109,8 @@ def make_trainer(spec: Spec, plan: Plan, *, callbacks: list[pl.Callback], valida
         enable_model_summary=False,
         use_distributed_sampler=False,
         num_sanity_val_steps=0,
+        num_nodes=spec.train.num_nodes,
+        strategy=PrivateDDP() if spec.train.devices * spec.train.num_nodes > 1 else "auto",
         check_val_every_n_epoch=None,
         val_check_interval=min(spec.train.validate_every or plan.steps_per_epoch, plan.steps),
         limit_val_batches=None if validates else 0,

@@ -30,7 +30,7 @@ class StopSignals:
     @property
     def exit_code(self) -> int:
         """The exit code that goes with the signal: 130 or 143."""
-        return 128 + (self.received or 0)
+        return 128 + (self.received or signal.SIGINT)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.received = number

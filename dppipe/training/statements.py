@@ -37,6 +37,7 @@ def statement_of(run: RunDirectory) -> Statement:
         budget_epsilon=plan.budget_epsilon,
         delta=plan.delta,
         curve=plan.whole_curve,
+        scope=plan.scope,
         accountant=plan.accountant,
         certified=plan.certified,
         sampler=plan.sampler,

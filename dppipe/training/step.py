@@ -7,14 +7,16 @@ Read `PrivateStep.__call__` from top to bottom: ask the budget, sample, clip and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from dppipe.errors import BudgetExhausted
+from dppipe.training.follower import Tally
 from dppipe.training.ledger import Charge, Ledger
+from dppipe.training.ranks import Ranks
 
 if TYPE_CHECKING:
     from dppipe.engine import Engine
@@ -38,9 +40,10 @@ class PrivateStep:
     relation: Relation
     plan: Plan
     engine: Engine
-    ledger: Ledger
+    ledger: Ledger | Tally
     noise: GaussianStream
     clipper_state: Mapping[str, Any]
+    ranks: Ranks = field(default_factory=Ranks)
 
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the privatised gradient of every trainable parameter; `place` moves a piece to the training device."""
@@ -51,11 +54,14 @@ class PrivateStep:
         bounds = self.engine.bounds(self.clipper_state)
         for piece in batch.draw():
             self.engine.accumulate(place(piece), sums, bounds=bounds)
+        self.ranks.sum_(flat)
 
         noise_multiplier, sensitivity = self.plan.noise_multiplier(step), float(bounds.double().norm())
         self.ledger.charge(self.charge_of(step, noise_multiplier=noise_multiplier, sensitivity=sensitivity))
-        self.noise.add_(flat, std=noise_multiplier * sensitivity)
+        if self.ranks.first:
+            self.noise.add_(flat, std=noise_multiplier * sensitivity)
         flat /= self.plan.expected_batch_size
+        self.ranks.hand_out_(flat)
         return sums
 
     def charge_of(self, step: int, *, noise_multiplier: float, sensitivity: float) -> Charge:
@@ -89,6 +95,7 @@ class PlainStep:
     plan: Plan
     network: nn.Module
     per_sample_loss: Callable[[nn.Module, Any], Tensor]
+    ranks: Ranks = field(default_factory=Ranks)
 
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the ordinary gradient of the batch's summed loss over the expected batch size."""
@@ -101,7 +108,9 @@ class PlainStep:
             ):
                 if gradient is not None:
                     sums[name] += gradient
+        self.ranks.sum_(flat)
         flat /= self.plan.expected_batch_size
+        self.ranks.hand_out_(flat)
         return sums
 
 

@@ -151,12 +151,13 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "epochs: 20, precision: 32",
         "14:32: train.precision: expected 32-true or bf16-mixed, got 32.",
     ),
-    "two devices": (
+    "a sharding strategy": (
         "epochs: 20",
-        "epochs: 20, devices: 2",
-        "14:30: train.devices: expected 1, got 2. Several devices aren't supported yet",
+        "epochs: 20, strategy: fsdp",
+        "14:31: train.strategy: expected auto or ddp, got 'fsdp': the engine needs whole parameters",
     ),
-    "a strategy": ("epochs: 20", "epochs: 20, strategy: ddp", "14:31: train.strategy: expected auto, got 'ddp'."),
+    "an unknown strategy": ("epochs: 20", "epochs: 20, strategy: dp", "14:31: train.strategy: expected auto or ddp, got 'dp'."),
+    "no devices": ("epochs: 20", "epochs: 20, devices: 0", "14:30: train.devices: expected"),
     "both rates": (
         "expected_batch_size: 256",
         "expected_batch_size: 256, sample_rate: 0.1",

@@ -22,6 +22,7 @@ from dppipe.randomness.streams import stream_key
 from dppipe.sampling import Poisson
 from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.ledger import Ledger
+from dppipe.training.ranks import Ranks
 from dppipe.training.step import PrivateStep
 
 WIDTH = 50_000
@@ -48,9 +49,9 @@ def step(tmp_path, *, z=1.0, clipping=None, records=40, rate=0.5, steps=20, nois
     torch.manual_seed(0)
     model = nn.Linear(3, width)
     dataset = TensorDataset(torch.randn(records, 3) * scale, torch.randn(records))
-    loader = PrivateLoader(dataset, sampler=parts.sampler, generator=numpy.random.default_rng(seed))
+    loader = PrivateLoader(dataset, sampler=parts.sampler)
     loader.physical_batch_size = physical
-    loader.arm(plan)
+    loader.arm(plan, stream=numpy.random.default_rng(seed), ranks=Ranks())
     engine = Engine(model, sum_loss, parts.clipping)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
     stream = noise or GaussianStream(stream_key("noise"))
