@@ -1,0 +1,55 @@
+"""Rounding a long schedule onto a few values keeps it an upper bound."""
+
+from __future__ import annotations
+
+import dp_accounting
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dppipe.privacy.accountants import Rdp
+from dppipe.privacy.coarsening import coarsened
+
+
+def poisson(rate: float, z: float) -> dp_accounting.DpEvent:
+    return dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(z))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    settings_=st.lists(st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20.0)), min_size=1, max_size=60, unique=True),
+    distinct=st.integers(1, 20),
+)
+def test_noise_only_goes_down_and_rates_only_up(settings_: list[tuple[float, float]], distinct: int) -> None:
+    for rate, z in settings_:
+        stage = {poisson(q, s): 1 for q, s in settings_}
+        (one, rest), factor = coarsened([{poisson(rate, z): 5}, stage], distinct=distinct)
+        (event,) = one
+        assert event.sampling_probability >= rate
+        assert event.event.noise_multiplier <= z
+        assert z / event.event.noise_multiplier <= 1 + factor + 1e-9
+        assert sum(rest.values()) == len(settings_)
+        assert len(set(one) | set(rest)) <= distinct
+
+
+def test_a_short_schedule_stays_as_it_is() -> None:
+    stage = {poisson(0.01, z): 2 for z in (1.0, 2.0, 3.0)}
+    assert coarsened([stage], distinct=3) == ([stage], 0.0)
+
+
+def test_what_is_not_comparable_is_left_apart() -> None:
+    sizes = {
+        dp_accounting.SampledWithoutReplacementDpEvent(100, size, dp_accounting.GaussianDpEvent(2.0)): 1 for size in range(1, 9)
+    }
+    (rounded,), factor = coarsened([sizes], distinct=3)
+    assert rounded == sizes
+    assert factor == 0
+
+
+def test_the_rounded_schedule_costs_at_least_the_given_one() -> None:
+    multipliers = [1 + t / 40 for t in range(40)]
+    exact = [Rdp().compose([(poisson(0.02, z), 1)], relation="zero_out").curve.parameters()["divergences"] for z in multipliers]
+    (counts,), _ = coarsened([{poisson(0.02, z): 1 for z in multipliers}], distinct=5)
+    rounded = Rdp().compose(list(counts.items()), relation="zero_out").curve.parameters()["divergences"]
+    assert all(total >= sum(each) for total, *each in zip(rounded, *exact, strict=True))
+    assert rounded[10] == pytest.approx(sum(each[10] for each in exact), rel=0.3)
