@@ -125,14 +125,14 @@ def _bracket(epsilon: Callable[[float], float], *, target: float, start: float, 
     """Find a scale that costs more than the target and one that costs at most it, in growing strides from the start."""
     low = high = start
     while epsilon(high) > target:
-        low, high, factor = high, high * factor, factor**1.5
+        low, high, factor = high, high * factor, min(factor**1.5, 8.0)
         if high > _LARGEST:
             raise PrivacyRefusal(
                 f"budget.epsilon: expected a budget that some noise can keep, got {target:g}: even a noise multiplier of "
                 f"{low:g} costs more. Raise epsilon or delta, or plan fewer steps."
             )
     while low == high or (epsilon(low) <= target and low > _SMALLEST):
-        low, high, factor = low / factor, low, factor**1.5
+        low, high, factor = low / factor, low, min(factor**1.5, 8.0)
     return low, high
 
 
