@@ -8,6 +8,7 @@ import typer
 
 import dppipe
 from dppipe.cli import budget, ledger, plugins
+from dppipe.cli.doctor import doctor
 from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
 from dppipe.cli.init import init
@@ -46,6 +47,7 @@ app.command()(run)
 app.command()(resume)
 app.command()(plan)
 app.command()(validate)
+app.command()(doctor)
 app.command()(evaluate)
 app.command()(tensorboard)
 app.command()(schema)

@@ -21,6 +21,7 @@ from dppipe.clipping.base import Clipper
 from dppipe.clipping.flat import Flat
 from dppipe.component import Component
 from dppipe.engine import Engine
+from dppipe.engine.check import check_engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
@@ -57,6 +58,7 @@ class Fit:
 
     trainer: pl.Trainer
     network: nn.Module
+    engine: Engine
     record: RunRecord | Follower
     step: PrivateStep | PlainStep
     gradient: dict[str, Tensor] = field(default_factory=dict)
@@ -154,6 +156,9 @@ class DPCallback(pl.Callback):
         refuse_unsafe_optimizers(trainer)
         network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping)
+        if self.parts.budget is not None:
+            with silenced(pl_module):
+                check_engine(engine, trainer.strategy.batch_to_device(self._loader.synthetic(CHECKED_EXAMPLES)))
         self._loader.physical_batch_size = self._physical_batch_size(engine, self._loader)
         record = self._open_record(self.plan)
         step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks)
@@ -163,7 +168,7 @@ class DPCallback(pl.Callback):
             relation = self.parts.budget.relation
             step = PrivateStep(self.parts, relation, self.plan, engine, record.ledger, noise, state, self._ranks)
             step.close_torn_charge()
-        self._fit = Fit(trainer, network, record, step)
+        self._fit = Fit(trainer, network, engine, record, step)
         trainer.should_stop = self._done(self._fit)  # a resumed run may have only its end left to write
         self.signals.listen()
 
@@ -253,7 +258,8 @@ class DPCallback(pl.Callback):
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:
             fit, self._fit = self._fit, None
-            self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps)
+            with fit.engine:  # what stands on the user's module is taken off, whatever the record meets with
+                self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps)
 
     def _leave(self) -> None:
         self._patches.undo()

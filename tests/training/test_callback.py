@@ -208,3 +208,43 @@ def test_lr_finder_which_replaces_callbacks_cannot_train(tmp_path, dataset):
     with pytest.raises(PrivacyRefusal):
         pl.tuner.Tuner(fit).lr_find(Mine(), callback.loader(dataset))
     assert not (tmp_path / "run").exists()
+
+
+class Normed(Mine):
+    """A module whose layer mixes the examples of a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+
+
+class Mixing(Mine):
+    """A module whose loss of one example follows the others."""
+
+    def per_sample_loss(self, batch):
+        x, y = batch
+        return nn.functional.cross_entropy(self.layer(x - x.mean(0)), y, reduction="none")
+
+
+@pytest.mark.parametrize(("module", "named"), [(Normed, "layer.1"), (Mixing, "per_sample_loss|layer")])
+def test_what_mixes_examples_is_refused_before_anything_is_spent(tmp_path, dataset, module, named):
+    callback = private(tmp_path)
+    with pytest.raises(PrivacyRefusal, match=named):
+        trainer(callback).fit(module(), callback.loader(dataset))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_module_that_offers_per_sample_losses_trains_like_one_that_does_not(tmp_path, dataset):
+    class Offers(Mine):
+        def per_sample_loss(self, batch):
+            x, y = batch
+            return nn.functional.cross_entropy(self.layer(x), y, reduction="none")
+
+    weights = []
+    for number, module in enumerate((Mine(), Offers())):
+        torch.manual_seed(1)
+        module.layer.reset_parameters()
+        callback = private(tmp_path, run_dir=tmp_path / str(number), reproducible_seed=5)
+        trainer(callback).fit(module, callback.loader(dataset))
+        weights.append(module.layer.weight.detach())
+    torch.testing.assert_close(*weights, rtol=0, atol=1e-6)

@@ -1,0 +1,26 @@
+"""The engine's check of a spec's own model, on made-up input: no record is read and nothing is spent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytorch_lightning as pl
+
+from dppipe.engine import Engine
+from dppipe.engine.check import check_engine
+from dppipe.training.callback import CHECKED_EXAMPLES
+from dppipe.training.networks import network_and_loss, silenced
+from dppipe.training.run import build_module
+
+if TYPE_CHECKING:
+    from dppipe.engine.report import EngineReport
+    from dppipe.spec.spec import Spec
+
+
+def examine(spec: Spec) -> EngineReport:
+    """Build a spec's model, compare the engine with a one-example loop on it, and say how each parameter is treated."""
+    pl.seed_everything(spec.seed, verbose=False)
+    module = build_module(spec, steps=1)
+    network, per_sample_loss = network_and_loss(module)
+    with silenced(module), Engine(network, per_sample_loss, spec.clipping) as engine:
+        return check_engine(engine, spec.data.synthetic(CHECKED_EXAMPLES))
