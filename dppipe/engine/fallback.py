@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from dppipe.engine.functional import VMAP_REFUSALS, quiet_vmap
 from dppipe.engine.plan import ModuleRows, Plan
 from dppipe.engine.rules.base import Unhandled
 from dppipe.engine.tape import Tape
@@ -79,9 +80,10 @@ class RowByRow:
         if self._vmap:
             try:
                 mapped = torch.func.vmap(one, in_dims=(0, axes), out_dims=outputs, randomness="different")
-                return mapped(leaves, inputs)
-            except (RuntimeError, ValueError, TypeError, NotImplementedError):
-                self._vmap = False  # The module can't run under vmap; a mistake of its own shows again below.
+                with quiet_vmap():
+                    return mapped(leaves, inputs)
+            except VMAP_REFUSALS:
+                self._vmap = False
         rows = [
             one(
                 {name: leaf[i] for name, leaf in leaves.items()},

@@ -5,7 +5,9 @@ Each row is evaluated as a batch of its own, under `vmap` where the model allows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -14,6 +16,17 @@ from torch.utils._pytree import tree_map
 
 from dppipe.engine.contracts import PerSampleLoss
 from dppipe.engine.losses import batch_rows, take_rows
+
+VMAP_REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError)
+"""What `vmap` raises on a model it can't run; a mistake in the model itself shows again in the loop."""
+
+
+@contextmanager
+def quiet_vmap() -> Iterator[None]:
+    """Keep torch from warning of operations that vmap runs in a loop of its own: they are right, and the report says so."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="There is a performance drop", category=UserWarning)
+        yield
 
 
 class _RowLoss(nn.Module):
@@ -40,9 +53,10 @@ class FunctionalGradients:
         detached = {name: parameter.detach() for name, parameter in parameters.items()}
         if self._vmap:
             try:
-                return self._by_vmap(detached, batch)
-            except (RuntimeError, ValueError, TypeError, NotImplementedError):
-                self._vmap = False  # The model can't run under vmap; a mistake of the user shows again below.
+                with quiet_vmap():
+                    return self._by_vmap(detached, batch)
+            except VMAP_REFUSALS:
+                self._vmap = False
         return self._by_loop(detached, batch)
 
     def _row_loss(self, parameters: dict[str, Tensor], row: Any) -> Tensor:

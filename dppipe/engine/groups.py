@@ -54,4 +54,4 @@ def bounds_tensor(clipper: Clips, groups: Groups, state: Mapping[str, object] | 
     values = [float(bounds)] * len(groups.names) if isinstance(bounds, (int, float)) else [float(value) for value in bounds]
     if len(values) != len(groups.names):
         raise UsageError(f"clipping: expected {len(groups.names)} bounds, one for each group, got {len(values)}. Fix bounds().")
-    return torch.tensor(values, dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
+    return torch.tensor(values, dtype=torch.promote_types(like.dtype, torch.float32)).to(like.device)

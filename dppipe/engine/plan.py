@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils.checkpoint import CheckpointError
 
 from dppipe.engine.contracts import PerSampleLoss
 from dppipe.engine.rules import RULE_OF
@@ -110,6 +111,8 @@ def make_plan(
         with watch_modules(model) as watched:
             try:
                 trial(plan, copies_of_row(batch, 3))
+            except CheckpointError:
+                plan.functional = "activation checkpointing"
             except Unhandled as problem:
                 _fall_back(plan, watched.stack or _owners(problem), reason=str(problem))
             else:

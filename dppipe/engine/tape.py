@@ -51,7 +51,7 @@ class Tape(TorchFunctionMode):
         self.chosen: dict[str, str] = {}
         """The kernel of each parameter, where its rule had a choice."""
         self._axes = axes
-        self._anchor = torch.zeros((), requires_grad=True)
+        self._anchor = next(iter(weights.parameters.values())).new_zeros((), requires_grad=True)
         self._leaves: list[tuple[Tensor, Tensor, int]] = []
         self._found: dict[int, tuple[Tensor, list[Gradients]]] = {}
         self._paused = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -56,18 +57,21 @@ class Units:
 
 def make_units(ids: Tensor | Sequence[int], mask: Tensor | None, *, like: Tensor) -> Units:
     """Find the units of a batch; ids that stand on the host cost no synchronisation with a device."""
-    host = torch.as_tensor(ids).cpu()
-    _, slots, sizes = torch.unique(host, return_inverse=True, return_counts=True)
-    order = torch.argsort(slots, stable=True)
-    starts = sizes.cumsum(0) - sizes
-    places = torch.arange(int(sizes.max())).expand(len(sizes), -1)
+    host = ids.cpu().numpy() if isinstance(ids, Tensor) else numpy.asarray(ids)
+    _, slots, sizes = numpy.unique(host, return_inverse=True, return_counts=True)
+    order, starts = numpy.argsort(slots, kind="stable"), sizes.cumsum() - sizes
+    places = numpy.arange(sizes.max())
     filled = places >= sizes[:, None]
-    grid = order[starts[:, None] + places.masked_fill(filled, 0)]
-    in_order = bool((grid.flatten() == torch.arange(grid.numel())).all()) and grid.numel() == len(host)
+    grid = order[starts[:, None] + numpy.where(filled, 0, places)]
+    in_order = numpy.array_equal(grid.ravel(), numpy.arange(len(host)))
+    on_device = [torch.from_numpy(array).to(like.device) for array in (slots, grid, filled)]
+    return _weigh(on_device[0], on_device[1], on_device[2], mask, in_order=in_order, like=like)
 
-    slots, grid, filled = slots.to(like.device), grid.to(like.device), filled.to(like.device)
+
+def _weigh(slots: Tensor, grid: Tensor, filled: Tensor, mask: Tensor | None, *, in_order: bool, like: Tensor) -> Units:
+    """Weigh each row by one over the number of its unit's unmasked rows."""
     keep = torch.ones(slots.shape, dtype=like.dtype, device=like.device) if mask is None else mask.to(like.dtype)
-    present = torch.zeros(len(sizes), dtype=like.dtype, device=like.device).index_add_(0, slots, keep)
+    present = torch.zeros(len(grid), dtype=like.dtype, device=like.device).index_add_(0, slots, keep)
     weights = keep / present.clamp(min=1)[slots]
     return Units(slots, weights, grid, weights[grid].masked_fill(filled, 0), in_order)
 

@@ -105,3 +105,9 @@ def rows_first(values: Tensor, axis: int) -> Tensor:  # -> [B, T, last]
 def wide(values: Tensor) -> Tensor:
     """Widen half-precision values: norms and sums are float32 or wider."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def autocast_wide(values: Tensor) -> Tensor:
+    """Widen a normalisation's input where autocast would: torch's inner functions don't do it themselves."""
+    device = values.device.type
+    return wide(values) if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) else values

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Dense
-from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, plain, wide
+from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, autocast_wide, plain, wide
 
 
 def answer(
@@ -17,7 +17,7 @@ def answer(
     use.require_axis(0)
     rows, channels = input.shape[:2]
     size = input.numel() // (rows * channels)
-    values = wide(input) if torch.is_autocast_enabled(input.device.type) else input
+    values = autocast_wide(input)
     output, mean, scale = torch.native_group_norm(values, plain(weight), plain(bias), rows, channels, size, num_groups, eps)
 
     def gradients(output: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor) -> Found:

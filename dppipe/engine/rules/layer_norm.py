@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Dense
-from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, wide
+from dppipe.engine.rules.base import Example, Found, Rule, Use, autocast_wide, plain, wide
 
 
 def answer(
@@ -21,8 +21,7 @@ def answer(
     eps: float = 1e-5,
 ) -> Tensor:
     """Answer `F.layer_norm`."""
-    wide_input = wide(input) if torch.is_autocast_enabled(input.device.type) else input
-    output, mean, scale = torch.native_layer_norm(wide_input, list(normalized_shape), plain(weight), plain(bias), eps)
+    output, mean, scale = torch.native_layer_norm(autocast_wide(input), list(normalized_shape), plain(weight), plain(bias), eps)
 
     def gradients(output: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor) -> Found:
         size = output[(0,) * (output.dim() - len(normalized_shape))].numel()
