@@ -36,7 +36,7 @@ class Layerwise(Clipper, kind="layerwise"):
         whole = math.hypot(*listed)
         if not math.isclose(data.get("max_grad_norm", whole), whole):
             raise ValueError(f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave one out.")
-        return {**data, "max_grad_norm": whole}
+        return {**data, "max_grad_norms": tuple(listed), "max_grad_norm": whole}
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
         return by_layer(named_shapes)

@@ -1,0 +1,427 @@
+"""What every clipper keeps, over all that the registry finds, plugins included: one record moves the sum by no more than is stated.
+
+Gradients are made up one by one: the loss of a record is the inner product of the weights with the record, so the record is its
+gradient. Values are adversarial: zeros, denormals, huge ones, infinities and NaN, in any mixture.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+import dppipe
+from dppipe.clipping.base import Clipper
+from dppipe.engine import Engine
+from dppipe.errors import UsageError
+from dppipe.spec.registry import Registry
+from dppipe.training.releases import add_statistics, count_statistics, noise_unit
+
+PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
+REGISTRY = Registry(PLUGINS)
+RELATIONS = ("zero_out", "add_remove", "replace_one")
+
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "adaclip": [{}, {"max_grad_norm": 0.5, "mean_decay": 0.5, "spread_decay": 0.0}],
+    "adaptive": [
+        {},
+        {"grouping": "layerwise", "max_grad_norm": 2.0},
+        {"max_grad_norms": {"first.*": 0.5, "*": 3.0}, "target_unclipped_quantile": 0.9},
+    ],
+    "automatic": [{}, {"variant": "auto_v"}],
+    "global": [{}, {"threshold": 0.1}, {"variant": "adaptive", "threshold": 2.0, "max_grad_norm": 0.3}],
+    "grouped": [{"max_grad_norms": {"*": 1.5}}, {"max_grad_norms": {"*.bias": 0.1, "first.*": 2.0, "*": 1.0}}],
+    "jl": [{"delta": 1e-6}],
+    "layerwise": [{}, {"shares": "parameters"}, {"max_grad_norms": [1.0, 2.0, 2.0]}],
+    "microbatch": [{}, {"size": 2, "max_grad_norm": 0.7}],
+}
+CASES = [(kind, options) for kind in REGISTRY.kinds("clipping") for options in VARIANTS.get(kind, [{}])]
+CASE = pytest.mark.parametrize(("kind", "options"), CASES, ids=lambda part: part if isinstance(part, str) else str(part or ""))
+
+
+class Layer(nn.Module):
+    """A weight and a bias with nothing between them and the loss."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(size, dtype=torch.float64))
+        self.bias = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+
+
+class Weights(nn.Module):
+    """Three layers of 3, 2 and 1 weights and a bias each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = Layer(3), Layer(2), Layer(1)
+
+
+WIDTH = 9
+
+
+def inner_product(model: nn.Module, batch: Tensor) -> Tensor:
+    """Give losses whose gradients are the rows of the batch."""
+    return (batch * torch.cat([parameter.flatten() for parameter in model.parameters()])).sum(1)
+
+
+def make(kind: str, options: Mapping[str, Any]) -> Clipper:
+    made = REGISTRY.load("clipping", kind).from_data(dict(options))
+    assert isinstance(made, Clipper)
+    return made
+
+
+def names() -> Iterator[tuple[str, slice]]:
+    start = 0
+    for name, parameter in Weights().named_parameters():
+        yield name, slice(start, start + parameter.numel())
+        start += parameter.numel()
+
+
+def clipped(clipper: Clipper, records: Mapping[int, Tensor], state: Any = None) -> Tensor:  # {index: [WIDTH]} -> [WIDTH]
+    """Give the clipped sum of the records, put in slots where the clipper says so."""
+    engine = Engine(Weights(), inner_product, clipper, mode="functional")
+    state = clipper.init_state(engine.groups.sizes) if state is None else state
+    sums = engine.zeros()
+    if records:
+        indices = numpy.array(list(records))
+        units = torch.from_numpy(clipper.slots(indices, expected_batch_size=8)) if clipper.averages else None
+        batch = torch.stack(list(records.values()))
+        engine.accumulate(batch, sums, bounds=engine.bounds(state), units=units, clipper=clipper.at(state))
+    return torch.cat([value.flatten() for value in sums.values()])
+
+
+def states(clipper: Clipper) -> Iterator[Any]:
+    """Give the first state and some that releases can lead to, wild ones among them."""
+    engine = Engine(Weights(), inner_product, clipper)
+    state = clipper.init_state(engine.groups.sizes)
+    yield state
+    generator = torch.Generator().manual_seed(1)
+    for mean in (-0.5, 0.5, 40.0, -40.0, math.nan, math.inf):
+        gradient = {
+            name: torch.randn(p.shape, generator=generator, dtype=torch.float64) * 10**mean if abs(mean) < 1 else p.detach() + 1e9
+            for name, p in engine.parameters.items()
+        }
+        released = {
+            "means": (mean,) * len(engine.groups.names),
+            "gradient": gradient,
+            "noise_std": 0.1,
+            "expected_batch_size": 8.0,
+        }
+        state = clipper.update(state, released)
+        yield state
+
+
+SPECIAL = st.sampled_from([0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150, math.inf, -math.inf, math.nan])
+RECORD = st.lists(st.one_of(SPECIAL, st.floats(-5, 5)), min_size=WIDTH, max_size=WIDTH)
+RECORDS = st.lists(RECORD, min_size=1, max_size=7)
+
+
+def as_records(rows: list[list[float]]) -> dict[int, Tensor]:
+    return {index: torch.tensor(row, dtype=torch.float64) for index, row in enumerate(rows)}
+
+
+def neighbours(records: dict[int, Tensor], index: int, other: Tensor, relation: str) -> list[dict[int, Tensor]]:
+    """Give data sets that differ in one record; a record that contributes nothing may be gone, or have a gradient of zero."""
+    without = {key: value for key, value in records.items() if key != index}
+    return [{**records, index: other}] if relation == "replace_one" else [without]
+
+
+@CASE
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_one_record_changes_the_clipped_sum_by_at_most_the_stated_sensitivity(kind, options, relation):
+    clipper = make(kind, options)
+    if clipper.refusal(relation) is not None:
+        pytest.skip("refused by name")
+    known = list(states(clipper))
+
+    @settings(max_examples=25, deadline=None, database=None)
+    @given(rows=RECORDS, other=RECORD, at=st.integers(0, 6), which=st.integers(0, len(known) - 1))
+    def check(rows: list[list[float]], other: list[float], at: int, which: int) -> None:
+        state, records = known[which], as_records(rows)
+        bounds = Engine(Weights(), inner_product, clipper).bounds(state)
+        assert bool((bounds.isfinite() & (bounds > 0)).all())
+        sensitivity = clipper.sensitivity(bounds.double().tolist(), relation)
+        whole = clipped(clipper, records, state)
+        assert bool(whole.isfinite().all())
+        for changed in neighbours(records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation):
+            assert float((whole - clipped(clipper, changed, state)).norm()) <= sensitivity * (1 + 1e-6)
+
+    check()
+
+
+@CASE
+def test_the_noise_is_scaled_to_no_less_than_the_bounds_imply(kind, options):
+    """The accountant doubles the sensitivity under replace_one; a clipper that averages moves twice as far under any relation."""
+    clipper = make(kind, options)
+    for state in states(clipper):
+        bounds = Engine(Weights(), inner_product, clipper).bounds(state)
+        whole = float(bounds.double().norm())
+        for relation, doubled in (("zero_out", 1), ("add_remove", 1), ("replace_one", 2)):
+            least = whole * (2 if clipper.averages else 1) if doubled == 1 else whole
+            assert noise_unit(clipper, bounds, relation) >= least * (1 - 1e-6)
+            assert clipper.sensitivity(bounds.tolist(), relation) == pytest.approx(noise_unit(clipper, bounds, relation) * doubled)
+
+
+@CASE
+def test_one_record_changes_the_statistics_by_at_most_half_the_root_of_their_number(kind, options):
+    clipper = make(kind, options)
+    if clipper.statistics_std(8.0) is None:
+        pytest.skip("no statistics")
+    for state in states(clipper):
+        engine = Engine(Weights(), inner_product, clipper)
+        bounds, now = engine.bounds(state), clipper.at(state)
+        count = count_statistics(clipper, bounds)
+        for value in (0.0, 1e-9, 0.4, 1.0, 3.0, 1e30, math.inf, math.nan):
+            into = torch.zeros(count)
+            add_statistics(now, torch.full((1, len(bounds)), value), bounds, into=into, units=None)
+            assert float(into.norm()) <= math.sqrt(count) / 2 + 1e-6
+
+
+@CASE
+def test_an_empty_batch_and_a_batch_in_pieces_are_the_same_sum(kind, options):
+    clipper = make(kind, options)
+    assert not bool(clipped(clipper, {}).any())
+    if clipper.averages or clipper.needs == "projections":
+        return
+    generator = torch.Generator().manual_seed(0)
+    records = {index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 3**index for index in range(6)}
+    for state in states(clipper):
+        pieces = [{index: record} for index, record in records.items()]
+        total = sum(clipped(clipper, piece, state) for piece in pieces)
+        torch.testing.assert_close(clipped(clipper, records, state), total)
+
+
+@CASE
+def test_options_survive_being_written_and_read(kind, options):
+    made = make(kind, options)
+    written = made.to_data()
+    assert written.pop("kind") == kind
+    assert type(made).from_data(written) == made
+
+
+# The slow references, from the formulas alone.
+
+
+def flat_reference(record: Tensor, bound: float) -> Tensor:
+    norm = float(record.norm())
+    return record * min(1.0, bound / norm) if norm else record
+
+
+def by_groups(record: Tensor, bounds: Mapping[str, float]) -> Tensor:
+    """Clip each group of parameters by itself: layers by their names, others by what the names begin or end with."""
+    result = torch.zeros_like(record)
+    for group, bound in bounds.items():
+        columns = [i for name, part in names() if group in name for i in range(part.start, part.stop)]
+        result[columns] = flat_reference(record[columns], bound)
+    return result
+
+
+def global_reference(record: Tensor, *, bound: float, threshold: float, keep: bool) -> Tensor:
+    norm = float(record.norm())
+    return record * (bound / threshold) if norm <= threshold else record * (bound / norm if keep else 0.0)
+
+
+def adaclip_reference(record: Tensor, state: Any, bound: float) -> Tensor:
+    if not state["mean"]:
+        return flat_reference(record, bound)
+    mean = torch.cat([state["mean"][name] for name, _ in names()])
+    spread = torch.cat([state["variance"][name] for name, _ in names()]).sqrt()
+    scale = torch.stack([(s * spread.sum()).sqrt() for s in spread])  # b of the paper, whose clipped norm is 1
+    return bound * flat_reference((record - mean) / scale, 1.0)
+
+
+Reference = Callable[[Clipper, Any, Tensor], Tensor]
+REFERENCES: dict[str, Reference] = {
+    "flat": lambda clipper, state, g: flat_reference(g, clipper.max_grad_norm),
+    "adaptive": lambda clipper, state, g: by_groups(
+        g,
+        {"": state["bounds"][0]}
+        if len(state["bounds"]) == 1
+        else dict(zip(("first", "second", "third"), state["bounds"], strict=True))
+        if len(state["bounds"]) == 3
+        else {"first": state["bounds"][0], "second": 0.0, "third": 0.0},
+    ),
+    "automatic": lambda clipper, state, g: g
+    * (1 / (float(g.norm()) + (0.01 if clipper.variant == "auto_s" else 0.0)) if float(g.norm()) else 0.0),
+    "psac": lambda clipper, state, g: g / (float(g.norm()) + 0.1 / (float(g.norm()) + 0.1)),
+    "soft": lambda clipper, state, g: g / (float(g.norm()) + 0.01),
+    "global": lambda clipper, state, g: global_reference(
+        g, bound=clipper.max_grad_norm, threshold=state["threshold"], keep=clipper.variant == "adaptive"
+    ),
+    "adaclip": lambda clipper, state, g: adaclip_reference(g, state, clipper.max_grad_norm),
+}
+
+
+@CASE
+def test_it_equals_a_slow_reference_written_from_the_formula(kind, options):
+    clipper = make(kind, options)
+    reference = REFERENCES.get(kind)
+    generator = torch.Generator().manual_seed(5)
+    records = {index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 4.0 ** (index - 3) for index in range(7)}
+    records[7] = torch.zeros(WIDTH, dtype=torch.float64)
+    for state in states(clipper):
+        if kind == "layerwise":
+            bounds = {
+                "equal": [1 / math.sqrt(3)] * 3,
+                "parameters": [math.sqrt(size / 9) for size in (4, 3, 2)],
+            }[clipper.shares] if clipper.max_grad_norms is None else [1.0, 2.0, 2.0]
+            wanted = sum(by_groups(g, dict(zip(("first", "second", "third"), bounds, strict=True))) for g in records.values())
+        elif kind == "grouped":
+            listed = {"bias": 0.1, "first.weight": 2.0, "second.weight": 0.0, "third.weight": 0.0}
+            rest = [i for name, part in names() if name in ("second.weight", "third.weight") for i in range(part.start, part.stop)]
+            wanted = torch.zeros(WIDTH, dtype=torch.float64)
+            for g in records.values():
+                if options["max_grad_norms"] == {"*": 1.5}:
+                    wanted += flat_reference(g, 1.5)
+                else:
+                    wanted += by_groups(g, listed)
+                    wanted[rest] += flat_reference(g[rest], 1.0)
+        elif kind == "microbatch":
+            slots = clipper.slots(numpy.arange(8), expected_batch_size=8)
+            assert set(slots.tolist()) <= set(range(8 // clipper.size))
+            means = [torch.stack([records[i] for i in range(8) if slots[i] == slot]).mean(0) for slot in set(slots.tolist())]
+            wanted = sum(flat_reference(mean, clipper.max_grad_norm) for mean in means)
+        elif kind == "adaptive" and len(state["bounds"]) == 2:
+            rest = [i for name, part in names() if not name.startswith("first") for i in range(part.start, part.stop)]
+            wanted = sum(by_groups(g, {"first": state["bounds"][0]}) for g in records.values())
+            for g in records.values():
+                wanted[rest] += flat_reference(g[rest], state["bounds"][1])
+        elif reference is None:
+            pytest.skip("no formula is known here")
+        else:
+            wanted = sum(reference(clipper, state, g) for g in records.values())
+        torch.testing.assert_close(clipped(clipper, records, state), wanted, rtol=1e-9, atol=1e-12)
+
+
+# A built-in is written exactly as a plugin.
+
+
+@pytest.mark.parametrize("kind", [kind for kind in REGISTRY.kinds("clipping") if kind != "soft"])
+def test_a_built_in_file_moved_to_plugins_under_another_kind_works_unchanged(kind, tmp_path):
+    source = (Path(dppipe.__file__).parent / "clipping" / f"{kind}.py").read_text()
+    assert source.count(f'kind="{kind}"') == 1
+    (tmp_path / f"moved_{kind}.py").write_text(source.replace(f'kind="{kind}"', 'kind="moved"'))
+    options = VARIANTS.get(kind, [{}])[-1]
+    moved = Registry(tmp_path).load("clipping", "moved").from_data(dict(options))
+    assert isinstance(moved, Clipper)
+    built_in = make(kind, options)
+    assert {**moved.to_data(), "kind": kind} == built_in.to_data()
+    generator = torch.Generator().manual_seed(2)
+    records = {index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) for index in range(5)}
+    if kind != "jl":
+        assert torch.equal(clipped(moved, records), clipped(built_in, records))
+
+
+# Clippers that lie.
+
+
+class Liar(Clipper):
+    """Gives whatever it is told to."""
+
+    lie: str = "honest"
+
+    def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:
+        return LIES[self.lie](norms, bounds)
+
+
+def _in_place(norms: Tensor, bounds: Tensor) -> Tensor:
+    norms.mul_(0)
+    bounds.mul_(1e9)
+    return bounds
+
+
+LIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "negative": lambda norms, bounds: -1e3 + 0 * norms,
+    "huge": lambda norms, bounds: 1e30 + 0 * norms,
+    "infinite": lambda norms, bounds: norms / 0,
+    "nan": lambda norms, bounds: norms * math.nan,
+    "mean over dimension 0": lambda norms, bounds: norms.mean(0, keepdim=True) + 0 * norms,
+    "in place": _in_place,
+    "unclipped": lambda norms, bounds: torch.ones_like(norms),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_clipper_that_lies_leaves_the_sensitivity_intact(lie, relation):
+    clipper = Liar(lie=lie)
+
+    @settings(max_examples=25, deadline=None, database=None)
+    @given(rows=RECORDS, other=RECORD, at=st.integers(0, 6))
+    def check(rows: list[list[float]], other: list[float], at: int) -> None:
+        records = as_records(rows)
+        (changed,) = neighbours(records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation)
+        moved = float((clipped(clipper, records) - clipped(clipper, changed)).norm())
+        assert moved <= (2 if relation == "replace_one" else 1) * (1 + 1e-6)
+
+    check()
+
+
+def test_factors_of_another_shape_are_refused():
+    class Mean(Clipper):
+        def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:
+            return norms.mean(0)
+
+    with pytest.raises(UsageError, match="one factor for each"):
+        clipped(Mean(), as_records([[1.0] * WIDTH] * 3))
+
+
+def test_a_clipper_that_sets_an_attribute_on_itself_is_refused():
+    class Remembers(Clipper):
+        def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:
+            self.max_grad_norm = 5.0
+            return norms
+
+    class RemembersMore(Clipper):
+        def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:
+            self.seen = norms
+            return norms
+
+    for liar in (Remembers(), RemembersMore()):
+        with pytest.raises(ValueError, match=r"frozen|no field"):
+            clipped(liar, as_records([[1.0] * WIDTH]))
+
+
+def test_a_sensitivity_below_what_the_bounds_imply_is_refused():
+    class Modest(Clipper):
+        def sensitivity(self, bounds: Any, relation: Any) -> float:
+            return 0.1
+
+    class Averages(Clipper):
+        averages = True
+
+    from dppipe.errors import PrivacyRefusal
+
+    for liar in (Modest(), Averages()):
+        with pytest.raises(PrivacyRefusal, match="sensitivity"):
+            noise_unit(liar, torch.ones(2), "zero_out")
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(PrivacyRefusal, match="bounds"):
+            noise_unit(Liar(), torch.tensor([1.0, bad]), "zero_out")
+
+
+@functools.cache
+def hidden_state_file() -> str:
+    return '''
+"""A clipper that remembers, by tricks that a frozen model doesn't see."""
+from dppipe import Clipper
+
+SEEN = []
+
+class Sly(Clipper, kind="sly"):
+    """Remembers."""
+
+    def factors(self, norms, bounds):
+        SEEN.append(1)
+        object.__setattr__(self, "count", len(SEEN))
+        return (bounds / norms).clamp(max=1) / len(SEEN)
+'''
