@@ -11,12 +11,21 @@ if TYPE_CHECKING:
     from dppipe.optim.adam import Adam
     from dppipe.optim.adamw import AdamW
     from dppipe.optim.base import Optimizer
+    from dppipe.optim.debiased_momentum import DebiasedMomentum
     from dppipe.optim.rmsprop import RmsProp
     from dppipe.optim.sgd import Sgd
 
-__all__ = ["Adagrad", "Adam", "AdamW", "Optimizer", "RmsProp", "Sgd"]
+__all__ = ["Adagrad", "Adam", "AdamW", "DebiasedMomentum", "Optimizer", "RmsProp", "Sgd"]
 
 __getattr__ = lazy_names(
     __name__,
-    {"Adagrad": ".adagrad", "Adam": ".adam", "AdamW": ".adamw", "Optimizer": ".base", "RmsProp": ".rmsprop", "Sgd": ".sgd"},
+    {
+        "Adagrad": ".adagrad",
+        "Adam": ".adam",
+        "AdamW": ".adamw",
+        "DebiasedMomentum": ".debiased_momentum",
+        "Optimizer": ".base",
+        "RmsProp": ".rmsprop",
+        "Sgd": ".sgd",
+    },
 )

@@ -1,7 +1,7 @@
 """What an optimizer kind is: options that build an ordinary torch optimizer, which sees only privatised gradients.
 
 Whatever it does with them, weight decay and schedules included, is post-processing: it costs no privacy.
-Read next: `sgd.py`; `schedules/base.py` for the learning rate over a run.
+Read next: `sgd.py`; `schedules/base.py` for the learning rate over a run, `averaging/base.py` for the mean of its weights.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer as TorchOptimizer
 
+    from dppipe.optim.averaging.base import Averaging
     from dppipe.optim.schedules.base import LRSchedule
 else:
+    Averaging = Annotated[Component, ComponentOf("averaging")]
     LRSchedule = Annotated[Component, ComponentOf("schedule")]
 
 
@@ -27,6 +29,7 @@ class Optimizer(Component):
     schedule: LRSchedule = Field(
         default_factory=default_component("schedule", "constant"), description="The learning rate over the run."
     )
+    averaging: Averaging | None = Field(None, description="Which mean of the weights is validated and saved, instead of the last.")
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         """Build the optimizer of these parameters."""

@@ -34,11 +34,12 @@ FAMILIES = {
         Family("data", "data kind", "dppipe.data", "Data", "dppipe.data"),
         Family("model", "model", "dppipe.models", "Model", "dppipe.models"),
         Family("optimizer", "optimizer", "dppipe.optim", "Optimizer", "dppipe.optimizers"),
-        Family("schedule", "learning-rate schedule", "dppipe.optim.schedules", "LRSchedule"),
+        Family("schedule", "schedule", "dppipe.optim.schedules", "LRSchedule"),
+        Family("averaging", "way of averaging", "dppipe.optim.averaging", "Averaging"),
         Family("sampler", "sampler", "dppipe.sampling", "Sampler", takes_plugins=False),
         Family("clipping", "clipper", "dppipe.clipping", "Clipper", "dppipe.clippers"),
         Family("noise", "noise schedule", "dppipe.noise", "NoiseSchedule", "dppipe.noise_schedules"),
         Family("accountant", "accountant", "dppipe.privacy.accountants", "Accountant", takes_plugins=False),
     )
 }
-"""Every family by its block; `schedule` stands inside `optimizer`."""
+"""Every family by its block; `schedule` and `averaging` stand inside others."""

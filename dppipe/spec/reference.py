@@ -35,6 +35,11 @@ One YAML file says a whole run. This page is written from the types (`python -m 
 - `--set clipping.max_grad_norm=0.5` overrides one value, `--set 'clipping={kind: layerwise}'` a whole block.
 """
 
+_INSIDE = {
+    "schedule": " (inside `optimizer`; as `batch_schedule` inside `sampler`, as `bound_schedule` inside `clipping`)",
+    "averaging": " (inside `optimizer`)",
+}
+
 
 def make_reference() -> str:
     """Write the reference of every built-in kind."""
@@ -49,7 +54,7 @@ def make_reference() -> str:
 def _family(family: Family) -> Iterator[str]:
     base: type[Component] = getattr(importlib.import_module(f"{family.package}.base"), family.base)
     shared = fields_by_key(base)
-    inside = " (inside `optimizer`)" if family.block == "schedule" else ""
+    inside = _INSIDE.get(family.block, "")
     yield from (f"## {family.block}{inside}", "", _first_sentence(base), "")
     if shared:
         yield from ("Every kind takes:", "", *_table(shared), "")

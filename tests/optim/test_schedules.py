@@ -49,7 +49,7 @@ def test_steps_beyond_the_run_keep_the_last_factor() -> None:
 def test_an_optimizer_names_its_schedule_by_kind_or_block() -> None:
     assert Sgd.from_data({"schedule": "linear"}).schedule == Linear()
     assert Adam.from_data({"schedule": {"kind": "cosine", "warmup": 0.1}}).schedule == Cosine(warmup=0.1)
-    with pytest.raises(ValidationError, match="no learning-rate schedule named 'cosin'"):
+    with pytest.raises(ValidationError, match="no schedule named 'cosin'"):
         Sgd.from_data({"schedule": "cosin"})
 
 

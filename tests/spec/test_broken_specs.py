@@ -183,7 +183,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "schedule of no name": (
         "lr: 0.25",
         "lr: 0.25, schedule: warm",
-        "6:44: optimizer.schedule.kind: no learning-rate schedule named 'warm'",
+        "6:44: optimizer.schedule.kind: no schedule named 'warm'",
     ),
     "key in a schedule": (
         "lr: 0.25",

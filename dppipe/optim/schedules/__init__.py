@@ -1,4 +1,4 @@
-"""Learning-rate schedules. One kind a file, named after it; `base` is the contract."""
+"""Schedules: a factor over a run. One kind a file, named after it; `base` is the contract."""
 
 from __future__ import annotations
 
@@ -10,8 +10,20 @@ if TYPE_CHECKING:
     from dppipe.optim.schedules.base import LRSchedule
     from dppipe.optim.schedules.constant import Constant
     from dppipe.optim.schedules.cosine import Cosine
+    from dppipe.optim.schedules.exponential import Exponential
     from dppipe.optim.schedules.linear import Linear
+    from dppipe.optim.schedules.piecewise import Piecewise
 
-__all__ = ["Constant", "Cosine", "LRSchedule", "Linear"]
+__all__ = ["Constant", "Cosine", "Exponential", "LRSchedule", "Linear", "Piecewise"]
 
-__getattr__ = lazy_names(__name__, {"Constant": ".constant", "Cosine": ".cosine", "LRSchedule": ".base", "Linear": ".linear"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Constant": ".constant",
+        "Cosine": ".cosine",
+        "Exponential": ".exponential",
+        "LRSchedule": ".base",
+        "Linear": ".linear",
+        "Piecewise": ".piecewise",
+    },
+)

@@ -1,6 +1,6 @@
-"""What a learning-rate schedule is: a factor on the learning rate over a run, counted in logical steps.
+"""What a schedule is: a factor over a run, counted in logical steps, on the learning rate, a batch size or a clipping bound.
 
-Warm-up is handled here, once: it raises the rate in a straight line over the first share of the run, and the kind's `factor`
+Warm-up is handled here, once: it raises the factor in a straight line over the first share of the run, and the kind's `factor`
 governs the rest. A decay to 0 would get there after the last step, not at it: a step of rate 0 would be paid for in vain.
 """
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class LRSchedule(Component):
-    """How the learning rate moves over a run."""
+    """How a factor, on the learning rate for one, moves over a run."""
 
-    warmup: float = Field(0.0, ge=0, lt=1, description="The share of the run over which the rate rises to its full size.")
+    warmup: float = Field(0.0, ge=0, lt=1, description="The share of the run over which the factor rises to its full size.")
 
     def factor(self, progress: float) -> float:
-        """Give the factor on the learning rate: progress is 0.0 after the warm-up and would be 1.0 after the last step."""
+        """Give the factor: progress is 0.0 after the warm-up and would be 1.0 after the last step."""
         raise NotImplementedError
 
     def factor_at(self, step: int, *, steps: int) -> float:

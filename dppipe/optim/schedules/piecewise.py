@@ -1,0 +1,35 @@
+"""A factor that is constant in each of several parts of a run."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Annotated, Self
+
+from pydantic import model_validator
+
+from dppipe.component import Field
+from dppipe.optim.schedules.base import LRSchedule
+
+
+class Piecewise(LRSchedule, kind="piecewise"):
+    """The factor is each of `values` in turn and goes to the next at each of `boundaries`."""
+
+    values: tuple[Annotated[float, Field(gt=0)], ...] = Field((1.0, 0.1), min_length=1, description="The factor in each part.")
+    boundaries: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
+        (0.5,), description="Where each next part begins, as a share of the run: 0.5 is half-way."
+    )
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if len(self.boundaries) != len(self.values) - 1:
+            raise ValueError(
+                f"expected one boundary fewer than the {len(self.values)} values, got {len(self.boundaries)}. "
+                "Give each value but the first its boundary."
+            )
+        if any(later <= earlier for earlier, later in pairwise(self.boundaries)):
+            raise ValueError(f"expected boundaries in ascending order, got {list(self.boundaries)}. Sort them.")
+        return self
+
+    def factor(self, progress: float) -> float:
+        return float(self.values[bisect_right(self.boundaries, progress)])
