@@ -29,7 +29,9 @@ class Optimizer(Component):
     schedule: LRSchedule = Field(
         default_factory=default_component("schedule", "constant"), description="The learning rate over the run."
     )
-    averaging: Averaging | None = Field(None, description="Which mean of the weights is validated and saved, instead of the last.")
+    averaging: Averaging | None = Field(
+        None, description="Which mean of the weights is validated and saved; without it the last."
+    )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         """Build the optimizer of these parameters."""

@@ -39,7 +39,7 @@ def _optimizer_class() -> type[TorchOptimizer]:
         """Algorithm 2 of Hong, Wang and Zhou (2022) as an ordinary torch optimizer."""
 
         @torch.no_grad()
-        def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        def step(self, closure: Callable[[], Any] | None = None) -> Any:
             loss = None
             if closure is not None:
                 with torch.enable_grad():
@@ -47,11 +47,11 @@ def _optimizer_class() -> type[TorchOptimizer]:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
-                        self._move(parameter, **{name: group[name] for name in ("lr", "beta", "weight_decay")})
+                        self._move(parameter, parameter.grad, **{name: group[name] for name in ("lr", "beta", "weight_decay")})
             return loss
 
-        def _move(self, parameter: nn.Parameter, *, lr: float, beta: float, weight_decay: float) -> None:
-            state, gradient = self.state[parameter], parameter.grad
+        def _move(self, parameter: nn.Parameter, gradient: torch.Tensor, *, lr: float, beta: float, weight_decay: float) -> None:
+            state = self.state[parameter]
             if not state:
                 state.update(steps=0, average=torch.zeros_like(parameter))
             if weight_decay:
