@@ -8,7 +8,7 @@ from itertools import combinations, product
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -47,6 +47,7 @@ def test_integers_are_uniform(below: int) -> None:
     check_law(Counter((int(value),) for value in drawn), {(value,): 1 / below for value in range(below)})
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2**62), st.integers(0, 50))
 def test_integers_are_as_many_as_asked_for_and_in_range(below: int, size: int) -> None:
     drawn = integers(secret_stream("sampler"), below, size=size)
@@ -63,6 +64,7 @@ def test_every_subset_is_equally_likely(records: int, size: int) -> None:
     check_law(seen, {outcome: 1 / len(outcomes) for outcome in outcomes})
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10**9), st.integers(0, 200))
 def test_subsets_are_distinct_ascending_and_in_range(records: int, size: int) -> None:
     size = min(size, records)
@@ -97,6 +99,7 @@ def test_batches_of_large_data_have_binomial_sizes_and_uniform_records(records: 
     assert stats.kstest(places, stats.uniform.cdf).statistic * math.sqrt(len(places)) < math.sqrt(math.log(2 / ALARM) / 2)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.floats(1e-300, 1e-4) | st.just(5e-324))
 def test_tiny_rates_give_distinct_ascending_records(records: int, rate: float) -> None:
     drawn = successes(secret_stream("sampler"), records, rate=rate)
