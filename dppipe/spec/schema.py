@@ -26,15 +26,14 @@ def json_schema(registry: Registry | None = None) -> dict[str, Any]:
     references, shared = models_json_schema([(model, "validation") for model in models], by_alias=True)
     definitions = shared["$defs"]
     names = {model: references[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
-    for found in classes.values():
-        for cls in found:
-            definitions[names[cls]] = _with_kind(definitions[names[cls]], cls.kind)
-    spec = definitions.pop(names[Spec])
+    # Kinds are defined by their own names: classes that are alike but for their kind share one definition until here.
+    plain = {name: definitions.pop(name) for name in set(names.values())}
     for block, found in classes.items():
         bare = [{"const": cls.kind} for cls in found if not _needs_options(cls)]
-        definitions[_name(block)] = {"oneOf": bare + [{"$ref": f"#/$defs/{names[cls]}"} for cls in found]}
+        definitions |= {f"{block}-{cls.kind}": _with_kind(plain[names[cls]], cls.kind) for cls in found}
+        definitions[_name(block)] = {"oneOf": bare + [{"$ref": f"#/$defs/{block}-{cls.kind}"} for cls in found]}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return head | _resolve(spec) | {"title": "dppipe spec", "$defs": _resolve(definitions)}
+    return head | _resolve(plain[names[Spec]]) | {"title": "dppipe spec", "$defs": _resolve(definitions)}
 
 
 def load_kinds(registry: Registry, block: str) -> list[type[Component]]:
