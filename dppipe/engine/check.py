@@ -50,7 +50,8 @@ def check_engine(engine: Engine, batch: Any) -> EngineReport:
         sums = engine.zeros()
         norms = engine.accumulate(batch, sums, bounds=bounds)
         with torch.no_grad():
-            _compare_norms(engine, norms, rows)
+            if engine.needs != "projections":  # estimated norms aren't the true ones, and don't claim to be
+                _compare_norms(engine, norms, rows)
             _compare_sums(engine, sums, bounded_factors(engine.clipper, norms, bounds), bounds, rows)
         return make_report(engine, batch)
 

@@ -34,6 +34,7 @@ from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
 from dppipe.sampling.base import Sampler
+from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.follower import Follower
 from dppipe.training.networks import network_and_loss, silenced
@@ -167,6 +168,8 @@ class DPCallback(pl.Callback):
             state = self._restored.get("clipper_state") or self.parts.clipping.init_state(engine.groups.sizes)
             relation = self.parts.budget.relation
             step = PrivateStep(self.parts, relation, self.plan, engine, record.ledger, noise, state, self._ranks)
+            step.count_noise = GaussianStream(stream_key("count", seed=self._seed))
+            step.diagnostics = ClippingDiagnostics() if self.plan.diagnostics == "nonprivate" else None
             step.close_torn_charge()
         self._fit = Fit(trainer, network, engine, record, step)
         trainer.should_stop = self._done(self._fit)  # a resumed run may have only its end left to write
@@ -196,7 +199,9 @@ class DPCallback(pl.Callback):
         if self._fit is None or self.plan is None:
             return
         self.steps += 1
-        self._fit.record.step()
+        if isinstance(self._fit.step, PrivateStep):
+            shown = self._fit.step.diagnostics.found if self._fit.step.diagnostics else {}
+            self._fit.record.step(max_grad_norm=self._fit.step.max_grad_norm, nonprivate=shown)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
         if self._done(self._fit) or self._ranks.any(self.signals.received is not None):

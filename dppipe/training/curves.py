@@ -20,6 +20,11 @@ _LAYOUT = {
         "clipping bound": ["Multiline", ["privacy/max_grad_norm$"]],
     },
     "Utility": {"validation": ["Multiline", [".*val/.*"]]},
+    "Clipping (not private)": {
+        "gradient norms": ["Multiline", ["nonprivate/grad_norm_.*"]],
+        "clipped fraction": ["Multiline", ["nonprivate/clipped_fraction$"]],
+        "signal to noise": ["Multiline", ["nonprivate/signal_to_noise$"]],
+    },
 }
 
 
@@ -31,15 +36,15 @@ class Curves:
         self._writer = SummaryWriter(str(directory), flush_secs=5)
         self._writer.add_custom_scalars(_LAYOUT)
 
-    def privacy(self, step: int) -> None:
-        """Add what is spent and left after a step."""
+    def privacy(self, step: int, *, max_grad_norm: float) -> None:
+        """Add what is spent and left after a step, and the bound that it was clipped with."""
         plan = self._plan
         epsilon = plan.epsilon_after(step)
         scalars = {
             "epsilon": epsilon,
             "epsilon_remaining": (plan.budget_epsilon or 0.0) - epsilon,
             "noise_multiplier": plan.noise_multiplier(step),
-            "max_grad_norm": plan.max_grad_norm,
+            "max_grad_norm": max_grad_norm,
             "sample_rate": plan.sample_rate,
             "steps_remaining": float(plan.steps - step),
         }

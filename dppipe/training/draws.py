@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.training.ranks import Ranks
+from dppipe.training.slots import Slots, slot_pieces
 
 if TYPE_CHECKING:
     import numpy
+    from torch import Tensor
     from torch.utils.data import Dataset
 
     from dppipe.planning.plan import Plan
@@ -27,13 +29,22 @@ class LogicalBatch:
     def __init__(self, loader: PrivateLoader) -> None:
         self.loader = loader
 
-    def draw(self) -> Iterator[Any]:
-        """Draw the step's records and give them in physical pieces; an empty draw gives no piece."""
+    def draw(self, slots: Slots | None = None) -> Iterator[tuple[Any, Tensor | None]]:
+        """Draw the step's records and give them in physical pieces; an empty draw gives no piece.
+
+        With `slots` each piece comes with its records' slots, and holds each of its slots whole.
+        """
+        import torch
+
         loader = self.loader
         drawn = loader.sampler.draw(loader.records, rate=loader.rate, generator=loader.require_callback())
+        if slots is not None:
+            for indices, slot in slot_pieces(drawn, slots, size=loader.physical_batch_size, ranks=loader.ranks):
+                yield loader.gather(indices), torch.from_numpy(slot)
+            return
         indices = loader.ranks.share(drawn)
         for start in range(0, len(indices), loader.physical_batch_size):
-            yield loader.gather(indices[start : start + loader.physical_batch_size])
+            yield loader.gather(indices[start : start + loader.physical_batch_size]), None
 
     def to(self, *args: Any, **kwargs: Any) -> LogicalBatch:
         """Stay where it is: a Trainer moves batches to its device, the private step moves one piece at a time."""

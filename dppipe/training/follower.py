@@ -36,7 +36,7 @@ class Follower:
         self.plan = plan
         self.ledger = Tally(rows)
 
-    def step(self) -> None:
+    def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:
         """Do nothing."""
 
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:

@@ -75,10 +75,10 @@ class RunRecord:
             record.validations = json.loads(run.summary.read_bytes())["validations"]
         return record
 
-    def step(self) -> None:
-        """Add a finished step to the curves."""
-        if self.plan.private:
-            self._curves.privacy(self.ledger.rows)
+    def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:
+        """Add a finished private step to the curves: the bound it was clipped with, and diagnostics where they are on."""
+        self._curves.privacy(self.ledger.rows, max_grad_norm=max_grad_norm)
+        self._curves.metrics(nonprivate, step=self.ledger.rows)
 
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""

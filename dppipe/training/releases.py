@@ -49,8 +49,8 @@ def count_statistics(clipper: Clipper, bounds: Tensor) -> int:  # [G]
 def add_statistics(clipper: Any, norms: Tensor, bounds: Tensor, *, into: Tensor, units: Any) -> None:  # [B, G], [G], [K]
     """Add up the statistics of a piece's examples, or units.
 
-    Guarantee: one example, or unit, changes each sum by at most 1/2, so all K of them by at most sqrt(K) / 2, whatever the clipper
-    returns; what is not a number counts as 0.
+    Guarantee: one example, or unit, changes each sum by at most 1/2, so all K of them by at most sqrt(K) / 2, whatever the
+    clipper returns; what is not a number counts as 0.
     """
     if not len(norms) or not len(into):
         return

@@ -1,29 +1,35 @@
 """The private step: the one place where per-example gradients and noise meet, in the order of DP-SGD's own algorithm.
 
 Read `PrivateStep.__call__` from top to bottom: ask the budget, sample, clip and sum, charge, add noise, divide (Abadi et al.
-2016, Algorithm 1, with the charge made durable before anything noisy can be seen). Nothing here imports Lightning.
+2016, Algorithm 1, with the charge made durable before anything noisy can be seen), and let an adaptive clipper look at what was
+released. Nothing here imports Lightning. Read next: `releases.py`, how far one unit can move what is noised here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dppipe.errors import BudgetExhausted
+from dppipe.randomness.gaussian import GaussianStream
+from dppipe.randomness.streams import stream_key
+from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import Tally
 from dppipe.training.ledger import Charge, Ledger
 from dppipe.training.ranks import Ranks
+from dppipe.training.releases import add_statistics, count_statistics, noise_unit
 
 if TYPE_CHECKING:
     from dppipe.engine import Engine
     from dppipe.planning.plan import Plan
     from dppipe.planning.privacy_plan import PrivateParts
     from dppipe.privacy.budget import Relation
-    from dppipe.randomness.gaussian import GaussianStream
     from dppipe.training.draws import LogicalBatch
 
 
@@ -33,7 +39,8 @@ class PrivateStep:
 
     Guarantee: the gradient it gives is the clipped sum of a batch drawn by `parts.sampler`, plus Gaussian noise of standard
     deviation noise multiplier x sensitivity, over a public constant; its event, built from the same numbers, was durable in
-    the ledger before. The step that the plan doesn't hold is refused before a record is drawn.
+    the ledger before. An adaptive clipper's statistics are noised too, and the gradient correspondingly more, so that both
+    together are the one event. The step that the plan doesn't hold is refused before a record is drawn.
     """
 
     parts: PrivateParts
@@ -44,28 +51,50 @@ class PrivateStep:
     noise: GaussianStream
     clipper_state: Mapping[str, Any]
     ranks: Ranks = field(default_factory=Ranks)
+    count_noise: GaussianStream = field(default_factory=lambda: GaussianStream(stream_key("count")))
+    diagnostics: ClippingDiagnostics | None = None
+    max_grad_norm: float = field(default=0.0, init=False)
+    """The norm of the bounds that the last step was clipped with."""
+
+    def __post_init__(self) -> None:
+        clipping, expected = self.parts.clipping, self.plan.expected_batch_size
+        self._slots = partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
+        self._statistics = count_statistics(clipping, self._bounds()) if self.plan.statistics_std is not None else 0
+        # All K counts together cost what one would: each gets sqrt(K) times the noise.
+        self._count_std = math.sqrt(self._statistics) * (self.plan.statistics_std or 0.0)
 
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the privatised gradient of every trainable parameter; `place` moves a piece to the training device."""
-        step = self.ledger.rows + 1
+        step, state, clipping = self.ledger.rows + 1, self.clipper_state, self.parts.clipping
         if step > self.plan.steps:
             raise BudgetExhausted(f"step {step} would exceed the planned {self.plan.steps} steps and is refused")
-        flat, sums = zeros_of(self.engine.parameters)
-        bounds = self.engine.bounds(self.clipper_state)
-        for piece in batch.draw():
-            self.engine.accumulate(place(piece), sums, bounds=bounds)
+        bounds, clipper = self._bounds(), clipping.at(state)
+        noise_std = self.plan.gradient_multiplier(step) * noise_unit(clipping, bounds, self.relation)
+        flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
+        for piece, units in batch.draw(self._slots):
+            norms = self.engine.accumulate(place(piece), sums, bounds=bounds, units=units, clipper=clipper)
+            add_statistics(clipper, norms, bounds, into=counts, units=units)
+            if self.diagnostics is not None:
+                self.diagnostics.add(norms, units)
         self.ranks.sum_(flat)
 
-        noise_multiplier, sensitivity = self.plan.noise_multiplier(step), float(bounds.double().norm())
-        self.ledger.charge(self.charge_of(step, noise_multiplier=noise_multiplier, sensitivity=sensitivity))
+        self.ledger.charge(self.charge_of(step, bounds))
+        if self.diagnostics is not None:
+            self.diagnostics.summarise(gradient, bounds=bounds, noise_std=noise_std)
         if self.ranks.first:
-            self.noise.add_(flat, std=noise_multiplier * sensitivity)
+            self.noise.add_(gradient, std=noise_std)
+            if self._statistics:
+                self.count_noise.add_(counts, std=self._count_std)
         flat /= self.plan.expected_batch_size
         self.ranks.hand_out_(flat)
-        return sums
 
-    def charge_of(self, step: int, *, noise_multiplier: float, sensitivity: float) -> Charge:
+        released = {"means": tuple(counts.tolist()), "gradient": sums, "noise_std": noise_std / self.plan.expected_batch_size}
+        self.clipper_state = clipping.update(state, released | {"expected_batch_size": self.plan.expected_batch_size})
+        return clipping.restore(state, sums)
+
+    def charge_of(self, step: int, bounds: Tensor) -> Charge:
         """Say what a step costs: its event is built from the very multiplier that its noise is drawn with."""
+        noise_multiplier, self.max_grad_norm = self.plan.noise_multiplier(step), float(bounds.double().norm())
         return Charge(
             step=step,
             event=self.parts.event(noise_multiplier, rate=self.plan.sample_rate),
@@ -73,7 +102,7 @@ class PrivateStep:
             sampler=self.plan.sampler,
             sample_rate=self.plan.sample_rate,
             noise_multiplier=noise_multiplier,
-            max_grad_norm=sensitivity,
+            max_grad_norm=self.max_grad_norm,
             relation=self.relation,
             unit=self.plan.unit,
             count=1,
@@ -83,9 +112,10 @@ class PrivateStep:
     def close_torn_charge(self) -> None:
         """Charge the step whose row a crash has cut off: nothing of it was released, and it stays charged all the same."""
         if self.ledger.torn:
-            step, sensitivity = self.ledger.rows + 1, float(self.engine.bounds(self.clipper_state).double().norm())
-            noise_multiplier = self.plan.noise_multiplier(step)
-            self.ledger.close_torn(self.charge_of(step, noise_multiplier=noise_multiplier, sensitivity=sensitivity))
+            self.ledger.close_torn(self.charge_of(self.ledger.rows + 1, self._bounds()))
+
+    def _bounds(self) -> Tensor:  # -> [G]
+        return self.engine.bounds(self.clipper_state)
 
 
 @dataclass
@@ -100,8 +130,8 @@ class PlainStep:
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the ordinary gradient of the batch's summed loss over the expected batch size."""
         trainable = {name: p for name, p in self.network.named_parameters() if p.requires_grad}
-        flat, sums = zeros_of(trainable)
-        for piece in batch.draw():
+        flat, _, sums, _ = zeros_of(trainable)
+        for piece, _ in batch.draw():
             loss = self.per_sample_loss(self.network, place(piece)).sum()
             for name, gradient in zip(
                 trainable, torch.autograd.grad(loss, list(trainable.values()), allow_unused=True), strict=True
@@ -114,12 +144,26 @@ class PlainStep:
         return sums
 
 
-def zeros_of(parameters: Mapping[str, nn.Parameter]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Give one flat buffer of zeros, float32 or wider, and a view of it for each parameter."""
+class Buffers(NamedTuple):
+    """One flat buffer, so that it is summed over ranks and handed out at once, and views of its parts."""
+
+    flat: Tensor
+    gradient: Tensor
+    """The part that the gradients of all parameters share."""
+    sums: dict[str, Tensor]
+    """A view of it for each parameter."""
+    counts: Tensor
+    """The rest: one value for each statistic."""
+
+
+def zeros_of(parameters: Mapping[str, nn.Parameter], *, counts: int = 0) -> Buffers:
+    """Give a buffer of zeros, float32 or wider."""
     dtype = torch.float32
     for parameter in parameters.values():
         dtype = torch.promote_types(dtype, parameter.dtype)
     device = next((p.device for p in parameters.values()), torch.device("cpu"))
-    flat = torch.zeros(sum(p.numel() for p in parameters.values()), dtype=dtype, device=device)
-    pieces = torch.split(flat, [p.numel() for p in parameters.values()])
-    return flat, {name: piece.view_as(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)}
+    size = sum(p.numel() for p in parameters.values())
+    flat = torch.zeros(size + counts, dtype=dtype, device=device)
+    pieces = torch.split(flat[:size], [p.numel() for p in parameters.values()])
+    sums = {name: piece.view_as(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)}
+    return Buffers(flat, flat[:size], sums, flat[size:])
