@@ -8,6 +8,7 @@ import typer
 
 import dppipe
 from dppipe.cli import budget, ledger, plugins
+from dppipe.cli.account import account
 from dppipe.cli.doctor import doctor
 from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
@@ -50,6 +51,7 @@ app.command()(validate)
 app.command()(doctor)
 app.command()(evaluate)
 app.command()(tensorboard)
+app.command()(account)
 app.command()(schema)
 app.command()(init)
 app.add_typer(budget.app, name="budget")

@@ -35,19 +35,22 @@ class Calibration:
     epsilon: float
 
 
-def calibrate(accountant: Accountant, steps_at: Callable[[float], Steps], *, budget: Budget) -> Calibration:
+def calibrate(
+    accountant: Accountant, steps_at: Callable[[float], Steps], *, budget: Budget, allow_estimate: bool = False
+) -> Calibration:
     """Find the smallest noise scale whose steps cost at most the budget, rounded up to five digits.
 
     Guarantee: `epsilon` was evaluated at the rounded `scale` and is at most `budget.epsilon`.
 
     Args:
-        accountant: What the steps are charged by; an estimate is refused.
+        accountant: What the steps are charged by.
         steps_at: The planned events at a noise scale; more scale must mean less cost.
         budget: The target, and the relation it is measured under.
+        allow_estimate: Whether an estimate will do, which no run may rest on; else it is refused.
     """
 
-    exact = _costs(accountant, steps_at, budget)
-    rough = _costs(accountant.rough(), steps_at, budget)
+    exact = _costs(accountant, steps_at, budget, allow_estimate)
+    rough = _costs(accountant.rough(), steps_at, budget, allow_estimate)
     start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0)
     scale = round_up(_polished(exact, rough, start=start, target=budget.epsilon), _DIGITS)
     if exact(scale) > budget.epsilon:  # rare: the root is found to about one unit of the last digit
@@ -55,22 +58,29 @@ def calibrate(accountant: Accountant, steps_at: Callable[[float], Steps], *, bud
     return Calibration(scale, exact(scale))
 
 
-def affordable_steps(accountant: Accountant, planned: DpEvent | Steps, *, budget: Budget, at_most: int | None = None) -> int:
+def affordable_steps(
+    accountant: Accountant,
+    planned: DpEvent | Steps,
+    *,
+    budget: Budget,
+    at_most: int | None = None,
+    allow_estimate: bool = False,
+) -> int:
     """Find the largest number of steps within the budget; 0 if not even one fits.
 
     Args:
-        accountant: What the steps are charged by; an estimate is refused.
+        accountant: What the steps are charged by.
         planned: One event that is repeated, or the steps of a committed schedule in order.
         budget: The target, and the relation it is measured under.
         at_most: A limit on the answer, such as the number of planned steps.
+        allow_estimate: Whether an estimate will do, which no run may rest on; else it is refused.
     """
     most = _MOST_STEPS if at_most is None else at_most
     steps: Steps = planned if isinstance(planned, list | tuple) else [(planned, most)]
     most = min(most, total(steps))
 
     def fits(count: int) -> bool:
-        composed = require_certificate(accountant.compose(first(steps, count), relation=budget.relation))
-        return composed.epsilon(budget.delta) <= budget.epsilon
+        return _epsilon(accountant, first(steps, count), budget, allow_estimate) <= budget.epsilon
 
     if most == 0 or not fits(1):
         return 0
@@ -98,15 +108,16 @@ def _around(accountant: Accountant, steps: Steps, *, budget: Budget, most: int) 
     return good, bad
 
 
-def _costs(accountant: Accountant, steps_at: Callable[[float], Steps], budget: Budget) -> Callable[[float], float]:
+def _epsilon(accountant: Accountant, steps: Steps, budget: Budget, allow_estimate: bool) -> float:
+    composed = accountant.compose(steps, relation=budget.relation)
+    return (composed if allow_estimate else require_certificate(composed)).epsilon(budget.delta)
+
+
+def _costs(
+    accountant: Accountant, steps_at: Callable[[float], Steps], budget: Budget, allow_estimate: bool
+) -> Callable[[float], float]:
     """Give epsilon as a function of the scale; each scale is evaluated once."""
-
-    @functools.cache
-    def epsilon(scale: float) -> float:
-        composed = accountant.compose(steps_at(scale), relation=budget.relation)
-        return require_certificate(composed).epsilon(budget.delta)
-
-    return epsilon
+    return functools.cache(lambda scale: _epsilon(accountant, steps_at(scale), budget, allow_estimate))
 
 
 def _root(epsilon: Callable[[float], float], *, target: float, start: float, factor: float) -> float:

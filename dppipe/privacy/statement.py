@@ -193,8 +193,8 @@ def guarantee_sentences(
         )
     return (
         f"What is released is {claim} with respect to {difference}.",
-        f"Whatever anyone reads out of it, they do so with at most {_factor(epsilon)} the probability that there would be "
-        f"{_WITHOUT[relation].format(unit=unit)}, plus {delta:g}: {_tier(epsilon)} protection.",
+        f"Whatever is concluded from it is at most {_factor(epsilon)} as probable as it would be "
+        f"{_WITHOUT[relation].format(unit=unit)}, plus a probability of {delta:g}: {_tier(epsilon)} protection.",
     )
 
 

@@ -14,7 +14,7 @@ from dppipe.privacy.budget import Relation
 
 Status = Literal["certified", "estimate", "refused"]
 
-ACCOUNTANTS = ("basic", "advanced", "zcdp", "tcdp", "rdp", "pld", "gdp")
+ACCOUNTANTS = ("pld", "rdp", "tcdp", "zcdp", "gdp", "advanced", "basic")
 SAMPLERS = (
     "poisson",
     "truncated_poisson",
@@ -123,6 +123,12 @@ _RULES: dict[str, _Rule] = {
 }
 
 
+def relations(sampler: str) -> tuple[Relation, ...]:
+    """Give the relations that a sampler's event is right under, the usual one first."""
+    rule = _RULES.get(sampler)
+    return rule.relations if rule else ()
+
+
 def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = False) -> Verdict:
     """Say whether this accountant has a proof for this sampler under this relation.
 
@@ -145,8 +151,8 @@ def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = Fa
         return _adaptive(rule, sampler=sampler, relation=relation, accountant=accountant)
     if relation in rule.certified.get(accountant, ()):
         return Verdict("certified", rule.why)
-    working = [name for name in ("pld", "rdp", *ACCOUNTANTS) if relation in rule.certified.get(name, ())]
-    instead = f"accountant: {_either(tuple(dict.fromkeys(working)))}"
+    working = tuple(name for name in ACCOUNTANTS if relation in rule.certified.get(name, ()))
+    instead = f"accountant: {_either(working)}"
     if relation in rule.estimate.get(accountant, ()):
         return Verdict("estimate", "a central-limit approximation, which can lie below the truth", instead)
     return Verdict("refused", _why_not(accountant, sampler=sampler, relation=relation), instead)

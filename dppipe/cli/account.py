@@ -1,0 +1,191 @@
+"""`dppipe account`: what a schedule costs, the noise for a budget, or the steps that fit in one; no data, no spec."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dppipe.cli.account_text import answer_table, one_answer, theorem_table, write_plot
+from dppipe.cli.options import AsJson
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.privacy.support import ACCOUNTANTS, relations
+
+if TYPE_CHECKING:
+    from dppipe.planning.questions import Answer, Question
+    from dppipe.sampling.base import Sampler
+
+_TEXTBOOK = "Textbook exercises"
+
+
+def account(
+    delta: Annotated[list[str], typer.Option(help="The delta of the claim; several, or separated by commas, give a table.")],
+    sample_rate: Annotated[float | None, typer.Option(help="The chance of each record to be in a step's batch.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="Noise over the bound of one record; else worked out.")] = None,
+    steps: Annotated[int | None, typer.Option(help="The number of steps; else the most that fit is worked out.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The budget; without it epsilon is worked out.")] = None,
+    accountant: Annotated[str, typer.Option(help=f"{', '.join(ACCOUNTANTS)}, or all of them.")] = "pld",
+    sampler: Annotated[
+        str | None, typer.Option(help="The kind of sampler.", show_default="poisson; full_batch at rate 1")
+    ] = None,
+    relation: Annotated[str | None, typer.Option(help="What neighbours differ in.", show_default="the sampler's own")] = None,
+    mechanism: Annotated[str, typer.Option(help="The noise: gaussian or laplace.")] = "gaussian",
+    records: Annotated[int | None, typer.Option(help="The number of records, where the sampler needs it.")] = None,
+    batch_size: Annotated[float | None, typer.Option(help="The expected batch size, instead of the sample rate.")] = None,
+    max_batch_size: Annotated[int | None, typer.Option(help="The largest batch of truncated_poisson.")] = None,
+    curve: Annotated[int, typer.Option(help="Show epsilon after so many parts of the steps.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write the curve as a picture; needs the extra dppipe[plot].")] = None,
+    step_epsilon: Annotated[
+        float | None, typer.Option(help="Compose mechanisms of this epsilon by each theorem.", rich_help_panel=_TEXTBOOK)
+    ] = None,
+    step_delta: Annotated[float, typer.Option(help="The delta of each such mechanism.", rich_help_panel=_TEXTBOOK)] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Work out epsilon, the noise or the steps, whichever of them isn't given.
+
+    One step at rate 1 is a single mechanism: `--sample-rate 1 --steps 1 --epsilon 1 --delta 1e-5` calibrates it.
+    """
+    deltas = _deltas(delta)
+    if step_epsilon is not None:
+        found = _textbook(step_epsilon, step_delta, steps=steps, rate=sample_rate or 1.0, deltas=deltas)
+        typer.echo(json.dumps({"results": found}, indent=2) if as_json else theorem_table(found))
+        return
+    made, rate = _sampler(sampler, sample_rate=sample_rate, records=records, batch_size=batch_size, most=max_batch_size)
+    questions = _questions(
+        made, rate, relation=relation, mechanism=mechanism, deltas=deltas, noise=noise_multiplier, steps=steps, epsilon=epsilon
+    )
+    points = max(curve, 64 if plot else 0)
+    kinds = list(ACCOUNTANTS) if accountant == "all" else [accountant]
+    answers, refused = _answers(questions, kinds, points=points)
+    if plot:
+        write_plot(answers, plot)
+    if len(questions) == len(kinds) == 1:
+        typer.echo(json.dumps(answers[0].to_data(), indent=2) if as_json else one_answer(answers[0], curve=bool(curve)))
+    elif as_json:
+        typer.echo(json.dumps({"results": [found.to_data() for found in answers], "refused": refused}, indent=2))
+    else:
+        typer.echo(answer_table(answers, refused))
+
+
+def _deltas(given: list[str]) -> list[float]:
+    try:
+        values = [float(part) for text in given for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--delta: expected numbers, separated by commas, got {', '.join(given)!r}.") from None
+    for value in values:
+        if not 0 < value < 1:
+            raise UsageError(f"--delta: expected a number between 0 and 1, got {value:g}.")
+    return values
+
+
+def _sampler(
+    kind: str | None, *, sample_rate: float | None, records: int | None, batch_size: float | None, most: int | None
+) -> tuple[Sampler, float]:
+    """Make a sampler from the options that it knows; the rate comes from it, as in a run."""
+    from dppipe.sampling.base import Sampler
+    from dppipe.spec.registry import Registry
+
+    if sample_rate is not None and not 0 < sample_rate <= 1:
+        raise UsageError(f"--sample-rate: expected a number above 0 and at most 1, got {sample_rate:g}.")
+    kind = kind or ("full_batch" if sample_rate == 1 else "poisson")
+    loaded: Any = Registry().load("sampler", kind)
+    fields = set(loaded.model_fields)
+    if "sample_rate" in fields:
+        batch_size = None if sample_rate is not None else batch_size
+    elif batch_size is None and sample_rate is not None and records is not None:
+        batch_size = round(sample_rate * records)
+    whole = int(batch_size) if batch_size is not None and batch_size == int(batch_size) else batch_size
+    options = {"sample_rate": sample_rate, "expected_batch_size": whole, "max_batch_size": most}
+    data = {name: value for name, value in options.items() if name in fields and value is not None}
+    try:
+        made = loaded.from_data(data)
+        rate = float(made.rate(records))
+    except (ValueError, PrivacyRefusal):
+        rate_too = "--sample-rate, or " if "sample_rate" in fields else ""
+        raise UsageError(f"account: sampler {kind!r} needs {rate_too}--records and --batch-size.") from None
+    if not (isinstance(made, Sampler) and 0 < rate <= 1):
+        raise UsageError(f"account: expected a batch no larger than the {records} records, got {batch_size}.")
+    return made, rate
+
+
+def _questions(
+    sampler: Sampler,
+    rate: float,
+    *,
+    relation: str | None,
+    mechanism: str,
+    deltas: list[float],
+    noise: float | None,
+    steps: int | None,
+    epsilon: float | None,
+) -> list[Question]:
+    from dppipe.planning.questions import Question
+
+    _check("--noise-multiplier", noise)
+    _check("--epsilon", epsilon)
+    if steps is not None and steps < 0:
+        raise UsageError(f"--steps: expected a whole number of at least 0, got {steps}.")
+    if mechanism not in ("gaussian", "laplace"):
+        raise UsageError(f"--mechanism: expected gaussian or laplace, got {mechanism!r}.")
+    known: Any = relation or relations(sampler.kind)[0]
+    if known not in ("zero_out", "add_remove", "replace_one"):
+        raise UsageError(f"--relation: expected zero_out, add_remove or replace_one, got {known!r}.")
+    return [
+        Question(
+            sampler=sampler,
+            sample_rate=rate,
+            relation=known,
+            mechanism=mechanism,
+            delta=delta,
+            noise_multiplier=noise,
+            steps=steps,
+            epsilon=epsilon,
+        )
+        for delta in deltas
+    ]
+
+
+def _check(name: str, value: float | None) -> None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise UsageError(f"{name}: expected a finite number > 0, got {value:g}.")
+
+
+def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tuple[list[Answer], list[dict[str, str]]]:
+    """Ask each accountant; of several, one that refuses is listed, of one, its refusal is the answer."""
+    from dppipe.planning.questions import answer
+    from dppipe.spec.registry import Registry
+
+    answers, refused = [], []
+    for kind in kinds:
+        loaded: Any = Registry().load("accountant", kind)
+        try:
+            answers += [answer(question, loaded(), curve_points=points) for question in questions]
+        except PrivacyRefusal as error:
+            if len(kinds) == 1:
+                raise
+            refused.append({"accountant": kind, "why": str(error).removeprefix(f"accountant {kind}: ")})
+    return answers, refused
+
+
+def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, deltas: list[float]) -> list[dict[str, Any]]:
+    """Compose equal (epsilon, delta) mechanisms by each theorem, sampled at a rate."""
+    from dppipe.privacy.compositions import advanced_epsilon, basic_epsilon, optimal_epsilon
+    from dppipe.privacy.rounding import round_up
+    from dppipe.privacy.single_steps import amplified
+
+    _check("--step-epsilon", epsilon)
+    if steps is None or steps < 1 or not 0 <= delta < 1 or not 0 < rate <= 1:
+        raise UsageError("account: expected --steps of 1 or more, --step-delta in [0, 1) and --sample-rate in (0, 1].")
+    each, each_delta = amplified(epsilon, rate), rate * delta
+    found = [("basic", basic_epsilon([(each, steps)]), steps * each_delta)]
+    for total in deltas:
+        slack = total - steps * each_delta
+        found.append(("advanced", advanced_epsilon([(each, steps)], slack=slack) if slack > 0 else math.inf, total))
+        found.append(("optimal", optimal_epsilon(each, delta=each_delta, count=steps, total_delta=total), total))
+    return [
+        {"theorem": name, "epsilon": round_up(value, 6) if math.isfinite(value) else None, "delta": at, "steps": steps}
+        for name, value, at in found
+    ]

@@ -1,0 +1,134 @@
+"""Questions about privacy that need no data: what a schedule costs, the noise that lands on a budget, the steps that fit.
+
+Of noise multiplier, steps and epsilon two are given and the third is the answer. Estimates are answered and marked as such;
+a combination without proof or estimate is refused, with what would work.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.privacy.budget import Budget, Relation
+from dppipe.privacy.calibration import affordable_steps, calibrate
+from dppipe.privacy.rounding import round_up
+from dppipe.privacy.support import verdict
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from dppipe.privacy.accountants.base import Accountant, Steps
+    from dppipe.sampling.base import Sampler
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A schedule of equal steps with one number missing: noise multiplier, steps or epsilon."""
+
+    sampler: Sampler
+    sample_rate: float
+    relation: Relation
+    mechanism: str
+    delta: float
+    noise_multiplier: float | None
+    steps: int | None
+    epsilon: float | None
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("noise_multiplier", "steps", "epsilon") if getattr(self, name) is not None]
+        if len(given) != 2:
+            raise UsageError(
+                "account: expected two of --noise-multiplier, --steps and --epsilon, got "
+                f"{', '.join('--' + name.replace('_', '-') for name in given) or 'none'}. The third is worked out."
+            )
+
+    def event(self, noise_multiplier: float) -> DpEvent:
+        """Give the event of one step."""
+        import dp_accounting
+
+        made = {"gaussian": dp_accounting.GaussianDpEvent, "laplace": dp_accounting.LaplaceDpEvent}[self.mechanism]
+        return self.sampler.event(made(noise_multiplier), rate=self.sample_rate)
+
+    def charges(self, steps: int) -> int:
+        """Give how many times the event is charged for so many steps: once a step, or once an epoch."""
+        return math.ceil(steps * self.sample_rate) if self.sampler.epochwise else steps
+
+    def schedule(self, noise_multiplier: float, steps: int) -> Steps:
+        """Give the charges of so many steps."""
+        return [(self.event(noise_multiplier), self.charges(steps))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A question with its missing number filled in, by one accountant."""
+
+    question: Question
+    accountant: str
+    certified: bool
+    epsilon: float
+    noise_multiplier: float
+    steps: int
+    curve: tuple[tuple[int, float], ...] = ()
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the answer as plain data; epsilon is rounded up, and null where none is known."""
+        asked = self.question
+        data: dict[str, Any] = {
+            "epsilon": round_up(self.epsilon, 6) if math.isfinite(self.epsilon) else None,
+            "delta": asked.delta,
+            "accountant": self.accountant,
+            "certified": self.certified,
+            "relation": asked.relation,
+            "sampler": asked.sampler.kind,
+            "sample_rate": asked.sample_rate,
+            "noise_multiplier": self.noise_multiplier,
+            "steps": self.steps,
+            "mechanism": asked.mechanism,
+        }
+        if self.curve:
+            data["curve"] = [{"step": step, "epsilon": round_up(epsilon, 6)} for step, epsilon in self.curve]
+        return data
+
+
+def answer(question: Question, accountant: Accountant, *, curve_points: int = 0) -> Answer:
+    """Work out what is missing; refuse (PrivacyRefusal) a combination that has no proof and no estimate."""
+    found = verdict(sampler=question.sampler.kind, relation=question.relation, accountant=accountant.kind)
+    if found.status == "refused":
+        raise PrivacyRefusal(f"accountant {accountant.kind}: {found.why}. Take {found.instead}.")
+    noise_multiplier, steps = _complete(question, accountant)
+    composed = accountant.compose(question.schedule(noise_multiplier, steps), relation=question.relation)
+    made = Answer(
+        question=question,
+        accountant=accountant.kind,
+        certified=composed.certified,
+        epsilon=composed.epsilon(question.delta),
+        noise_multiplier=noise_multiplier,
+        steps=steps,
+    )
+    return replace(made, curve=_curve(made, accountant, points=curve_points)) if curve_points and steps else made
+
+
+def _complete(question: Question, accountant: Accountant) -> tuple[float, int]:
+    noise_multiplier, steps = question.noise_multiplier, question.steps
+    if question.epsilon is None or (noise_multiplier is not None and steps is not None):
+        return noise_multiplier or 0.0, steps or 0
+    budget = Budget(epsilon=question.epsilon, delta=question.delta, relation=question.relation)
+    if noise_multiplier is None:
+        found = calibrate(accountant, lambda z: question.schedule(z, steps or 0), budget=budget, allow_estimate=True)
+        return found.scale, steps or 0
+    charges = affordable_steps(accountant, question.event(noise_multiplier), budget=budget, allow_estimate=True)
+    return noise_multiplier, math.floor(charges / question.sample_rate) if question.sampler.epochwise else charges
+
+
+def _curve(made: Answer, accountant: Accountant, *, points: int) -> tuple[tuple[int, float], ...]:
+    asked = made.question
+    at = sorted({max(1, round(made.steps * i / points)) for i in range(1, points + 1)})
+    spent = accountant.curve(
+        asked.schedule(made.noise_multiplier, made.steps),
+        [asked.charges(step) for step in at],
+        delta=asked.delta,
+        relation=asked.relation,
+    )
+    return tuple(zip(at, spent, strict=True))

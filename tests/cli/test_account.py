@@ -1,0 +1,173 @@
+"""`dppipe account` answers with the accountants' own numbers, says which are certified, and refuses the rest."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dppipe.cli.app import app
+
+SCHEDULE = ["--sample-rate", "0.01", "--noise-multiplier", "1.0", "--steps", "1000", "--delta", "1e-5"]
+
+
+def ask(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["account", *words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def ask_json(*words: str) -> Any:
+    return json.loads(ask(*words, "--json"))
+
+
+def test_epsilon_of_a_schedule() -> None:
+    found = ask_json(*SCHEDULE)
+    assert found["epsilon"] == pytest.approx(1.82824, abs=5e-4)
+    assert found["epsilon"] >= 1.828243
+    assert {name: found[name] for name in found if name != "epsilon"} == {
+        "delta": 1e-5,
+        "accountant": "pld",
+        "certified": True,
+        "relation": "zero_out",
+        "sampler": "poisson",
+        "sample_rate": 0.01,
+        "noise_multiplier": 1.0,
+        "steps": 1000,
+        "mechanism": "gaussian",
+    }
+
+
+def test_noise_for_a_budget() -> None:
+    found = ask_json("--sample-rate", "0.01", "--epsilon", "1", "--steps", "1000", "--delta", "1e-5")
+    assert found["noise_multiplier"] == pytest.approx(1.41471, abs=3e-4)
+    assert 0.999 < found["epsilon"] <= 1
+
+
+@pytest.mark.parametrize(("accountant", "expected"), [("pld", 1202), ("rdp", 881)])
+def test_most_steps_for_a_budget(accountant: str, expected: int) -> None:
+    words = ["--sample-rate", "0.01", "--epsilon", "2", "--noise-multiplier", "1", "--delta", "1e-5"]
+    assert ask_json(*words, "--accountant", accountant)["steps"] == expected
+
+
+def test_not_one_step_fits() -> None:
+    assert ask_json("--sample-rate", "1", "--epsilon", "1", "--noise-multiplier", "1", "--delta", "1e-5")["steps"] == 0
+
+
+def test_all_accountants_with_their_marks_and_refusals() -> None:
+    found = ask_json(*SCHEDULE, "--accountant", "all")
+    marks = {result["accountant"]: result["certified"] for result in found["results"]}
+    assert marks == {"pld": True, "rdp": True, "tcdp": True, "gdp": False, "advanced": True, "basic": True}
+    assert [entry["accountant"] for entry in found["refused"]] == ["zcdp"]
+    text = ask(*SCHEDULE, "--accountant", "all")
+    assert text.count("ESTIMATE") == 1
+    assert "not amplified by sampling" in text
+
+
+@pytest.mark.parametrize("deltas", [["--delta", "1e-5,1e-6"], ["--delta", "1e-5", "--delta", "1e-6"]])
+def test_several_deltas(deltas: list[str]) -> None:
+    found = ask_json("--sample-rate", "0.01", "--noise-multiplier", "1", "--steps", "100", *deltas)
+    assert [result["delta"] for result in found["results"]] == [1e-5, 1e-6]
+    assert found["results"][0]["epsilon"] < found["results"][1]["epsilon"]
+
+
+def test_the_curve_ends_at_epsilon() -> None:
+    found = ask_json(*SCHEDULE, "--curve", "10")
+    assert [point["step"] for point in found["curve"]] == list(range(100, 1001, 100))
+    assert found["curve"][-1]["epsilon"] == found["epsilon"]
+    assert "step      500" in ask(*SCHEDULE, "--curve", "2")
+
+
+def test_a_sampler_of_fixed_batches_takes_its_own_relation() -> None:
+    words = [
+        "--sampler",
+        "without_replacement",
+        "--records",
+        "10000",
+        "--noise-multiplier",
+        "2",
+        "--steps",
+        "100",
+        "--delta",
+        "1e-5",
+    ]
+    found = ask_json(*words, "--batch-size", "100")
+    assert found["relation"] == "replace_one"
+    assert found["epsilon"] == pytest.approx(0.768, abs=2e-3)
+    assert ask_json(*words, "--sample-rate", "0.01") == found
+    assert "replace_one" in ask(*words, "--batch-size", "100", "--relation", "zero_out", code=3)
+
+
+def test_truncated_poisson_takes_its_largest_batch() -> None:
+    words = ["--sampler", "truncated_poisson", "--records", "10000", "--batch-size", "100", "--max-batch-size", "130"]
+    found = ask_json(*words, "--noise-multiplier", "1", "--steps", "1000", "--delta", "1e-5")
+    assert found["epsilon"] == pytest.approx(3.68407, abs=1e-3)
+
+
+def test_textbook_composition_by_each_theorem() -> None:
+    found = ask_json("--step-epsilon", "0.4", "--step-delta", "1e-6", "--steps", "1000", "--delta", "1.001e-3")
+    by_name = {result["theorem"]: result["epsilon"] for result in found["results"]}
+    assert by_name == {"basic": 400, "advanced": pytest.approx(145.44045, abs=1e-3), "optimal": pytest.approx(135.372, abs=0.05)}
+    sampled = ask_json(
+        "--step-epsilon", "0.4", "--step-delta", "1e-6", "--steps", "1000", "--delta", "1.1e-5", "--sample-rate", "0.01"
+    )
+    assert sampled["results"][1]["epsilon"] == pytest.approx(0.827571, abs=1e-5)
+    assert "optimal" in ask("--step-epsilon", "0.1", "--steps", "100", "--delta", "1e-5")
+
+
+@pytest.mark.parametrize(("mechanism", "expected"), [("gaussian", 3.7306316), ("laplace", 1.0)])
+def test_textbook_calibration_of_one_mechanism(mechanism: str, expected: float) -> None:
+    words = ["--mechanism", mechanism, "--sample-rate", "1", "--steps", "1", "--epsilon", "1", "--delta", "1e-5"]
+    accountant = "pld" if mechanism == "gaussian" else "basic"
+    assert ask_json(*words, "--accountant", accountant)["noise_multiplier"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_text_says_what_it_means() -> None:
+    text = ask(*SCHEDULE)
+    assert "1.829 at delta 1e-05" in text
+    assert "certified: a proven upper bound" in text
+    assert "differentially private" in text
+    estimate = ask(*SCHEDULE, "--accountant", "gdp")
+    assert "ESTIMATE, not a guarantee" in estimate
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--sample-rate", "0.1", "--steps", "3", "--delta", "1e-5"], 2, "two of"),
+        ([*SCHEDULE, "--epsilon", "1"], 2, "two of"),
+        (["--sample-rate", "2", "--noise-multiplier", "1", "--steps", "3", "--delta", "1e-5"], 2, "--sample-rate"),
+        (["--sample-rate", "0.1", "--noise-multiplier", "nan", "--steps", "3", "--delta", "1e-5"], 2, "--noise-multiplier"),
+        (["--sample-rate", "0.1", "--noise-multiplier", "0", "--steps", "3", "--delta", "1e-5"], 2, "--noise-multiplier"),
+        (["--sample-rate", "0.1", "--noise-multiplier", "1", "--steps", "-3", "--delta", "1e-5"], 2, "--steps"),
+        (["--sample-rate", "0.1", "--noise-multiplier", "1", "--steps", "3", "--delta", "1"], 2, "--delta"),
+        (["--sample-rate", "0.1", "--noise-multiplier", "1", "--steps", "3", "--delta", "x"], 2, "--delta"),
+        (["--sample-rate", "0.1", "--epsilon", "inf", "--steps", "3", "--delta", "1e-5"], 2, "--epsilon"),
+        (["--noise-multiplier", "1", "--steps", "3", "--delta", "1e-5"], 2, "--sample-rate"),
+        (["--sampler", "without_replacement", "--noise-multiplier", "1", "--steps", "3", "--delta", "1e-5"], 2, "--records"),
+        ([*SCHEDULE, "--accountant", "plt"], 2, "plt"),
+        ([*SCHEDULE, "--sampler", "weighted"], 2, "weighted"),
+        ([*SCHEDULE, "--relation", "swap"], 2, "--relation"),
+        ([*SCHEDULE, "--mechanism", "cauchy"], 2, "--mechanism"),
+        (["--step-epsilon", "0.1", "--delta", "1e-5"], 2, "--steps"),
+        ([*SCHEDULE, "--accountant", "zcdp"], 3, "not amplified"),
+        ([*SCHEDULE, "--relation", "replace_one", "--accountant", "rdp"], 3, "pld"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(words: list[str], code: int, said: str) -> None:
+    assert said in ask(*words, code=code)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="the extra is installed")
+def test_a_plot_asks_for_its_extra(tmp_path: Path) -> None:
+    assert "dppipe[plot]" in ask(*SCHEDULE, "--plot", str(tmp_path / "curve.png"), code=2)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="the extra isn't installed")
+def test_a_plot_is_written(tmp_path: Path) -> None:
+    ask(*SCHEDULE, "--plot", str(tmp_path / "curve.png"))
+    assert (tmp_path / "curve.png").stat().st_size > 1000
