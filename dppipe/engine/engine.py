@@ -28,12 +28,15 @@ from dppipe.engine.losses import SingletonLoss, batch_rows, take_rows
 from dppipe.engine.plan import Plan, make_plan
 from dppipe.engine.projections import Projections
 from dppipe.engine.refusals import refuse_changed_state, refuse_mixing_layers
+from dppipe.engine.rules.base import Unhandled
 from dppipe.engine.tape import Tape
 from dppipe.engine.units import Units, make_units
 from dppipe.engine.weights import Weights
-from dppipe.errors import UsageError
+from dppipe.errors import PrivacyRefusal, UsageError
 
 Mode = Literal["auto", "functional"]
+REPLANS = 20
+"""How often a model may show a new use of its parameters before it is refused."""
 
 
 class Engine:
@@ -66,6 +69,7 @@ class Engine:
         self._tape: Tape | None = None
         self._patches = ExitStack()
         self._ready = False
+        self._replans = 0
 
     def __enter__(self) -> Self:
         """Start a fit."""
@@ -136,7 +140,11 @@ class Engine:
         if self.plan is None or self.plan.functional is not None:
             dense = self._functional(self.parameters, batch)
             return {name: Dense(value if units is None else units.average(value)) for name, value in dense.items()}
-        return self._taped(self.plan, batch, rows, units)
+        try:
+            return self._taped(self.plan, batch, rows, units)
+        except Unhandled:
+            self._plan_again(batch)
+            return self.gradients(batch, rows, units)
 
     def _taped(self, plan: Plan, batch: Any, rows: int, units: Units | None) -> dict[str, Gradients]:
         weights = Weights(self.model, self.parameters)
@@ -166,6 +174,19 @@ class Engine:
                 self.per_sample_loss(self.model, take_rows(batch, 0, 1))
         self._patches.enter_context(row_by_row(self.model, self.plan, lambda: self._tape))
         self._ready = True
+
+    def _plan_again(self, batch: Any) -> None:
+        """Add to the plan what the forward pass has not shown before."""
+        self._replans += 1
+        if self._replans > REPLANS:
+            raise PrivacyRefusal(
+                "model: expected a forward pass that uses its parameters in the same way in every step, got another way each "
+                "time. Take out branches that depend on the data."
+            )
+        known, self._ready = self.plan, False
+        self._patches.close()
+        self.plan = make_plan(self.model, self.per_sample_loss, batch, parameters=self.parameters, trial=self._try, known=known)
+        self.prepare(batch)
 
     def _try(self, plan: Plan, batch: Any) -> None:
         with row_by_row(self.model, plan, lambda: self._tape):

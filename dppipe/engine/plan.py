@@ -44,12 +44,16 @@ class ModuleRows:
 class Plan:
     """How the engine treats each use of a weight."""
 
-    axes: dict[Key, int] = field(default_factory=dict)
+    axes: dict[Key, int | None] = field(default_factory=dict)
     modules: dict[str, ModuleRows] = field(default_factory=dict)
     fallback: dict[str, str] = field(default_factory=dict)
     """Paths of modules that are evaluated row by row, each with the reason."""
     functional: str | None = None
     """Why the whole model is evaluated row by row, where it is."""
+
+
+LOOKS = 6
+"""How often a model is run to see a layer that it skips at times."""
 
 
 class Probe(Tape):
@@ -96,28 +100,41 @@ def make_plan(
     *,
     parameters: Mapping[str, Tensor],
     trial: Callable[[Plan, Any], None],
+    known: Plan | None = None,
 ) -> Plan:
-    """Find out how to treat a model from the shapes and types of one row; `trial` runs a plan on a few rows."""
-    plan = Plan()
+    """Find out how to treat a model from the shapes and types of one row; `trial` runs a plan on a few rows.
+
+    A model may skip layers by chance, so what a trial meets for the first time is looked for again; `known` is added to.
+    """
+    plan, looks = known or Plan(), 0
+    while plan.functional is None:
+        with watch_modules(model) as watched:
+            try:
+                trial(plan, copies_of_row(batch, 3))
+                break
+            except CheckpointError:
+                plan.functional = "activation checkpointing"
+            except Unhandled as problem:
+                unseen, paths, reason = problem.unseen, watched.stack or _owners(problem), str(problem)
+        if plan.functional is None and unseen and looks < LOOKS:
+            looks += 1
+            _look(plan, model, per_sample_loss, batch, parameters)
+        elif plan.functional is None:
+            _fall_back(plan, paths, reason=reason)
+    return plan
+
+
+def _look(plan: Plan, model: nn.Module, per_sample_loss: PerSampleLoss, batch: Any, parameters: Mapping[str, Tensor]) -> None:
+    """Run the model on two and on three copies of a row, and add where the rows stand to the plan."""
     runs = []
     for rows in (2, 3):
         probe = Probe(Weights(model, parameters), rows=rows)
         with torch.enable_grad(), watch_modules(model) as watched, probe:
             per_sample_loss(model, copies_of_row(batch, rows))
         runs.append((probe.shapes, watched.calls))
-    plan.axes = {key: axis for key in runs[0][0] if (axis := _common(runs[0][0][key], runs[1][0].get(key, []))) is not None}
-    plan.modules = {path: _module_rows(runs[0][1][path], runs[1][1][path]) for path in runs[0][1] if path in runs[1][1]}
-    while plan.functional is None:
-        with watch_modules(model) as watched:
-            try:
-                trial(plan, copies_of_row(batch, 3))
-            except CheckpointError:
-                plan.functional = "activation checkpointing"
-            except Unhandled as problem:
-                _fall_back(plan, watched.stack or _owners(problem), reason=str(problem))
-            else:
-                break
-    return plan
+    (two, calls_two), (three, calls_three) = runs
+    plan.axes |= {key: _common(two[key], three[key]) for key in two if key in three}
+    plan.modules |= {path: _module_rows(calls_two[path], calls_three[path]) for path in calls_two if path in calls_three}
 
 
 def _fall_back(plan: Plan, paths: list[str], *, reason: str) -> None:

@@ -39,7 +39,7 @@ class Tape(TorchFunctionMode):
         weights: Weights,
         *,
         rows: int,
-        axes: Mapping[Key, int],
+        axes: Mapping[Key, int | None],
         units: Units | None = None,
         kernels: Mapping[str, str] | None = None,
     ) -> None:
@@ -66,13 +66,13 @@ class Tape(TorchFunctionMode):
         if not used:
             return func(*args, **kwargs)
         key = make_key(func, used, (args, kwargs))
-        rule = RULE_OF.get(func)
-        if rule is not None and key in self._axes:
-            return rule.answer(Call(self, key, self._axes[key], self.rows), *args, **kwargs)
+        rule, axis = RULE_OF.get(func), self._axes.get(key)
+        if rule is not None and axis is not None:
+            return rule.answer(Call(self, key, axis, self.rows), *args, **kwargs)
         result = func(*args, **kwargs)
         if any(tensor.requires_grad for tensor in tensors_in(result)):
             if not self.weights.alone((args, kwargs)):
-                raise Unhandled(f"{name_of(func)} on {', '.join(key[1])}")
+                raise Unhandled(f"{name_of(func)} on {', '.join(key[1])}", unseen=rule is not None and key not in self._axes)
             self.weights.derive(result, used, transposed=func in TRANSPOSES)
         return result
 

@@ -23,8 +23,10 @@ Found = Iterable[tuple[Tensor | None, Gradients]]
 class Unhandled(Exception):
     """This call has no rule; the smallest module around it is evaluated row by row instead."""
 
-    def __init__(self, reason: str, *, names: Sequence[str] = ()) -> None:
+    def __init__(self, reason: str, *, names: Sequence[str] = (), unseen: bool = False) -> None:
         self.names = tuple(names)
+        self.unseen = unseen
+        """Whether the function has a rule and the call was only missing from the plan."""
         super().__init__(reason)
 
 

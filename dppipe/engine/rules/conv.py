@@ -69,8 +69,9 @@ def _tap(
         gradient, input = wide(gradient), wide(input)
         if use.trains(weight):
             large, small = (gradient, input) if exchange else (input, gradient)
-            kernel = use.choose(kernel_costs(geometry, large.shape, small.shape, weight.shape))
-            yield weight, KERNELS[kernel](geometry, large, small, weight.detach())
+            exact, large = geometry.exact(large, small, weight) if exchange else (geometry, large)
+            kernel = use.choose(kernel_costs(exact, large.shape, small.shape, weight.shape))
+            yield weight, KERNELS[kernel](exact, large, small, weight.detach())
         if use.trains(bias):
             yield bias, Dense(gradient.flatten(2).sum(2))
 

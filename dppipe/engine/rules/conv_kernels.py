@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +41,16 @@ class Geometry:
             outputs, inputs, weight, None, self.stride, self.padding, self.dilation, False, none, count, [False, True, False]
         )
         return found
+
+    def exact(self, large: Tensor, small: Tensor, weight: Tensor) -> tuple[Geometry, Tensor]:
+        """Pad or cut the large map so that the window has just the small map's positions, whatever the output padding was."""
+        sides: list[int] = []
+        for i, (stride, padding, dilation) in reversed(
+            list(enumerate(zip(self.stride, self.padding, self.dilation, strict=True)))
+        ):
+            reach = stride * (small.shape[i + 2] - 1) + dilation * (weight.shape[i + 2] - 1) + 1
+            sides += [padding, reach - padding - large.shape[i + 2]]
+        return replace(self, padding=(0,) * len(self.padding)), F.pad(large, sides)
 
     def padded(self, inputs: Tensor) -> Tensor:
         """Give the inputs with their padding."""

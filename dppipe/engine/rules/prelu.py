@@ -25,7 +25,7 @@ def answer(use: Use, input: Tensor, weight: Tensor) -> Tensor:
 
 RULE = Rule(
     name="prelu",
-    functions=(F.prelu, torch.prelu),
+    functions=(F.prelu,),
     answer=answer,
     examples=(
         Example(nn.PReLU, lambda rows: (torch.randn(rows, 3, 4),)),

@@ -1,0 +1,28 @@
+"""Norms of long rows are right in float32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dppipe.engine.norms import row_squares
+
+
+@pytest.mark.parametrize("size", [1, 7, 1023, 1024, 1025, 4096, 100_003, 2_600_000])
+def test_float32_norms_are_not_under_estimated(size):
+    rows = torch.randn(2, size, generator=torch.Generator().manual_seed(size))
+    exact = rows.double().square().sum(1).sqrt()
+    signed = (row_squares(rows).double().sqrt() - exact) / exact
+    assert signed.abs().max() < 5e-7
+
+
+def test_rows_of_any_shape_and_stride_count():
+    values = torch.randn(3, 50, 60).transpose(1, 2)
+    assert torch.allclose(row_squares(values), values.flatten(1).square().sum(1), rtol=1e-5)
+    assert row_squares(torch.zeros(4, 0, 3)).tolist() == [0, 0, 0, 0]
+
+
+def test_half_precision_is_widened():
+    values = torch.full((2, 5000), 3.0, dtype=torch.bfloat16)
+    assert row_squares(values).dtype == torch.float32
+    assert row_squares(values).tolist() == [45000.0, 45000.0]
