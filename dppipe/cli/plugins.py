@@ -105,7 +105,8 @@ def _default(option: OptionFacts) -> str:
         return "; required"
     if option.default in (None, [], {}):
         return ""
-    return f"; default {option.default if isinstance(option.default, str) else json.dumps(option.default)}"
+    plain = isinstance(option.default, str) and option.default.isidentifier()
+    return f"; default {option.default if plain else json.dumps(option.default)}"
 
 
 def _fill(text: str, *, indent: int, hanging: int = 0) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Task = Literal["multiclass", "binary", "regression"]
 
+SYNTHETIC_SEED = 2**31 - 1
+"""Not a seed that records are likely to be drawn from: made-up examples shouldn't be records of a made-up data set."""
+
 
 class Split(Options):
     """Shares of the records; the split is drawn from the public `seed`."""
@@ -132,7 +135,7 @@ class Data(Component):
         """Make a batch `(inputs, targets)` of `n` made-up examples; it feeds self-checks, never training."""
         import torch
 
-        generator = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
         targets: Tensor
         inputs = torch.randn(n, *self.input_shape, generator=generator)
         if self.task == "multiclass":

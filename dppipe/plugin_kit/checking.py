@@ -94,7 +94,7 @@ def _check_found(found: FoundKind) -> CheckedKind:
 
 def all_checks() -> list[Check]:
     """Give the table, with the checks of every family in it."""
-    from dppipe.plugin_kit.checks import any_kind  # noqa: F401 - importing it fills the table
+    from dppipe.plugin_kit.checks import adaptive_clippers, any_kind  # noqa: F401 - with them come all the others
 
     return sorted(CHECKS, key=lambda check: check.block != "any")
 
@@ -115,7 +115,7 @@ def _prepare(found: FoundKind, registry: Registry, outcomes: list[Outcome]) -> T
         else:
             outcomes.append(Outcome(title, True))
     cls = getattr(import_plugin(found.file), found.class_name, None)
-    title = "it can be made with its defaults, and with options at their limits"
+    title = "it can be made with its defaults and with options at their limits"
     try:
         if not (isinstance(cls, type) and issubclass(cls, Component)):
             raise Fault(f"expected the class {found.class_name}, got another thing of that name.")
@@ -123,14 +123,17 @@ def _prepare(found: FoundKind, registry: Registry, outcomes: list[Outcome]) -> T
     except (Exception, SystemExit) as error:
         outcomes.append(Outcome(title, False, _say(error, found.file, block=found.block)))
         return None
-    outcomes.append(Outcome(title, True, f"{len(made)} in all" if len(made) > 1 else ""))
+    outcomes.append(Outcome(title, True, str(len(made))))
     return Trial(found.block, cls, found.file, registry, made)
 
 
 def _run(check: Check, trial: Trial) -> Outcome:
+    import torch
+
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
+            torch.manual_seed(0)
             return Outcome(check.title, True, check.run(trial) or "")
     except (Exception, SystemExit) as error:
         return Outcome(check.title, False, _say(error, trial.file, block=trial.block))

@@ -6,6 +6,7 @@ The families' own files say how a component is put through its paces (`exercise`
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import os
 import pickle
@@ -17,12 +18,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from dppipe.component import Component
-from dppipe.plugin_kit.checks import clippers, data, models, optimizers, rates, schedules
+from dppipe.plugin_kit.checks import averages, clippers, data, models, optimizers, rates, schedules
 from dppipe.plugin_kit.checks.json_schema import misfit
 from dppipe.plugin_kit.checks.memory import changed, digest, remembered
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 from dppipe.spec.component_field import split_kind
 from dppipe.spec.describe import fields_by_key
+from dppipe.spec.families import FAMILIES
 from dppipe.spec.plugins import hash_file
 from dppipe.spec.registry import plugin_files
 from dppipe.spec.schema import json_schema
@@ -39,6 +41,7 @@ EXERCISES: dict[str, Callable[[Any], Any]] = {
     "data": data.exercise,
     "optimizer": optimizers.exercise,
     "schedule": rates.exercise,
+    "averaging": averages.exercise,
 }
 
 
@@ -131,8 +134,7 @@ def file_hash(trial: Trial) -> Remark:
 @check_each("any")
 def deterministic(component: Component) -> Remark:
     """Equal calls give equal results."""
-    exercise = EXERCISES[block_of(component)]
-    if digest(exercise(component)) != digest(exercise(component)):
+    if digest(_exercise(component)) != digest(_exercise(component)):
         raise Fault("expected the same results again, got others. Use no randomness, no clock and no state.")
     return None
 
@@ -141,7 +143,7 @@ def deterministic(component: Component) -> Remark:
 def keeps_nothing(component: Component) -> Remark:
     """It keeps nothing between calls."""
     before = remembered(component)
-    EXERCISES[block_of(component)](component)
+    _exercise(component)
     kept = changed(before, remembered(component))
     if kept:
         raise Fault(
@@ -151,15 +153,10 @@ def keeps_nothing(component: Component) -> Remark:
     return None
 
 
-def block_of(component: Component) -> str:
-    """Give the block of a component's family."""
-    from dppipe.clipping.base import Clipper
-    from dppipe.data.base import Data
-    from dppipe.models.base import Model
-    from dppipe.noise.base import NoiseSchedule
-    from dppipe.optim.base import Optimizer
-
-    bases: dict[type[Component], str] = {
-        Clipper: "clipping", Data: "data", Model: "model", NoiseSchedule: "noise", Optimizer: "optimizer",
-    }  # fmt: skip
-    return next((block for base, block in bases.items() if isinstance(component, base)), "schedule")
+def _exercise(component: Component) -> Any:
+    """Put a component through its paces, as its family does."""
+    for block, exercise in EXERCISES.items():
+        family = FAMILIES[block]
+        if isinstance(component, getattr(importlib.import_module(f"{family.package}.base"), family.base)):
+            return exercise(component)
+    return None

@@ -41,8 +41,8 @@ def exercise(model: Model) -> Any:
     """Build it twice and look at its outputs."""
     found = []
     for seed in (0, 1):
-        module, inputs = build(model)
         with seeded(seed), torch.no_grad():
+            module, inputs = build(model)
             found.append(module.eval()(inputs))
     return found
 

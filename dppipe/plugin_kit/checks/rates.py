@@ -1,4 +1,4 @@
-"""Learning-rate schedules: a factor for every step of every run."""
+"""Schedules of learning rates and the like: a factor for every step of every run."""
 
 from __future__ import annotations
 
