@@ -7,6 +7,7 @@ import json
 from itertools import accumulate
 
 from dppipe.planning.plan import Plan
+from dppipe.privacy.charges import read_ledger
 from dppipe.privacy.statement import Course, Statement
 from dppipe.privacy.statement_text import statement_text
 from dppipe.training.run_directory import RunDirectory, write_json, write_whole
@@ -42,9 +43,9 @@ def statement_of(run: RunDirectory) -> Statement:
         certified=plan.certified,
         sampler=plan.sampler,
         mechanism=plan.mechanism,
-        clipping=plan.clipping,
-        planned=_course(plan, plan.steps),
-        executed=_course(plan, summary["charged"]),
+        clipping=_clipping(plan),
+        planned=_course(plan, plan.steps, bounds=(plan.max_grad_norm, plan.max_grad_norm)),
+        executed=_course(plan, summary["charged"], bounds=_bounds(run, plan)),
         holdout=plan.holdout,
         evaluation_looks=summary["validations"] + summary.get("evaluations", 0),
         diagnostics=plan.diagnostics == "nonprivate",
@@ -54,7 +55,21 @@ def statement_of(run: RunDirectory) -> Statement:
     )
 
 
-def _course(plan: Plan, steps: int) -> Course | None:
+def _clipping(plan: Plan) -> str:
+    if not plan.failure_delta:
+        return plan.clipping
+    return f"{plan.clipping}, by estimated norms: {plan.failure_delta:g} of delta pays for bounds that may fail"
+
+
+def _bounds(run: RunDirectory, plan: Plan) -> tuple[float, float]:
+    """Give the least and the greatest bound that steps were clipped with; where it adapts, the ledger knows."""
+    if plan.statistics_std is None or not plan.private:
+        return plan.max_grad_norm, plan.max_grad_norm
+    used = [charge.max_grad_norm for charge in read_ledger(run.ledger, plan=run.plan.read_bytes()).charges]
+    return min(used, default=plan.max_grad_norm), max(used, default=plan.max_grad_norm)
+
+
+def _course(plan: Plan, steps: int, *, bounds: tuple[float, float]) -> Course | None:
     if not plan.private or not steps:
         return None
     starts = accumulate((run.steps for run in plan.noise), initial=0)
@@ -63,5 +78,5 @@ def _course(plan: Plan, steps: int) -> Course | None:
         steps=steps,
         sample_rate=(plan.sample_rate, plan.sample_rate),
         noise_multiplier=(min(multipliers), max(multipliers)),
-        max_grad_norm=(plan.max_grad_norm, plan.max_grad_norm),
+        max_grad_norm=bounds,
     )

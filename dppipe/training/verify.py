@@ -21,6 +21,7 @@ from dppipe.planning.plan import Plan
 from dppipe.privacy.accountants.base import Accountant, Steps
 from dppipe.privacy.charges import LedgerCorrupt, LedgerRows, charged_steps, read_ledger
 from dppipe.privacy.events import event_from_data, event_to_data
+from dppipe.privacy.failures import with_failure
 from dppipe.spec.registry import Registry
 from dppipe.training.run_directory import RunDirectory
 
@@ -85,10 +86,11 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     bound, chosen = plan.delta if delta is None else delta, _accountant(accountant or plan.accountant)
     if bound is None:
         raise UsageError(f"{run.plan}: expected a plan with a delta, got one without. Give --delta.")
-    cost = chosen.compose(steps, relation=found.charges[-1].relation)
+    charged_by = with_failure(chosen, plan.failure_delta)
+    cost = charged_by.compose(steps, relation=found.charges[-1].relation)
     result = replace(result, epsilon=cost.epsilon(bound), delta=bound, accountant=chosen.kind, certified=cost.certified)
     if chosen.kind == plan.accountant and bound == plan.delta:
-        result = replace(result, faults=faults + tuple(_claim_faults(run, found, chosen, delta=bound)))
+        result = replace(result, faults=faults + tuple(_claim_faults(run, found, charged_by, delta=bound)))
     last = found.charges[-1]
     return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit)
 
