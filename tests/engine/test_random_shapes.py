@@ -28,6 +28,7 @@ def check(run, loop, model, batch, **kernels):
 @few
 @given(rows, st.lists(small, max_size=3), small, small, st.booleans(), st.sampled_from(["ghost", "dense"]))
 def test_linear_layers(run, loop, count, middle, inputs, outputs, bias, kernel):
+    torch.manual_seed(0)
     check(run, loop, nn.Linear(inputs, outputs, bias=bias), (torch.randn(count, *middle, inputs),), linear=kernel)
 
 
@@ -35,6 +36,7 @@ def test_linear_layers(run, loop, count, middle, inputs, outputs, bias, kernel):
 @few
 @given(st.data())
 def test_convolutions(run, loop, kernel, data):
+    torch.manual_seed(0)
     dims, groups, count = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2)), data.draw(rows)
     each = lambda low, high: tuple(data.draw(st.integers(low, high)) for _ in range(dims))  # noqa: E731
     size, window, stride, padding, dilation = each(1, 7), each(1, 3), each(1, 3), each(0, 2), each(1, 2)
@@ -48,6 +50,7 @@ def test_convolutions(run, loop, kernel, data):
 @few
 @given(st.data())
 def test_transposed_convolutions(run, loop, kernel, data):
+    torch.manual_seed(0)
     dims, groups, count = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2)), data.draw(rows)
     each = lambda low, high: tuple(data.draw(st.integers(low, high)) for _ in range(dims))  # noqa: E731
     size, window, stride, dilation = each(2, 5), each(2, 3), each(1, 3), each(1, 2)
@@ -62,12 +65,14 @@ def test_transposed_convolutions(run, loop, kernel, data):
 @few
 @given(rows, st.lists(st.integers(1, 6), max_size=2), st.integers(1, 4), small, st.none() | st.integers(0, 0))
 def test_embeddings(run, loop, count, middle, entries, size, padding):
+    torch.manual_seed(0)
     check(run, loop, nn.Embedding(entries, size, padding_idx=padding), (torch.randint(0, entries, (count, *middle)),))
 
 
 @few
 @given(rows, st.lists(small, max_size=2), st.lists(st.integers(2, 4), min_size=1, max_size=2))
 def test_normalisations(run, loop, count, middle, shape):
+    torch.manual_seed(0)
     check(run, loop, nn.LayerNorm(shape), (torch.randn(count, *middle, *shape),))
     check(run, loop, nn.RMSNorm(shape), (torch.randn(count, *middle, *shape),))
     check(run, loop, nn.GroupNorm(1, shape[0]), (torch.randn(count, shape[0], *middle, 3),))
@@ -76,6 +81,7 @@ def test_normalisations(run, loop, count, middle, shape):
 @few
 @given(rows, small, st.integers(1, 3), st.integers(1, 2), st.booleans(), st.booleans(), st.sampled_from([nn.LSTM, nn.GRU]))
 def test_recurrent_layers(run, loop, count, steps, size, layers, both, first, kind):
+    torch.manual_seed(0)
     class Outputs(nn.Module):
         def __init__(self):
             super().__init__()
