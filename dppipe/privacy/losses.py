@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,8 +30,13 @@ if TYPE_CHECKING:
     """Distributions and how many times each is taken."""
 
 _TAIL = 1e-15
+_MOST_KEPT = 4_000_000
+"""Grid points that are remembered, of the events used last: 32 MB, and enough for the distinct events of any schedule."""
 _SLOPES = np.concatenate([sign * 2.0 ** np.arange(-3, 11) for sign in (-1, 1)])
 """Where moments are taken for the Chernoff bounds; a factor 2 between them costs at most 6 % of width."""
+
+
+_kept: OrderedDict[tuple[DpEvent, Relation, float], tuple[Losses, ...]] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -77,10 +83,16 @@ class Losses:
         return self.infinite + float(np.dot(-np.expm1(epsilon - losses[above]), self.masses[above]))
 
 
-@functools.lru_cache(maxsize=256)
 def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> tuple[Losses, ...]:
     """Give the loss distributions of one event: one where both directions are alike, else two."""
-    return tuple(_connect_dots(direction, interval) for direction in directions(event, relation=relation))
+    key = (event, relation, interval)
+    if key in _kept:
+        _kept.move_to_end(key)
+        return _kept[key]
+    _kept[key] = tuple(_connect_dots(direction, interval) for direction in directions(event, relation=relation))
+    while len(_kept) > 1 and sum(len(losses.masses) for ways in _kept.values() for losses in ways) > _MOST_KEPT:
+        _kept.popitem(last=False)
+    return _kept[key]
 
 
 def loss_range(event: DpEvent, *, relation: Relation) -> float:
@@ -119,11 +131,14 @@ def compose(stages: Sequence[Parts]) -> Iterator[Losses]:
     points = fft.next_fast_len(max(window.width for window in windows), real=True)
     product = np.ones(points // 2 + 1, dtype=np.complex128)
     transforms: dict[int, NDArray[np.complex128]] = {}
+    last: tuple[tuple[int, int], NDArray[np.complex128]] = ((0, 0), product)  # equal stages follow each other in a curve
     for stage, window in zip(stages, windows, strict=True):
         for losses, count in stage:
             if id(losses) not in transforms:
                 transforms[id(losses)] = _transform(losses, points)
-            product = product * _power(transforms[id(losses)], count)
+            if last[0] != (id(losses), count):
+                last = ((id(losses), count), _power(transforms[id(losses)], count))
+            product = product * last[1]
         masses = np.maximum(np.roll(fft.irfft(product, points), -(window.start % points)), 0.0)
         yield Losses(_interval(stages), window.lowest + window.start, masses, window.infinite, window.steps * 2.0**-53)
 
