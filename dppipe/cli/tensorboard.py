@@ -22,7 +22,7 @@ def tensorboard(
     from tensorboard.program import TensorBoard, TensorBoardServerException
 
     board = TensorBoard()
-    board.configure(argv=[sys.argv[0], "--logdir", str(run), "--host", host, "--port", str(port)])
+    board.configure(argv=[sys.argv[0], "--logdir", str(run), "--host", host, "--port", str(port), "--load_fast=false"])
     try:
         board.main()
     except TensorBoardServerException as error:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 # Tags are regular expressions in TensorBoard's layouts: anchored, so that no other tag slips in.
 _LAYOUT = {
     "Privacy": {
-        "epsilon spent": ["Multiline", ["privacy/epsilon$"]],
-        "epsilon and steps left": ["Multiline", ["privacy/epsilon_remaining$", "privacy/steps_remaining$"]],
+        "epsilon, spent and left": ["Multiline", ["privacy/epsilon$", "privacy/epsilon_remaining$"]],
+        "steps left": ["Multiline", ["privacy/steps_remaining$"]],
         "noise multiplier": ["Multiline", ["privacy/noise_multiplier$"]],
         "clipping bound": ["Multiline", ["privacy/max_grad_norm$"]],
     },
