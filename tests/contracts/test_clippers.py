@@ -1,4 +1,4 @@
-"""What every clipper keeps, over all that the registry finds, plugins included: one record moves the sum by no more than is stated.
+"""What every clipper keeps, over all that the registry finds, plugins included: no record moves the sum further than is stated.
 
 Gradients are made up one by one: the loss of a record is the inner product of the weights with the record, so the record is its
 gradient. Values are adversarial: zeros, denormals, huge ones, infinities and NaN, in any mixture.
@@ -6,7 +6,6 @@ gradient. Values are adversarial: zeros, denormals, huge ones, infinities and Na
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 import dppipe
 from dppipe.clipping.base import Clipper
 from dppipe.engine import Engine
-from dppipe.errors import UsageError
+from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.spec.registry import Registry
 from dppipe.training.releases import add_statistics, count_statistics, noise_unit
 
@@ -40,7 +39,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "automatic": [{}, {"variant": "auto_v"}],
     "global": [{}, {"threshold": 0.1}, {"variant": "adaptive", "threshold": 2.0, "max_grad_norm": 0.3}],
     "grouped": [{"max_grad_norms": {"*": 1.5}}, {"max_grad_norms": {"*.bias": 0.1, "first.*": 2.0, "*": 1.0}}],
-    "jl": [{"delta": 1e-6}],
+    "jl": [{"projections": 40, "tolerance": 0.8, "delta": 1e-6}],
     "layerwise": [{}, {"shares": "parameters"}, {"max_grad_norms": [1.0, 2.0, 2.0]}],
     "microbatch": [{}, {"size": 2, "max_grad_norm": 0.7}],
 }
@@ -120,7 +119,8 @@ def states(clipper: Clipper) -> Iterator[Any]:
         yield state
 
 
-SPECIAL = st.sampled_from([0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150, math.inf, -math.inf, math.nan])
+EXTREMES = [0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150, math.inf, -math.inf, math.nan]
+SPECIAL = st.sampled_from(EXTREMES)
 RECORD = st.lists(st.one_of(SPECIAL, st.floats(-5, 5)), min_size=WIDTH, max_size=WIDTH)
 RECORDS = st.lists(RECORD, min_size=1, max_size=7)
 
@@ -168,7 +168,9 @@ def test_the_noise_is_scaled_to_no_less_than_the_bounds_imply(kind, options):
         for relation, doubled in (("zero_out", 1), ("add_remove", 1), ("replace_one", 2)):
             least = whole * (2 if clipper.averages else 1) if doubled == 1 else whole
             assert noise_unit(clipper, bounds, relation) >= least * (1 - 1e-6)
-            assert clipper.sensitivity(bounds.tolist(), relation) == pytest.approx(noise_unit(clipper, bounds, relation) * doubled)
+            assert clipper.sensitivity(bounds.tolist(), relation) == pytest.approx(
+                noise_unit(clipper, bounds, relation) * doubled
+            )
 
 
 @CASE
@@ -211,95 +213,92 @@ def test_options_survive_being_written_and_read(kind, options):
 # The slow references, from the formulas alone.
 
 
-def flat_reference(record: Tensor, bound: float) -> Tensor:
+def columns(*endings: str) -> list[int]:
+    """Give the places of the parameters whose names hold one of these texts."""
+    return [i for name, part in names() if any(text in name for text in endings) for i in range(part.start, part.stop)]
+
+
+ALL, LAYERS = [columns("")], [columns("first"), columns("second"), columns("third")]
+GROUPS: dict[tuple[str, int], tuple[list[list[int]], list[float] | None]] = {
+    ("flat", 0): (ALL, [1.0]),
+    ("layerwise", 0): (LAYERS, [3**-0.5] * 3),
+    ("layerwise", 1): (LAYERS, [(4 / 9) ** 0.5, (3 / 9) ** 0.5, (2 / 9) ** 0.5]),
+    ("layerwise", 2): (LAYERS, [1.0, 2.0, 2.0]),
+    ("grouped", 0): (ALL, [1.5]),
+    ("grouped", 1): ([columns("first.weight"), columns("bias"), columns("second.weight", "third.weight")], [2.0, 0.1, 1.0]),
+    ("adaptive", 0): (ALL, None),
+    ("adaptive", 1): (LAYERS, None),
+    ("adaptive", 2): ([columns("first"), columns("second", "third")], None),
+}
+"""The groups of each clipper that cuts groups at bounds, in the order of the parameters, with the bounds where they are fixed."""
+
+
+def cut(record: Tensor, bound: float) -> Tensor:
     norm = float(record.norm())
     return record * min(1.0, bound / norm) if norm else record
 
 
-def by_groups(record: Tensor, bounds: Mapping[str, float]) -> Tensor:
-    """Clip each group of parameters by itself: layers by their names, others by what the names begin or end with."""
+def cut_groups(kind: str, variant: int, state: Any, record: Tensor) -> Tensor:
+    groups, bounds = GROUPS[kind, variant]
     result = torch.zeros_like(record)
-    for group, bound in bounds.items():
-        columns = [i for name, part in names() if group in name for i in range(part.start, part.stop)]
-        result[columns] = flat_reference(record[columns], bound)
+    for group, bound in zip(groups, bounds or state["bounds"], strict=True):
+        result[group] = cut(record[group], bound)
     return result
 
 
-def global_reference(record: Tensor, *, bound: float, threshold: float, keep: bool) -> Tensor:
-    norm = float(record.norm())
-    return record * (bound / threshold) if norm <= threshold else record * (bound / norm if keep else 0.0)
+def weigh(clipper: Any, state: Any, norm: float) -> float:
+    """Give the factor of a gradient of this norm, for clippers with one."""
+    bound = clipper.max_grad_norm
+    if clipper.kind == "automatic":
+        return bound / (norm + 0.01) if clipper.variant == "auto_s" else bound / norm if norm else 0.0
+    if clipper.kind == "psac":
+        return bound / (norm + 0.1 / (norm + 0.1))
+    if clipper.kind == "global" and norm <= state["threshold"]:
+        return bound / state["threshold"]
+    return bound / norm if clipper.variant == "adaptive" else 0.0
 
 
-def adaclip_reference(record: Tensor, state: Any, bound: float) -> Tensor:
+def rescale_and_cut(state: Any, record: Tensor, bound: float) -> Tensor:
+    """AdaClip: (g - a) / b cut to norm 1, with b = sqrt(s * sum of s); what is summed here is that times the bound."""
     if not state["mean"]:
-        return flat_reference(record, bound)
+        return cut(record, bound)
     mean = torch.cat([state["mean"][name] for name, _ in names()])
     spread = torch.cat([state["variance"][name] for name, _ in names()]).sqrt()
-    scale = torch.stack([(s * spread.sum()).sqrt() for s in spread])  # b of the paper, whose clipped norm is 1
-    return bound * flat_reference((record - mean) / scale, 1.0)
+    b = torch.stack([(s * spread.sum()).sqrt() for s in spread])
+    return bound * cut((record - mean) / b, 1.0)
 
 
-Reference = Callable[[Clipper, Any, Tensor], Tensor]
-REFERENCES: dict[str, Reference] = {
-    "flat": lambda clipper, state, g: flat_reference(g, clipper.max_grad_norm),
-    "adaptive": lambda clipper, state, g: by_groups(
-        g,
-        {"": state["bounds"][0]}
-        if len(state["bounds"]) == 1
-        else dict(zip(("first", "second", "third"), state["bounds"], strict=True))
-        if len(state["bounds"]) == 3
-        else {"first": state["bounds"][0], "second": 0.0, "third": 0.0},
-    ),
-    "automatic": lambda clipper, state, g: g
-    * (1 / (float(g.norm()) + (0.01 if clipper.variant == "auto_s" else 0.0)) if float(g.norm()) else 0.0),
-    "psac": lambda clipper, state, g: g / (float(g.norm()) + 0.1 / (float(g.norm()) + 0.1)),
-    "soft": lambda clipper, state, g: g / (float(g.norm()) + 0.01),
-    "global": lambda clipper, state, g: global_reference(
-        g, bound=clipper.max_grad_norm, threshold=state["threshold"], keep=clipper.variant == "adaptive"
-    ),
-    "adaclip": lambda clipper, state, g: adaclip_reference(g, state, clipper.max_grad_norm),
-}
+def reference(kind: str, variant: int, clipper: Clipper, state: Any, records: Mapping[int, Tensor]) -> Tensor:
+    """Give the clipped sum, record by record."""
+    if kind == "microbatch":
+        slots = clipper.slots(numpy.array(list(records)), expected_batch_size=8).tolist()
+        held = [[record for record, slot in zip(records.values(), slots, strict=True) if slot == each] for each in set(slots)]
+        return sum(cut(torch.stack(together).mean(0), clipper.max_grad_norm) for together in held)
+    if (kind, variant) in GROUPS:
+        return sum(cut_groups(kind, variant, state, record) for record in records.values())
+    if kind == "adaclip":
+        return sum(rescale_and_cut(state, record, clipper.max_grad_norm) for record in records.values())
+    return sum(record * weigh(clipper, state, float(record.norm())) for record in records.values())
 
 
-@CASE
-def test_it_equals_a_slow_reference_written_from_the_formula(kind, options):
-    clipper = make(kind, options)
-    reference = REFERENCES.get(kind)
+@pytest.mark.parametrize(("kind", "options"), [case for case in CASES if case[0] not in ("jl", "soft")], ids=str)
+def test_a_built_in_equals_a_slow_reference_written_from_its_formula(kind, options):
+    clipper, variant = make(kind, options), VARIANTS.get(kind, [{}]).index(options)
     generator = torch.Generator().manual_seed(5)
     records = {index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 4.0 ** (index - 3) for index in range(7)}
     records[7] = torch.zeros(WIDTH, dtype=torch.float64)
     for state in states(clipper):
-        if kind == "layerwise":
-            bounds = {
-                "equal": [1 / math.sqrt(3)] * 3,
-                "parameters": [math.sqrt(size / 9) for size in (4, 3, 2)],
-            }[clipper.shares] if clipper.max_grad_norms is None else [1.0, 2.0, 2.0]
-            wanted = sum(by_groups(g, dict(zip(("first", "second", "third"), bounds, strict=True))) for g in records.values())
-        elif kind == "grouped":
-            listed = {"bias": 0.1, "first.weight": 2.0, "second.weight": 0.0, "third.weight": 0.0}
-            rest = [i for name, part in names() if name in ("second.weight", "third.weight") for i in range(part.start, part.stop)]
-            wanted = torch.zeros(WIDTH, dtype=torch.float64)
-            for g in records.values():
-                if options["max_grad_norms"] == {"*": 1.5}:
-                    wanted += flat_reference(g, 1.5)
-                else:
-                    wanted += by_groups(g, listed)
-                    wanted[rest] += flat_reference(g[rest], 1.0)
-        elif kind == "microbatch":
-            slots = clipper.slots(numpy.arange(8), expected_batch_size=8)
-            assert set(slots.tolist()) <= set(range(8 // clipper.size))
-            means = [torch.stack([records[i] for i in range(8) if slots[i] == slot]).mean(0) for slot in set(slots.tolist())]
-            wanted = sum(flat_reference(mean, clipper.max_grad_norm) for mean in means)
-        elif kind == "adaptive" and len(state["bounds"]) == 2:
-            rest = [i for name, part in names() if not name.startswith("first") for i in range(part.start, part.stop)]
-            wanted = sum(by_groups(g, {"first": state["bounds"][0]}) for g in records.values())
-            for g in records.values():
-                wanted[rest] += flat_reference(g[rest], state["bounds"][1])
-        elif reference is None:
-            pytest.skip("no formula is known here")
-        else:
-            wanted = sum(reference(clipper, state, g) for g in records.values())
+        wanted = reference(kind, variant, clipper, state, records)
         torch.testing.assert_close(clipped(clipper, records, state), wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_estimated_norms_have_the_law_that_the_failure_probability_is_worked_out_from():
+    """A norm of 5 seen through 50 directions, 60 times: the mean of the squares within 5 sigma, a false alarm in 1.7 million."""
+    clipper = make("jl", {"projections": 50, "tolerance": 0.5, "delta": 1e-6})
+    engine = Engine(Weights(), inner_product, clipper)
+    record = torch.tensor([[3.0, 0, 0, 0, 0, 4.0, 0, 0, 0]], dtype=torch.float64)
+    seen = [engine.accumulate(record, engine.zeros(), bounds=engine.bounds()) * (1 - 0.5) for _ in range(60)]
+    assert float(torch.cat(seen).square().mean()) / 25 == pytest.approx(1, abs=5 * math.sqrt(2 / (50 * 60)))
 
 
 # A built-in is written exactly as a plugin.
@@ -399,29 +398,9 @@ def test_a_sensitivity_below_what_the_bounds_imply_is_refused():
     class Averages(Clipper):
         averages = True
 
-    from dppipe.errors import PrivacyRefusal
-
     for liar in (Modest(), Averages()):
         with pytest.raises(PrivacyRefusal, match="sensitivity"):
             noise_unit(liar, torch.ones(2), "zero_out")
     for bad in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(PrivacyRefusal, match="bounds"):
             noise_unit(Liar(), torch.tensor([1.0, bad]), "zero_out")
-
-
-@functools.cache
-def hidden_state_file() -> str:
-    return '''
-"""A clipper that remembers, by tricks that a frozen model doesn't see."""
-from dppipe import Clipper
-
-SEEN = []
-
-class Sly(Clipper, kind="sly"):
-    """Remembers."""
-
-    def factors(self, norms, bounds):
-        SEEN.append(1)
-        object.__setattr__(self, "count", len(SEEN))
-        return (bounds / norms).clamp(max=1) / len(SEEN)
-'''
