@@ -30,7 +30,7 @@ class Optimizer(Component):
         default_factory=default_component("schedule", "constant"), description="The learning rate over the run."
     )
     averaging: Averaging | None = Field(
-        None, description="Which mean of the weights is validated and saved; without it the last."
+        None, description="Which mean of the weights is validated and saved; else the last one is."
     )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:

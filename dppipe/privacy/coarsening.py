@@ -65,6 +65,8 @@ def _setting(event: DpEvent) -> _Setting:
         return _Setting(form, noise, 1.0)
     if name in ("SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent"):
         return _Setting((*form, event.source_dataset_size, event.sample_size), noise, 1.0)
+    if name == "BallsInBinsDpEvent":
+        return _Setting((*form, event.bins), noise, 1.0)
     if name == "TruncatedSubsampledGaussianDpEvent":
         return _Setting((*form, event.dataset_size, event.sampling_probability, event.truncated_batch_size), noise, 1.0)
     return _Setting(event, 1.0, 1.0)

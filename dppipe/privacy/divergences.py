@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.balls_in_bins import bin_divergences
 from dppipe.privacy.budget import Relation
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def divergences(event: DpEvent, *, relation: Relation, orders: tuple[float, ...]
         values = sampled_divergences(inner.noise_multiplier, event.sampling_probability, alphas) + _ROUND_OFF
     elif name == "SampledWithoutReplacementDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation == "replace_one":
         values = _subset_divergences(event, alphas) + _ROUND_OFF
+    elif name == "BallsInBinsDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation == "zero_out":
+        values = bin_divergences(inner.noise_multiplier, event.bins, alphas)
     else:
         raise PrivacyRefusal(
             f"accountant rdp: expected an event that it can bound under {relation}, got {name}"

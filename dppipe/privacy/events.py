@@ -29,6 +29,7 @@ _FIELDS: dict[str, dict[str, str]] = {
         "truncated_batch_size": "int",
         "noise_multiplier": "float",
     },
+    "BallsInBinsDpEvent": {"bins": "int", "event": "event"},
     "MixtureOfGaussiansDpEvent": {"standard_deviation": "float", "sensitivities": "floats", "sampling_probs": "floats"},
     "SelfComposedDpEvent": {"event": "event", "count": "int"},
     "ComposedDpEvent": {"events": "events"},
@@ -45,12 +46,21 @@ def event_to_data(event: DpEvent) -> dict[str, Any]:
 
 def event_from_data(data: Any) -> DpEvent:
     """Read an event back from its plain data."""
-    from dp_accounting import dp_event
-
     fields = _FIELDS.get(str(data.get("type"))) if isinstance(data, dict) else None
     if fields is None or set(data) != {"type", *fields}:
         raise PrivacyRefusal(f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't be charged.")
-    return getattr(dp_event, data["type"])(**{field: _value(field, form, data[field]) for field, form in fields.items()})
+    return _class(data["type"])(**{field: _value(field, form, data[field]) for field, form in fields.items()})
+
+
+def _class(name: str) -> Any:
+    """Give the class of an event: dp_accounting's, or dppipe's own."""
+    if name == "BallsInBinsDpEvent":
+        from dppipe.privacy.balls_in_bins import event_class
+
+        return event_class()
+    from dp_accounting import dp_event
+
+    return getattr(dp_event, name)
 
 
 def _plain(field: str, form: str, value: Any) -> Any:

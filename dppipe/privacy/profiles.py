@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special, stats
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.balls_in_bins import sampled_losses
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.gaussian import gaussian_delta
 
@@ -67,7 +68,26 @@ def _directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
         return _truncated(event, relation=relation)
     if name == "MixtureOfGaussiansDpEvent" and present:
         return _mixture(event)
+    if estimated(event) and relation == "zero_out":
+        return tuple(map(_empirical, sampled_losses(event.event.noise_multiplier, event.bins)))
     raise PrivacyRefusal(f"accountant pld: expected an event with a known profile under {relation}, got {_named(event)}.")
+
+
+def estimated(event: DpEvent) -> bool:
+    """Whether an event's profile is known from random draws only, which prove nothing."""
+    return type(event).__name__ == "BallsInBinsDpEvent" and type(event.event).__name__ == "GaussianDpEvent"
+
+
+def _empirical(losses: NDArray[np.float64]) -> Direction:
+    ordered = np.sort(losses)
+    # From each draw up: how many there are, and their part under the other data set. Small terms are added first.
+    lower = np.append(np.cumsum(np.exp(-ordered)[::-1])[::-1], 0.0)
+
+    def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        above = np.searchsorted(ordered, epsilon, side="right")
+        return np.asarray((len(ordered) - above - np.exp(epsilon) * lower[above]) / len(ordered))
+
+    return Direction(profile, float(ordered[0]), float(ordered[-1]))
 
 
 def _gaussian(z: float) -> Direction:

@@ -107,7 +107,7 @@ _RULES: dict[str, _Rule] = {
     "balls_in_bins": _Rule(
         relations=("zero_out",),
         certified={"rdp": ("zero_out",)},
-        estimate={},
+        estimate={"pld": ("zero_out",)},
         filters={},
         why_relation="its bound is proven for a record whose gradient becomes zero",
         why="each record falls in one random batch of an epoch",
@@ -154,7 +154,8 @@ def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = Fa
     working = tuple(name for name in ACCOUNTANTS if relation in rule.certified.get(name, ()))
     instead = f"accountant: {_either(working)}"
     if relation in rule.estimate.get(accountant, ()):
-        return Verdict("estimate", "a central-limit approximation, which can lie below the truth", instead)
+        approximation = "an average of random draws" if sampler == "balls_in_bins" else "a central-limit approximation"
+        return Verdict("estimate", f"{approximation}, which can lie below the truth", instead)
     return Verdict("refused", _why_not(accountant, sampler=sampler, relation=relation), instead)
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, PrivacyCurve, Steps
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, Estimate, PrivacyCurve, Steps
 from dppipe.privacy.budget import Relation
 
 
@@ -16,7 +16,8 @@ class Pld(Accountant, kind="pld"):
 
     Guarantee: each step's distribution is discretised pessimistically, and a schedule of very many noise multipliers is
     first rounded down onto a few, so that the composed epsilon is an upper bound for a sequence of events that was fixed
-    before any record was read. It is not one where the events follow released values (Rogers et al. 2016).
+    before any record was read. It is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it
+    gives an estimate, from random draws of the privacy loss.
     """
 
     _distinct: ClassVar[int] = 150
@@ -27,6 +28,7 @@ class Pld(Accountant, kind="pld"):
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.gaussian import GaussianCurve
         from dppipe.privacy.loss_curves import loss_curves
+        from dppipe.privacy.profiles import estimated
         from dppipe.privacy.steps import gaussian_precision
 
         found = (gaussian_precision(stage, relation=relation) for stage in stages)
@@ -35,7 +37,8 @@ class Pld(Accountant, kind="pld"):
             curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in itertools.accumulate(precisions))
         else:
             curves = loss_curves(stages, relation=relation, distinct=self._distinct, finest=self._finest)
-        return [Certificate(self.kind, relation, curve) for curve in curves]
+        given = Estimate if any(estimated(event) for stage in stages for event in stage) else Certificate
+        return [given(self.kind, relation, curve) for curve in curves]
 
     def rough(self) -> Accountant:
         return _RoughPld()
