@@ -1,9 +1,9 @@
 """Gaussian noise for gradients, from secret bytes, with tails that reach 9.4 standard deviations.
 
 `GaussianStream.add_` is what the private step calls, once a release, on one flat buffer. The values are drawn on the CPU in
-blocks that stay in its cache, by one thread: measured as fast as two threads right after a backward pass, whose own threads
-still spin, and not slowed by another job on a core. Other devices get copies of the blocks; a source that draws on the
-device itself needs only the method of `NoiseSource`. Read next: `box_muller.py` for the distribution.
+blocks that stay in its cache, by one thread: a second one gained nothing right after a backward pass, whose own threads still
+spin, and lost much where another job held a core. Other devices get copies of the blocks; a source that draws on the device
+itself needs only the method of `NoiseSource`. Read next: `box_muller.py` for the distribution, `benchmarks/noise.py`.
 """
 
 from __future__ import annotations
