@@ -37,11 +37,16 @@ def coarsened(stages: Sequence[Counts], *, distinct: int, up: bool = False) -> t
         The stages, and the largest factor less 1 that a number was rounded by.
     """
     events = {event: _setting(event) for stage in stages for event in stage}
+    forms: dict[object, set[_Setting]] = {}
+    for setting in events.values():
+        forms.setdefault(setting.form, set()).add(setting)
     chosen, bins = dict(events), distinct
     while len(set(chosen.values())) > distinct and bins > 0:
-        noise = _binned({setting.noise for setting in events.values()}, bins, down=not up)
-        rates = _binned({setting.rate for setting in events.values()}, bins, down=up)
-        chosen = {event: _Setting(had.form, noise[had.noise], rates[had.rate]) for event, had in events.items()}
+        noise = {form: _binned({had.noise for had in alike}, bins, down=not up) for form, alike in forms.items()}
+        rates = {form: _binned({had.rate for had in alike}, bins, down=up) for form, alike in forms.items()}
+        chosen = {
+            event: _Setting(had.form, noise[had.form][had.noise], rates[had.form][had.rate]) for event, had in events.items()
+        }
         bins = bins * 3 // 4
     if chosen == events:
         return list(stages), 0.0

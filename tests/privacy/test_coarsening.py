@@ -53,3 +53,11 @@ def test_the_rounded_schedule_costs_at_least_the_given_one() -> None:
     rounded = Rdp().compose(list(counts.items()), relation="zero_out").curve.parameters()["divergences"]
     assert all(total >= sum(each) for total, *each in zip(rounded, *exact, strict=True))
     assert rounded[10] == pytest.approx(sum(each[10] for each in exact), rel=0.3)
+
+
+def test_one_release_without_sampling_does_not_widen_the_bins_of_sampled_ones() -> None:
+    stage = {poisson(0.01 + t / 10_000, 1 + t / 100): 1 for t in range(100)}
+    (alone,), factor = coarsened([stage], distinct=20)
+    (joined,), with_another = coarsened([stage | {dp_accounting.GaussianDpEvent(50.0): 1}], distinct=21)
+    assert with_another <= 2 * factor  # bins over all noise together would be ten times as wide
+    assert sum(joined.values()) == sum(alone.values()) + 1
