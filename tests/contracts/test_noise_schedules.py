@@ -49,7 +49,18 @@ def test_a_schedule_is_the_same_every_time(schedule: NoiseSchedule) -> None:
 
 
 def test_a_schedule_that_says_it_is_constant_is(schedule: NoiseSchedule) -> None:
-    assert schedule.constant == (len(set(schedule.relative(50))) == 1)
+    assert not schedule.constant or len(set(schedule.relative(50))) == 1
+
+
+@settings(deadline=None)
+@given(history=st.lists(st.floats(-1e6, 1e6), max_size=60))
+def test_an_adaptive_schedule_follows_released_values_to_finite_positive_noise(history: list[float]) -> None:
+    for kind in KINDS:
+        schedule = make(kind)
+        if schedule.adaptive:
+            multiplier = schedule.next_multiplier(history)
+            assert math.isfinite(multiplier)
+            assert multiplier > 0
 
 
 def test_the_event_names_the_multiplier(schedule: NoiseSchedule) -> None:
