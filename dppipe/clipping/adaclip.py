@@ -35,9 +35,10 @@ class AdaClip(Clipper, kind="adaclip"):
     """Clips in coordinates of equal importance, so that noise is small where gradients vary little (Pichapati et al. 2019).
 
     With s the standard deviation of a coordinate over examples, scale = sqrt(s * sum of all s) / max_grad_norm has the least
-    noise for a given share of clipped examples (theorem 2 there). The first step is flat clipping.
+    noise for a given share of clipped examples. The first step is flat clipping.
 
-    Guarantee: means and deviations only follow released gradients; the sensitivity in the new coordinates is the bound.
+    Guarantee: means and deviations only follow released gradients; the sensitivity in the new coordinates is the bound, for a
+    record that contributes or not. (A gradient of zero is no zero there, so it isn't what `zero_out` stands for.)
     """
 
     needs: ClassVar[Literal["gradients"]] = "gradients"

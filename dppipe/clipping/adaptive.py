@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import PositiveFloat, model_validator
 
 from dppipe.clipping.base import Clipper, State
-from dppipe.clipping.parameter_groups import by_layer, by_pattern, equal_shares
+from dppipe.clipping.parameter_groups import by_layer, by_pattern, equal_shares, with_whole_bound
 from dppipe.clipping.quantiles import AUTO_SHARE, next_threshold
 from dppipe.component import AutoFloat, Field
 
@@ -43,10 +42,7 @@ class Adaptive(Clipper, kind="adaptive"):
     @model_validator(mode="before")
     @classmethod
     def _groups_say_the_first_bounds(cls, data: Any) -> Any:
-        listed = data.get("max_grad_norms") if isinstance(data, dict) else None
-        if not isinstance(listed, dict) or not all(isinstance(bound, (int, float)) for bound in listed.values()):
-            return data
-        return {**data, "max_grad_norm": math.hypot(*listed.values()) or 1.0}
+        return with_whole_bound(data)
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:

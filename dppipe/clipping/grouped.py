@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import PositiveFloat, model_validator
 
 from dppipe.clipping.base import Clipper, State
-from dppipe.clipping.parameter_groups import by_pattern
+from dppipe.clipping.parameter_groups import by_pattern, with_whole_bound
 from dppipe.component import Field
 
 if TYPE_CHECKING:
@@ -32,13 +31,7 @@ class Grouped(Clipper, kind="grouped"):
     @model_validator(mode="before")
     @classmethod
     def _the_groups_say_it_all(cls, data: Any) -> Any:
-        listed = data.get("max_grad_norms") if isinstance(data, dict) else None
-        if not isinstance(listed, dict) or not all(isinstance(bound, (int, float)) for bound in listed.values()):
-            return data
-        whole = math.hypot(*listed.values())
-        if not math.isclose(data.get("max_grad_norm", whole), whole):
-            raise ValueError(f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave it out.")
-        return {**data, "max_grad_norm": whole or 1.0}
+        return with_whole_bound(data)
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
         return by_pattern(named_shapes, self.max_grad_norms)

@@ -1,15 +1,14 @@
-"""Layerwise clipping: each layer has its own norm and its own bound (McMahan et al. 2018, section 2.3)."""
+"""Layerwise clipping: each layer has its own norm and its own bound (McMahan et al. 2018)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import PositiveFloat, model_validator
 
 from dppipe.clipping.base import Clipper, State
-from dppipe.clipping.parameter_groups import by_layer, equal_shares, shares_by_size
+from dppipe.clipping.parameter_groups import by_layer, equal_shares, shares_by_size, with_whole_bound
 from dppipe.component import Field
 from dppipe.errors import UsageError
 
@@ -30,13 +29,7 @@ class Layerwise(Clipper, kind="layerwise"):
     @model_validator(mode="before")
     @classmethod
     def _listed_bounds_say_it_all(cls, data: Any) -> Any:
-        listed = data.get("max_grad_norms") if isinstance(data, dict) else None
-        if not listed or not isinstance(listed, (list, tuple)) or not all(isinstance(bound, (int, float)) for bound in listed):
-            return data
-        whole = math.hypot(*listed)
-        if not math.isclose(data.get("max_grad_norm", whole), whole):
-            raise ValueError(f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave one out.")
-        return {**data, "max_grad_norms": tuple(listed), "max_grad_norm": whole}
+        return with_whole_bound(data)
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
         return by_layer(named_shapes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from dppipe.errors import UsageError
 
@@ -34,6 +35,20 @@ def by_pattern(names: Iterable[str], patterns: Iterable[str]) -> dict[str, str]:
             f"which gets none of {', '.join(found)}. Mend it, move it up, or leave it out."
         )
     return {name: pattern for name, pattern in found.items() if pattern is not None}
+
+
+def with_whole_bound(data: Any) -> Any:
+    """Fill in the `max_grad_norm` that the bounds of all groups make together, and refuse another one."""
+    listed = data.get("max_grad_norms") if isinstance(data, dict) else None
+    if isinstance(listed, list):
+        listed, data = tuple(listed), {**data, "max_grad_norms": tuple(listed)}
+    bounds = list(listed.values()) if isinstance(listed, dict) else list(listed or ())
+    if not bounds or not all(isinstance(bound, (int, float)) and bound > 0 for bound in bounds):
+        return data  # nothing is listed, or what is wrong with it is said elsewhere
+    whole = math.hypot(*bounds)
+    if not math.isclose(data.get("max_grad_norm", whole), whole):
+        raise ValueError(f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave it out.")
+    return {**data, "max_grad_norm": whole}
 
 
 def equal_shares(bound: float, sizes: Mapping[str, int]) -> tuple[float, ...]:

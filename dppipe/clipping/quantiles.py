@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 AUTO_SHARE = 1 / 20
-"""The noise on a count where none is stated, as a share of the expected batch size (Andrew et al. 2021, section 3.1)."""
+"""The noise on a count where none is stated, as a share of the expected batch size (Andrew et al. 2021)."""
 
 
 def next_threshold(threshold: float, mean: float, *, target: float, learning_rate: float, low: float, high: float) -> float:

@@ -130,7 +130,7 @@ def as_records(rows: list[list[float]]) -> dict[int, Tensor]:
 
 
 def neighbours(records: dict[int, Tensor], index: int, other: Tensor, relation: str) -> list[dict[int, Tensor]]:
-    """Give data sets that differ in one record; a record that contributes nothing may be gone, or have a gradient of zero."""
+    """Give data sets that differ in one record: it is another, or contributes nothing."""
     without = {key: value for key, value in records.items() if key != index}
     return [{**records, index: other}] if relation == "replace_one" else [without]
 
