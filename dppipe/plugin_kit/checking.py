@@ -20,6 +20,9 @@ from dppipe.spec.plugin_scan import FoundKind, find_folder, scan_file
 from dppipe.spec.plugins import hash_file, import_plugin, show_path
 from dppipe.spec.registry import Registry
 
+NO_KIND = "none"
+"""Stands for the family where a file defines no kind."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -33,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CheckedKind:
-    """One kind of a file and what the checks found; a file that can't be read stands without a kind."""
+    """One kind of a file and what the checks found; a file that can't be read stands here without a kind."""
 
     file: str
     sha256: str
@@ -57,14 +60,15 @@ class CheckedKind:
 
 
 def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
-    """Check every plugin of a folder; if none is named, of `plugins/` here."""
+    """Check every plugin of a folder; if none is named, of `plugins/` here. Files that define no kind are passed over."""
     found = find_folder(folder)
     files = [file for file in sorted(found.glob("*.py")) if not file.name.startswith("_")] if found else []
-    if not files:
+    checked = [kind for file in files for kind in check_file(file) if kind.block != NO_KIND]
+    if not checked:
         raise UsageError(
             f"{folder or 'plugins'}: expected a folder with plugin files, got none. Start one: dppipe plugins new clipper NAME."
         )
-    return [checked for file in files for checked in check_file(file)]
+    return checked
 
 
 def check_file(file: Path | str) -> list[CheckedKind]:
@@ -73,13 +77,15 @@ def check_file(file: Path | str) -> list[CheckedKind]:
     if not path.is_file():
         raise UsageError(f"{file}: expected a plugin file, got {'a folder' if path.is_dir() else 'nothing'} there.")
     path = path.parent.resolve() / path.name
+    title = "it can be read, and defines a kind"
     try:
         found = scan_file(path)
-        if not found:
-            families = ", ".join(family.base for family in FAMILIES.values() if family.takes_plugins)
-            raise Fault(f'expected a class statement such as `class Mine(Clipper, kind="mine")`, got none. Bases: {families}.')
-    except (Fault, OSError, SyntaxError, ValueError, RecursionError, UsageError) as error:
-        return [_checked(path, "", "", [Outcome("it can be read, and defines a kind", False, _say(error, path, block=""))])]
+    except (OSError, SyntaxError, ValueError, RecursionError, UsageError) as error:
+        return [_checked(path, "", "", [Outcome(title, False, _say(error, path, block=""))])]
+    if not found:
+        bases = ", ".join(family.base for family in FAMILIES.values() if family.takes_plugins)
+        why = f'expected a class statement such as `class Mine(Clipper, kind="mine")`, got none. Bases: {bases}.'
+        return [_checked(path, NO_KIND, "", [Outcome(title, False, why)])]
     return [_check_found(kind) for kind in found]
 
 

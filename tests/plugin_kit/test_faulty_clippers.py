@@ -51,10 +51,10 @@ def body(line: str) -> str:
 
 LIES = {
     "lies": ("return torch.full_like(norms, 1e9)", "norms around the bound", "factor x norm exceeds the bound"),
-    "negative": ("return -(bounds / norms).clamp(max=1)", "norms of 0", "it is negative"),
-    "nan": ("return norms * float('nan')", "tiny norms", "it is NaN"),
+    "negative": ("return -(bounds / norms).clamp(max=1)", "norms of 0", "which is negative"),
+    "nan": ("return norms * float('nan')", "tiny norms", "no number"),
     "infinite": ("return bounds / norms", "norms of 0", "got inf at norm 0"),
-    "overflows": ("return (bounds / norms).clamp(max=1) * norms.square() / norms.square()", "huge norms", "it is NaN"),
+    "overflows": ("return (bounds / norms).clamp(max=1) * norms.square() / norms.square()", "huge norms", "no number"),
     "boolean": ("return norms < bounds", "norms of 0", "torch.bool"),
     "mean": ("return (bounds / norms.mean(0)).clamp(max=1)", "nothing is averaged", "got mean over dimension 0"),
     "mean_dim": ("return (bounds / norms.mean(dim=0, keepdim=True)).clamp(max=1)", "nothing is averaged", "mean over"),

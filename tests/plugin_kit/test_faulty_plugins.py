@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dppipe.plugin_kit.checking import CheckedKind, check_file
+from dppipe.errors import UsageError
+from dppipe.plugin_kit import checking
+from dppipe.plugin_kit.checking import CheckedKind, check_file, check_folder
+from dppipe.plugin_kit.checks import table
 
 Check = Callable[[str], CheckedKind]
 
@@ -282,6 +286,35 @@ def test_what_cannot_be_pickled_is_named(here: Path) -> None:
     file.write_text("from pydantic import PrivateAttr\n" + PLAIN.replace("# more", more))
     (checked,) = check_file(file)
     assert "pickle" in failed(checked, "pickles for worker").lower()
+
+
+def test_a_new_check_is_one_function(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checking.all_checks()  # so that the table is filled before it is put aside
+    monkeypatch.setattr(table, "CHECKS", [])
+    monkeypatch.setattr(checking, "CHECKS", table.CHECKS)
+
+    @table.check_each("clipping")
+    def bound_is_one(clipper: Any) -> table.Remark:
+        """The bound is 1."""
+        if clipper.max_grad_norm != 1:
+            raise table.Fault(f"expected 1, got {clipper.max_grad_norm:g}.")
+        return None
+
+    (here / "plugins" / "mine.py").write_text(PLAIN)
+    (checked,) = check_file(here / "plugins" / "mine.py")
+    assert checked.faults == ["the bound is 1: expected 1, got 0.001. (with max_grad_norm: 0.001)"]
+
+
+def test_a_folder_may_hold_files_without_kinds(here: Path) -> None:
+    (here / "plugins" / "also.py").write_text("BASE = 1\n")
+    (here / "plugins" / "_hidden.py").write_text("class (\n")
+    with pytest.raises(UsageError, match="expected a folder with plugin files, got none"):
+        check_folder()
+    (here / "plugins" / "mine.py").write_text(
+        "from dppipe import Clipper, Field\nfrom dppipe.spec.plugins.also import BASE\n" + PLAIN
+    )
+    (here / "plugins" / "torn.py").write_text("class (\n")
+    assert [(Path(checked.file).name, checked.ok) for checked in check_folder()] == [("mine.py", True), ("torn.py", False)]
 
 
 def test_every_kind_of_a_file_is_checked(here: Path) -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from dppipe.cli.app import app
 from dppipe.errors import UsageError
-from dppipe.plugin_kit import check_file, write_plugin
+from dppipe.plugin_kit import write_plugin
 from dppipe.plugin_kit.scaffold import STARTERS
 from dppipe.spec.load import load_spec
 
@@ -50,14 +50,12 @@ def test_new_check_and_run_work_in_that_order_with_no_edit(empty: Path) -> None:
 
 
 @pytest.mark.parametrize("what", STARTERS)
-def test_every_start_is_a_valid_spec_and_passes_its_checks(what: str, empty: Path) -> None:
-    written = write_plugin(what, "my_own")
-    spec = load_spec(written.pipeline)
+def test_every_start_is_a_valid_spec(what: str, empty: Path) -> None:
+    spec = load_spec(write_plugin(what, "my_own").pipeline)
     assert getattr(spec, STARTERS[what].block).kind == "my_own"
-    assert [fault for checked in check_file(written.plugin) for fault in checked.faults] == []
 
 
-def test_the_written_tests_pass(empty: Path) -> None:
+def test_the_written_tests_pass_and_with_them_all_checks(empty: Path) -> None:
     for what in STARTERS:
         write_plugin(what, f"my_{what}")
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "tests"]

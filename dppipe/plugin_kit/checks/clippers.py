@@ -124,7 +124,7 @@ def vmap_and_loop(clipper: Clipper) -> Remark:
 
 @check_each("clipping")
 def no_batch_statistics(clipper: Clipper) -> Remark:
-    """Nothing is averaged over dimension 0: there is one example."""
+    """Nothing is averaged over dimension 0, as there is one example."""
     coupled = False
     for _, bounds in bounds_cases(clipper):
         norms = mixed_norms(bounds)[7]  # above the bound, where a factor does something
@@ -224,15 +224,15 @@ def _factors(clipper: Clipper, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, 
 
 def _judge(factors: Tensor, norms: Tensor, bounds: Tensor, *, label: str, tolerance: float = TOLERANCE) -> None:
     factors, norms, bounds = factors.double(), norms.double(), bounds.double()
-    for wrong, what, instead in (
-        (factors.isnan(), "NaN", "0"),
-        (factors.isinf(), "infinite", "0"),
-        (factors < 0, "negative", "0"),
-        (factors * norms > bounds * (1 + tolerance), "too large: factor x norm exceeds the bound", "bound / norm"),
+    for wrong, why, instead in (
+        (factors.isnan(), "which is no number", "0"),
+        (factors.isinf(), "which is infinite", "0"),
+        (factors < 0, "which is negative", "0"),
+        (factors * norms > bounds * (1 + tolerance), "so factor x norm exceeds the bound", "bound / norm"),
     ):
         if wrong.any():
             row, group = wrong.nonzero()[0].tolist()
             raise Fault(
                 f"expected a factor from 0 to bound / norm, got {factors[row, group]:g} at norm {norms[row, group]:g} and bound "
-                f"{bounds[group]:g}, {label}: it is {what}. The core puts {instead} there."
+                f"{bounds[group]:g} with {label}, {why}. The core puts {instead} there."
             )

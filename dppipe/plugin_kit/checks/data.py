@@ -5,7 +5,8 @@ No message here holds anything of a record.
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import default_collate
 
-from dppipe.data.base import Data
+from dppipe.data.base import Data, Splits
 from dppipe.plugin_kit.checks.memory import digest
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_kind
 
@@ -59,9 +60,7 @@ def facts_fit(trial: Trial) -> Remark:
 @check_kind("data")
 def counts_agree(trial: Trial) -> Remark:
     """As many records are loaded as were counted."""
-    data = _fresh(trial)
-    splits = data.splits(seed=0)
-    found = len(cast(Sized, splits.train))
+    data, found = _fresh(trial), len(cast(Sized, _splits(trial).train))
     if found != data.train_count():
         raise Fault(f"expected {data.train_count()} training records, as train_count() says, got {found}. Fix count().")
     return None
@@ -71,7 +70,7 @@ def counts_agree(trial: Trial) -> Remark:
 def records_fit(trial: Trial) -> Remark:
     """Records have the shape and type of their task, labels are in range."""
     data = _fresh(trial)
-    for inputs, targets in _batches(data):
+    for inputs, targets in _batches(_splits(trial)):
         _require_batch(data, inputs, targets, what="a record")
         if not inputs.isfinite().all():
             raise Fault("expected finite inputs, got others in some record.")
@@ -86,7 +85,7 @@ def records_fit(trial: Trial) -> Remark:
 def synthetic_fits(trial: Trial) -> Remark:
     """Made-up batches of 0, 1 and 5 examples look like real ones."""
     data = _fresh(trial)
-    real = next(_batches(data))
+    real = next(_batches(_splits(trial)))
     for n in (0, 1, 5):
         inputs, targets = data.synthetic(n)
         if len(inputs) != n or len(targets) != n:
@@ -114,7 +113,7 @@ def loads_the_same(trial: Trial) -> Remark:
             torch.manual_seed(seed)
             numpy.random.seed(seed)
             random.seed(seed)
-            found.add(digest(list(_batches(_fresh(trial)))))
+            found.add(digest(list(_batches(_fresh(trial).splits(seed=0)))))
     random.setstate(kept[0])
     numpy.random.set_state(kept[1])
     if len(found) > 1:
@@ -131,8 +130,14 @@ def _options(trial: Trial) -> dict[str, Any]:
     return {name: value for name, value in trial.made[0].to_data().items() if name != "kind"}
 
 
-def _batches(data: Data) -> Any:
-    for split in data.splits(seed=0):
+@lru_cache(maxsize=1)
+def _splits(trial: Trial) -> Splits:
+    """Read the records once for the checks that only look at them."""
+    return _fresh(trial).splits(seed=0)
+
+
+def _batches(splits: Splits) -> Iterator[tuple[Tensor, Tensor]]:
+    for split in splits:
         if split is not None and len(cast(Sized, split)):
             yield default_collate([split[row] for row in range(min(LOOKED_AT, len(cast(Sized, split))))])
 

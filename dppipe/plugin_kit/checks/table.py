@@ -22,9 +22,9 @@ class Fault(Exception):
     """What is wrong with a plugin: `expected ..., got ... . What to do.`"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
-    """A kind under test."""
+    """A kind under test; no two are the same."""
 
     block: str
     cls: type[Component]
