@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -273,6 +276,43 @@ def test_the_bound_is_in_the_ledger_the_curves_the_checkpoint_and_the_statement(
     assert executed == [min(bounds), max(bounds)]
     flat = run("train.steps=12")
     assert flat.summary["epsilon"] == done.summary["epsilon"]
+
+
+def test_a_resumed_run_goes_on_with_the_bound_it_had(run, monkeypatch):
+    from typer.testing import CliRunner
+
+    from dppipe.cli.app import app
+    from dppipe.training.record import RunRecord
+
+    finish = RunRecord.step
+
+    def then_signal(record, **facts):
+        finish(record, **facts)
+        if record.ledger.rows == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecord, "step", then_signal)
+        done = run("clipping={kind: adaptive, max_grad_norm: 1000}", "train.steps=22")
+    assert done.exit_code == 130, done.output
+    assert CliRunner().invoke(app, ["resume", str(done.path)]).exit_code == 0
+    bounds = [row["max_grad_norm"] for row in done.rows]
+    assert len(bounds) == 22
+    moved = [later / earlier for earlier, later in pairwise(bounds)]
+    assert max(moved) / min(moved) < 1.2  # each step moves it by a tenth or so, and none back to the first
+
+
+@pytest.mark.parametrize("start", [100.0, 0.01])
+def test_the_step_brings_a_bound_that_is_a_hundred_times_off_to_the_median_within_150_steps(tmp_path, start):
+    """Norms are lognormal about 1. The bound ends within 0.15 of the median's place; its spread there is about 0.02."""
+    generator = torch.Generator().manual_seed(0)
+    directions = nn.functional.normalize(torch.randn(1000, 8, generator=generator), dim=1)
+    gradients = directions * torch.randn(1000, 1, generator=generator).exp()
+    step, batch = make_step(tmp_path, Adaptive(max_grad_norm=start), gradients, rate=0.25, physical=500)
+    for _ in range(150):
+        step(batch, place=here)
+    share = float((gradients.norm(dim=1) <= step.clipper_state["bounds"][0]).float().mean())
+    assert share == pytest.approx(0.5, abs=0.15)
 
 
 @pytest.mark.parametrize(

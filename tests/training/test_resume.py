@@ -55,8 +55,8 @@ def start(run, monkeypatch):
     def go(number: int):
         finish = RunRecord.step
 
-        def then_signal(record):
-            finish(record)
+        def then_signal(record, **facts):
+            finish(record, **facts)
             if record.ledger.rows == 20:
                 os.kill(os.getpid(), number)
 
