@@ -167,7 +167,7 @@ ADAPTIVE = {
     ),
     "sensitivity": (
         "def sensitivity(self, bounds, relation): return 0.1",
-        "through the engine",
+        "sensitivity that it states",
         "expected a sensitivity of at least 1",
     ),
 }
