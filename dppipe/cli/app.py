@@ -9,6 +9,7 @@ import typer
 import dppipe
 from dppipe.cli import budget, ledger, plugins
 from dppipe.cli.account import account
+from dppipe.cli.compare import compare
 from dppipe.cli.doctor import doctor
 from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
@@ -50,6 +51,7 @@ app.command()(plan)
 app.command()(validate)
 app.command()(doctor)
 app.command()(evaluate)
+app.command()(compare)
 app.command()(tensorboard)
 app.command()(account)
 app.command()(schema)

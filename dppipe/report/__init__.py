@@ -1,0 +1,1 @@
+"""Reports: what is told of runs, from their files alone."""

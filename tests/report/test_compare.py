@@ -1,0 +1,88 @@
+"""`dppipe compare`: what is read from run directories, and how runs of one name are put together."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from dppipe.cli.app import app
+from dppipe.errors import UsageError
+from dppipe.report.compare import compare_runs, find_runs
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Write run directories with nothing but a plan and, where one is given, a summary."""
+
+    def write(name, run, *, epsilon=3.0, delta=1e-5, **summary):
+        path = tmp_path / "runs" / name / run
+        path.mkdir(parents=True)
+        (path / "plan.json").write_text(json.dumps({"name": name, "delta": delta}))
+        if summary:
+            (path / "summary.json").write_text(json.dumps({"epsilon": epsilon, "delta": delta, "steps": 5} | summary))
+        return path
+
+    write("flat", "1", status="completed", metrics={"val/accuracy": 0.90})
+    write("flat", "2", status="completed", metrics={"val/accuracy": 0.94}, test={"test/accuracy": 0.8})
+    write("adaptive", "1", status="interrupted", metrics={"val/accuracy": 0.5})
+    write("adaptive", "2", status="budget_exhausted", metrics={"nonprivate/val/accuracy": 0.7}, epsilon=2.5)
+    write("adaptive", "3")
+    write("free", "1", status="completed", metrics={"val/accuracy": 0.99}, epsilon=None, delta=None)
+    return tmp_path / "runs"
+
+
+def command(*words):
+    return CliRunner().invoke(app, ["compare", *map(str, words)])
+
+
+def test_runs_of_one_name_stand_together_with_mean_and_spread(runs):
+    adaptive, flat, free = compare_runs(find_runs([runs]))
+    assert (flat.name, flat.runs, flat.statuses) == ("flat", 2, {"completed": 2})
+    assert flat.metrics["val/accuracy"].mean == pytest.approx(0.92)
+    assert flat.metrics["val/accuracy"].deviation == pytest.approx(0.04 / 2**0.5)
+    assert flat.metrics["test/accuracy"].deviation is None
+    assert adaptive.statuses == {"interrupted": 1, "budget_exhausted": 1, "unfinished": 1}
+    assert (adaptive.epsilon.least, adaptive.epsilon.most) == (2.5, 3.0)
+    assert not free.private
+
+
+def test_a_run_that_is_named_twice_counts_once(runs):
+    (flat,) = compare_runs(find_runs([runs / "flat", runs / "flat" / "1"]))
+    assert flat.runs == 2
+
+
+def test_the_table_says_what_is_not_private_and_fits_what_it_holds(runs):
+    result = command(runs)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0].split() == [
+        "name",
+        "runs",
+        "ended",
+        "epsilon",
+        "delta",
+        "val/accuracy",
+        "nonprivate/val/accuracy",
+        "test/accuracy",
+    ]
+    assert any("0.9200 +- 0.0283" in line and line.startswith("flat") for line in lines)
+    assert any("NOT PRIVATE" in line and line.startswith("free") for line in lines)
+    assert any("1 interrupted, 1 budget exhausted, 1 unfinished" in line and "2.5 to 3" in line for line in lines)
+
+
+def test_programs_get_json(runs):
+    result = command(runs / "flat", "--json")
+    (flat,) = json.loads(result.output)
+    assert flat["metrics"]["val/accuracy"]["mean"] == pytest.approx(0.92)
+    assert flat["epsilon"] == {"mean": 3.0, "deviation": 0.0, "least": 3.0, "most": 3.0}
+
+
+def test_a_folder_without_runs_is_an_error_of_the_user(tmp_path):
+    with pytest.raises(UsageError, match=r"plan\.json"):
+        find_runs([tmp_path])
+    assert command(tmp_path).exit_code == 2
+    (tmp_path / "plan.json").write_text("{")
+    with pytest.raises(UsageError, match="JSON"):
+        find_runs([tmp_path])
