@@ -37,11 +37,18 @@ def test_the_run_stops_exactly_at_the_budget(run, accountant, steps):
 
 
 def test_huge_noise_destroys_accuracy_and_no_budget_beats_the_private_run(run):
-    """If noise weren't really added, the first run would learn as the last one does."""
-    noisy = run("noise.noise_multiplier=1000", "train.steps=40").summary["metrics"]["val/accuracy"]
-    private = run("train.steps=40").summary["metrics"]["val/accuracy"]
-    free = run("budget=none", "train.steps=40").summary["metrics"]["val/accuracy"]
-    assert noisy < 0.7 < private <= free
+    """If noise weren't really added, every run would learn as the last one does: 0.94 of three classes, typically.
+
+    Means over three runs; a false alarm wants a mean six standard deviations off what was seen (0.28, 0.49, 0.93 and 0.95).
+    """
+
+    def accuracy(*changes):
+        runs = [run("train.steps=40", *changes).summary["metrics"]["val/accuracy"] for _ in range(3)]
+        return sum(runs) / len(runs)
+
+    assert accuracy("noise.noise_multiplier=1000") < 0.75
+    assert accuracy("noise.noise_multiplier=1.0") > 0.75
+    assert accuracy("noise.noise_multiplier=30") < accuracy("budget=none") - 0.1
 
 
 def test_without_a_budget_the_statement_says_not_private(run):
