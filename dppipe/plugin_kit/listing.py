@@ -94,7 +94,7 @@ def _option(name: str, field: FieldInfo) -> OptionFacts:
 
 def _plain(default: Any) -> Any:
     if isinstance(default, Component):
-        return default.to_data()
+        return default.to_data() if default.model_fields_set else default.kind  # a bare name is short for a kind's defaults
     if isinstance(default, Options):
         return default.model_dump(mode="json", exclude_none=True, by_alias=True)
     if isinstance(default, (list, tuple)):

@@ -46,7 +46,8 @@ def test_a_kind_says_its_file_help_options_defaults_and_limits(here: Path) -> No
     (here / "plugins" / "soft.py").write_text(SOFT)
     (soft,) = [facts for facts in json.loads(listed("--json"))["kinds"] if facts["kind"] == "soft"]
     assert (soft["source"], soft["built_in"], soft["help"]) == ("plugins/soft.py", False, "Shrinks smoothly, everywhere.")
-    assert soft["options"][1] == {
+    (stability,) = [option for option in soft["options"] if option["name"] == "stability"]
+    assert stability == {
         "name": "stability",
         "takes": "a number > 0 and <= 2",
         "required": False,
