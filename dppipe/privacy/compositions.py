@@ -39,7 +39,12 @@ def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: fl
         return 0.0 if -math.expm1(count * math.log1p(-delta)) <= total_delta else math.inf
     if not math.isfinite(epsilon):
         return math.inf
-    finite = count * math.log1p(-delta)
-    masses = np.zeros(2 * count + 1)
-    masses[::2] = np.exp(finite + stats.binom.logpmf(np.arange(count + 1), count, 1 / (1 + math.exp(-epsilon))))
-    return Losses(epsilon, -count, masses, -math.expm1(finite)).epsilon(total_delta)
+    finite = math.exp(count * math.log1p(-delta))
+    above = stats.binom(count, 1 / (1 + math.exp(-epsilon)))  # how many of the losses are +epsilon
+    reach = 40 * above.std() + 40
+    low, high = max(0, math.floor(above.mean() - reach)), min(count, math.ceil(above.mean() + reach))
+    masses = np.zeros(2 * (high - low) + 1)
+    masses[::2] = finite * above.pmf(np.arange(low, high + 1))
+    masses[0] += finite * above.cdf(low - 1)  # next to nothing lies outside; what does, counts as more than it is
+    infinite = -math.expm1(count * math.log1p(-delta)) + finite * above.sf(high)
+    return Losses(epsilon, 2 * low - count, masses, infinite).epsilon(total_delta)

@@ -30,11 +30,11 @@ LIMITS: tuple[float, ...] = (
 
 def zcdp_epsilon(rho: float, delta: float, *, omega: float = math.inf) -> float:
     """Convert at the best order up to omega (Canonne, Kamath and Steinke 2020, proposition 12)."""
-    if rho == 0:
-        return 0.0
+    if rho == 0 or rho == math.inf:
+        return rho
     # The best order is near 1 + sqrt(ln(1/delta) / rho); every order gives a bound, so a fine grid is as good as a search.
     centre = math.sqrt(math.log(1 / delta) / rho)
-    orders = 1 + np.minimum(centre * np.exp(np.linspace(-3, 3, 4001)), omega - 1)
+    orders = 1 + np.clip(centre * np.exp(np.linspace(-3, 3, 4001)), 1e-9, omega - 1)
     values = rho * orders + np.log1p(-1 / orders) - np.log(orders * delta) / (orders - 1)
     return max(0.0, float(values.min()))
 
@@ -46,10 +46,10 @@ def zcdp_epsilon_simple(rho: float, delta: float) -> float:
 
 def zcdp_delta(rho: float, epsilon: float, *, omega: float = math.inf) -> float:
     """Give the smallest delta at this epsilon over the orders up to omega."""
-    if rho == 0:
-        return 0.0
+    if rho == 0 or rho == math.inf:
+        return min(rho, 1.0)
     centre = max(epsilon / rho, 1.0)
-    orders = 1 + np.minimum(centre * np.exp(np.linspace(-7, 2, 4001)), omega - 1)
+    orders = 1 + np.clip(centre * np.exp(np.linspace(-7, 2, 4001)), 1e-9, omega - 1)
     logs = (orders - 1) * (rho * orders - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return math.exp(min(0.0, float(logs.min())))
 

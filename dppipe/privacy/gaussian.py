@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
+_NO_PRIVACY = 1e100
+"""From this mu on, numbers would overflow; nothing is private long before."""
+
+
 @dataclass(frozen=True)
 class GaussianCurve:
     """The privacy curve of a Gaussian mechanism with mu = sensitivity / noise; nothing is spent at mu = 0."""
@@ -25,11 +29,11 @@ class GaussianCurve:
 
     def epsilon(self, delta: float) -> float:
         """Give the epsilon at this delta."""
-        return gaussian_epsilon(1 / self.mu, delta) if self.mu > 0 else 0.0
+        return gaussian_epsilon(1 / self.mu, delta) if 0 < self.mu < _NO_PRIVACY else math.inf if self.mu else 0.0
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
-        return float(gaussian_delta(epsilon, 1 / self.mu)) if self.mu > 0 else 0.0
+        return float(gaussian_delta(epsilon, 1 / self.mu)) if 0 < self.mu < _NO_PRIVACY else 1.0 if self.mu else 0.0
 
     def parameters(self) -> dict[str, Any]:
         """Give mu, which determines the curve."""

@@ -53,9 +53,10 @@ class Losses:
     @functools.cached_property
     def log_moments(self) -> NDArray[np.float64]:
         """The log of the moment generating function at each slope, losses counted from `lowest`."""
-        places = np.arange(len(self.masses)) * self.interval
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.masses)
+        held = np.flatnonzero(self.masses)
+        if not len(held):
+            return np.zeros(len(_SLOPES))  # everything is at infinity: any window will do
+        logs, places = np.log(self.masses[held]), held * self.interval
         return np.array([log_sum(logs + slope * places) for slope in _SLOPES])
 
     def epsilon(self, delta: float) -> float:

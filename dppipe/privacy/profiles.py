@@ -1,7 +1,7 @@
 """Privacy profiles of single events: delta as a function of every real epsilon, in each direction of neighbouring data sets.
 
 A profile determines an event's privacy loss distribution; `losses.py` discretises and composes it. The Gaussian ones are
-closed forms; Laplace and mixtures of Gaussians are asked of dp_accounting. Under zero_out and add_remove a sampled event has
+closed forms; mixtures of Gaussians are asked of dp_accounting. Under zero_out and add_remove a sampled event has
 two directions, which are composed apart: no single one is the worse at every epsilon (Lebeda et al. 2024).
 """
 
@@ -51,19 +51,17 @@ def directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
 
 def _directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
     name, present = type(event).__name__, relation in ("zero_out", "add_remove")
-    if name == "GaussianDpEvent":
-        return (_gaussian(event.noise_multiplier if present else event.noise_multiplier / 2),)
-    if name == "LaplaceDpEvent":
-        return _laplace(event.noise_multiplier if present else event.noise_multiplier / 2, 1.0)
-    if name == "PoissonSampledDpEvent":
-        inner, rate = event.event, event.sampling_probability
-        if type(inner).__name__ == "GaussianDpEvent":
-            z = inner.noise_multiplier
-            return (_removed(z, rate), _added(z, rate)) if present else (_swapped(z, rate),)
-        if type(inner).__name__ == "LaplaceDpEvent" and present:
-            return _laplace(inner.noise_multiplier, rate)
-    if name == "SampledWithoutReplacementDpEvent" and not present and type(event.event).__name__ == "GaussianDpEvent":
-        return (_subset(event.event.noise_multiplier, event.sample_size / event.source_dataset_size),)
+    inner = getattr(event, "event", event)
+    if type(inner).__name__ in _RELEASES:
+        release = _RELEASES[type(inner).__name__]
+        if inner is event:
+            return (release(event.noise_multiplier if present else event.noise_multiplier / 2),)
+        if name == "PoissonSampledDpEvent" and present:
+            return _sampled(release(inner.noise_multiplier), event.sampling_probability)
+    if name == "PoissonSampledDpEvent" and type(inner).__name__ == "GaussianDpEvent":
+        return (_swapped(inner.noise_multiplier, event.sampling_probability),)
+    if name == "SampledWithoutReplacementDpEvent" and not present and type(inner).__name__ == "GaussianDpEvent":
+        return (_subset(inner.noise_multiplier, event.sample_size / event.source_dataset_size),)
     if name == "TruncatedSubsampledGaussianDpEvent" and relation != "add_remove":
         return _truncated(event, relation=relation)
     if name == "MixtureOfGaussiansDpEvent" and present:
@@ -95,26 +93,45 @@ def _gaussian(z: float) -> Direction:
     return Direction(lambda epsilon: gaussian_delta(epsilon, z), middle - _REACH / z, middle + _REACH / z)
 
 
-def _removed(z: float, rate: float) -> Direction:
-    """Give (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2): q delta_G(ln(1 + (e^epsilon - 1)/q))."""
+def _laplace(scale: float) -> Direction:
+    """Give Laplace noise: losses between -1/b and 1/b, and 1 - e^((epsilon - 1/b)/2) between them."""
+    most = 1 / scale
 
     def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        inside = -np.expm1((np.minimum(epsilon, most) - most) / 2)
+        return np.where(epsilon < -most, -np.expm1(epsilon), inside)
+
+    return Direction(profile, -most, most)
+
+
+_RELEASES: dict[str, Callable[[float], Direction]] = {"GaussianDpEvent": _gaussian, "LaplaceDpEvent": _laplace}
+
+
+def _sampled(base: Direction, rate: float) -> tuple[Direction, Direction]:
+    """Give Poisson sampling of a release P1 against P0 that is alike in both directions.
+
+    Removing a record is (1-q) P0 + q P1 against P0, whose profile is q base(ln(1 + (e^epsilon - 1)/q)). Adding one is the pair
+    the other way round: a base(ln(b/a)) with a = 1 - (1-q) e^epsilon and b = q e^epsilon.
+    """
+
+    def removed(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         unsampled = np.expm1(epsilon) <= -rate  # e^epsilon <= 1-q: the whole space counts
-        inner = np.log1p(np.expm1(np.where(unsampled, 0.0, epsilon)) / rate)
-        return np.where(unsampled, -np.expm1(epsilon), rate * gaussian_delta(inner, z))
+        small = np.log1p(np.expm1(np.clip(np.where(unsampled, 0.0, epsilon), None, 50.0)) / rate)
+        inner = np.where(epsilon < 50, small, epsilon - np.log(rate))  # the same to 1e-21, and without overflow
+        return np.where(unsampled, -np.expm1(epsilon), rate * base.profile(inner))
 
-    return Direction(profile, _loss(-_REACH * z, z, rate), _loss(1 + _REACH * z, z, rate))
-
-
-def _added(z: float, rate: float) -> Direction:
-    """Give N(0, z^2) against (1-q) N(0, z^2) + q N(1, z^2): a delta_G(ln(b/a)), a = 1 - (1-q) e^epsilon, b = q e^epsilon."""
-
-    def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+    def added(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         weight = np.maximum(-np.expm1(epsilon + np.log1p(-rate)), 0.0)
         inner = epsilon + np.log(rate) - np.log(np.where(weight > 0, weight, 1.0))
-        return np.asarray(weight * gaussian_delta(inner, z))
+        return np.asarray(weight * base.profile(inner))
 
-    return Direction(profile, -_loss(_REACH * z, z, rate), -_loss(-_REACH * z, z, rate))
+    low, high = _diluted(-base.highest, rate), _diluted(base.highest, rate)
+    return Direction(removed, low, high), Direction(added, -high, -low)
+
+
+def _diluted(loss: float, rate: float) -> float:
+    """Give ln(1 - q + q e^loss), the loss that sampling leaves of a loss."""
+    return float(np.logaddexp(np.log1p(-rate), np.log(rate) + loss))
 
 
 def _swapped(z: float, rate: float) -> Direction:
@@ -135,7 +152,10 @@ def _swapped(z: float, rate: float) -> Direction:
             - rate * np.exp(epsilon + special.log_ndtr((-1 - x) / z))
         )
 
-    highest = _loss(1 + _REACH * z, z, rate) - _loss(-1 - _REACH * z, z, rate)
+    if rate == 1:
+        return _gaussian(z / 2)
+    far = 0.5 / z**2 + _REACH / z
+    highest = _diluted(far, rate) - _diluted(-far - 1 / z**2, rate)
     return Direction(profile, -highest, highest)
 
 
@@ -145,7 +165,7 @@ def _subset(z: float, rate: float) -> Direction:
     For negative epsilon the symmetry of the relation gives delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon). The
     profile is the amplification of Balle, Barthe and Gaboardi (2018), theorem 9, read as that of a dominating pair.
     """
-    upper = _removed(z / 2, rate)
+    upper, _ = _sampled(_gaussian(z / 2), rate)
 
     def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         mirrored = upper.profile(np.abs(epsilon))
@@ -161,7 +181,7 @@ def _truncated(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
     plain Poisson sampling. This is the bound behind dp_accounting's event of the same name.
     """
     records, rate, most, z = event.dataset_size, event.sampling_probability, event.truncated_batch_size, event.noise_multiplier
-    plain = (_removed(z, rate), _added(z, rate)) if relation == "zero_out" else (_swapped(z, rate),)
+    plain = _sampled(_gaussian(z), rate) if relation == "zero_out" else (_swapped(z, rate),)
     cut = float(stats.binom.sf(most - 1, records - 1, rate))
     if cut == 0:
         return plain
@@ -175,14 +195,6 @@ def _weighted(one: Direction, weight: float, other: Direction) -> Direction:
         return weight * one.profile(epsilon) + (1 - weight) * other.profile(epsilon)
 
     return Direction(profile, min(one.lowest, other.lowest), max(one.highest, other.highest))
-
-
-def _laplace(scale: float, rate: float) -> tuple[Direction, ...]:
-    from dp_accounting.pld import privacy_loss_mechanism as library
-
-    make = functools.partial(library.LaplacePrivacyLoss, scale, sampling_prob=rate)
-    kinds = library.AdjacencyType
-    return tuple(_asked(make(adjacency_type=kind)) for kind in ([kinds.REMOVE] if rate == 1 else [kinds.REMOVE, kinds.ADD]))
 
 
 def _mixture(event: DpEvent) -> tuple[Direction, ...]:
@@ -202,12 +214,6 @@ def _asked(mechanism: Any) -> Direction:
         bounds.epsilon_lower,
         bounds.epsilon_upper,
     )
-
-
-def _loss(x: float, z: float, rate: float) -> float:
-    """Give the loss at outcome x of N(0, z^2) with or without one record sampled at this rate."""
-    sampled = np.log(rate) + (2 * x - 1) / (2 * z**2)
-    return float(np.logaddexp(np.log1p(-rate), sampled)) if rate < 1 else float(sampled)
 
 
 def _named(event: DpEvent) -> str:

@@ -237,3 +237,19 @@ def test_no_certificate_is_below_the_exact_gaussian(z: float, steps: int, relati
 @pytest.mark.parametrize("other", ["zero_out", "add_remove"])
 def test_replacing_a_record_costs_more_than_removing_one(kind: str, other: Any) -> None:
     assert cost(kind, (gaussian(4.0), 5), relation="replace_one") > cost(kind, (gaussian(4.0), 5), relation=other)
+
+
+@pytest.mark.parametrize("event", [gaussian(1e-3), gaussian(1e5), poisson(1e-9, 0.01), poisson(0.999, 0.1), poisson(1e-4, 1e4)])
+def test_extreme_events_get_a_number_without_warnings(kind: str, event: dp_accounting.DpEvent) -> None:
+    if kind == "zcdp" and hasattr(event, "event"):
+        return
+    composed = accountant(kind).compose([(event, 1000)], relation="zero_out")
+    assert composed.epsilon(1e-6) >= 0
+    assert 0 <= composed.delta(1.0) <= 1
+
+
+def test_extreme_laplace_noise_gets_a_number_without_warnings(kind: str) -> None:
+    if kind == "gdp":
+        return
+    for scale in (1e-3, 1e5):
+        assert cost(kind, (dp_accounting.LaplaceDpEvent(scale), 10)) >= 0
