@@ -51,8 +51,12 @@ def calibrate(
 
     exact = _costs(accountant, steps_at, budget, allow_estimate)
     rough = _costs(accountant.rough(), steps_at, budget, allow_estimate)
-    start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0)
-    scale = round_up(_polished(exact, rough, start=start, target=budget.epsilon), _DIGITS)
+    try:
+        start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0)
+        found = _polished(exact, rough, start=start, target=budget.epsilon)
+    except PrivacyRefusal:  # a looser bound may not reach a small budget, or not know the event at all
+        found = _root(exact, target=budget.epsilon, start=1.0, factor=2.0)
+    scale = round_up(found, _DIGITS)
     if exact(scale) > budget.epsilon:  # rare: the root is found to about one unit of the last digit
         scale = round_up(_root(exact, target=budget.epsilon, start=scale, factor=1 + 10.0 ** (1 - _DIGITS)), _DIGITS)
     return Calibration(scale, exact(scale))

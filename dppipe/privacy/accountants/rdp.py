@@ -21,7 +21,7 @@ class Rdp(Accountant, kind="rdp"):
     _distinct: ClassVar[int] = 150
     """The most distinct events that are added up; a longer schedule is rounded onto as many."""
     _stride: ClassVar[int] = 1
-    """How far apart the orders are that are looked at, in places of their list."""
+    """Of the lower orders, how far apart in their list those are that are looked at."""
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.coarsening import coarsened
@@ -29,7 +29,7 @@ class Rdp(Accountant, kind="rdp"):
         from dppipe.privacy.renyi import RenyiCurve
 
         rounded, _ = coarsened(stages, distinct=self._distinct)
-        orders = ORDERS[:: self._stride]
+        orders = (*ORDERS[: -4 : self._stride], *ORDERS[-4:])  # the highest matter where little is spent
         total, made = RenyiCurve.zero(orders), []
         for stage in rounded:
             for event, count in stage.items():
