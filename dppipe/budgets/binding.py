@@ -43,8 +43,7 @@ def commit(plan: Plan, parts: PrivateParts) -> Commitment:
         raise UsageError("budget.scope: expected a run with a budget, got budget: none. Take the scope or the `none` away.")
     if plan.reproducible:
         raise PrivacyRefusal("budget.scope: expected a run with secret noise, got reproducible: true, which gives no protection.")
-    steps = [(parts.event(run.noise_multiplier, rate=plan.sample_rate), run.steps) for run in plan.noise]
-    return Commitment(steps, plan.relation, plan.unit, plan.epsilon, plan.delta)
+    return Commitment(parts.committed(plan), plan.relation, plan.unit, plan.epsilon, plan.delta)
 
 
 def bind_run(

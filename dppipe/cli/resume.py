@@ -30,11 +30,11 @@ def resume(
     from dppipe.training.run import run_spec
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
-    directory, spec, plan, charged = prepare_resume(
+    directory, spec, plan, taken = prepare_resume(
         run, plugins=plugins, accept_changes=accept_changes, original_is_gone=original_is_gone
     )
     if first_rank():
-        console.print(f"{plan.name}: {charged} of {plan.steps} steps are charged")
-    outcome = run_spec(spec, plan, resume=directory, callbacks=[ProgressBar(plan, console=console, taken=charged)])
+        console.print(f"{plan.name}: {taken} of {plan.steps} steps are behind it")
+    outcome = run_spec(spec, plan, resume=directory, callbacks=[ProgressBar(plan, console=console, taken=taken)])
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
+from dppipe.spec.component_field import ComponentOf, default_component
 
 if TYPE_CHECKING:
     import numpy
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dppipe.engine.contracts import Factors
+    from dppipe.optim.schedules.base import LRSchedule
     from dppipe.privacy.budget import Relation
+else:
+    LRSchedule = Annotated[Component, ComponentOf("schedule")]
 
 State = Mapping[str, Any]
 """What an adaptive clipper remembers between steps: plain numbers, tuples and tensors, so that it can be checkpointed."""
@@ -39,6 +43,10 @@ class Clipper(Component):
     """Whether `slots` puts examples together that are averaged before they are clipped."""
 
     max_grad_norm: float = Field(1.0, gt=0, description="The bound: no example's gradient counts for more than this norm.")
+    bound_schedule: LRSchedule = Field(
+        default_factory=default_component("schedule", "constant"),
+        description="A factor on the bounds over the run. It costs no privacy: the noise follows the bound.",
+    )
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
         """Put each trainable parameter in a named group; each group gets its own norm, bound and factor."""
@@ -59,6 +67,10 @@ class Clipper(Component):
     def sensitivity(self, bounds: Sequence[float], relation: Relation) -> float:
         """Say how far one unit can move the clipped sum: by the norm of the bounds, twice that where another takes its place."""
         return math.hypot(*bounds) * (2 if relation == "replace_one" else 1)
+
+    def bound_factors(self, steps: int) -> list[float]:
+        """Give the factor on the bounds at each of `steps` steps."""
+        return [self.bound_schedule.factor_at(step, steps=steps) for step in range(steps)]
 
     # For clippers that adapt. A statistic is released with noise, in the same step and within its cost.
 

@@ -20,6 +20,11 @@ def refuse_clipping(clipping: Clipper, budget: Budget) -> None:
     why = clipping.refusal(budget.relation)
     if why is not None:
         raise PrivacyRefusal(f"clipping.kind: {why}.")
+    if clipping.bound_schedule.moves and (clipping.needs != "norms" or clipping.statistics_std(1.0) is not None):
+        raise PrivacyRefusal(
+            f"clipping.bound_schedule: expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has "
+            "none. Leave the schedule out, or take kind: flat."
+        )
     reserved = clipping.failure_delta(uses=0)
     if reserved >= budget.delta:
         raise PrivacyRefusal(
@@ -31,10 +36,15 @@ def refuse_clipping(clipping: Clipper, budget: Budget) -> None:
         )
 
 
-def clipping_numbers(
-    clipping: Clipper, noise: Sequence[NoiseRun], *, expected_batch_size: float, sample_rate: float
-) -> dict[str, Any]:
-    """Give what the clipper adds to a plan; refuse a split of the noise that leaves nothing for the gradient."""
+def clipping_numbers(clipping: Clipper, noise: Sequence[NoiseRun], *, expected_batch_size: float, uses: float) -> dict[str, Any]:
+    """Give what the clipper adds to a plan; refuse a split of the noise that leaves nothing for the gradient.
+
+    Args:
+        clipping: The clipper.
+        noise: The noise of every step.
+        expected_batch_size: The base of its statistics' noise.
+        uses: How often a record is clipped in the run, on average.
+    """
     statistics_std = clipping.statistics_std(expected_batch_size)
     if statistics_std is not None:
         if clipping.averages:
@@ -43,5 +53,4 @@ def clipping_numbers(
                 "One example could change a statistic twice as far as is accounted for. Leave one of the two out."
             )
         gradient_multiplier(max(run.noise_multiplier for run in noise), statistics_std=statistics_std)
-    uses = sample_rate * sum(run.steps for run in noise)
     return {"statistics_std": statistics_std, "failure_delta": clipping.failure_delta(uses=uses)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -24,6 +24,25 @@ class NoiseRun(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     noise_multiplier: float
+    steps: int
+
+
+class BatchRun(BaseModel):
+    """Steps in a row with one sample rate."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sample_rate: float
+    expected_batch_size: float
+    steps: int
+
+
+class BoundRun(BaseModel):
+    """Steps in a row with one factor on the clipper's bounds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    factor: float
     steps: int
 
 
@@ -54,14 +73,20 @@ class Plan(BaseModel):
     ends_at: Literal["steps", "budget"]
     """Whether the run ends because its steps are done or because the next one would exceed the budget."""
     steps_per_epoch: int
+    epochwise: bool = False
+    """Whether an epoch is charged as a whole, on its first step."""
     sampler: str
     sample_rate: float
     expected_batch_size: float
+    batches: tuple[BatchRun, ...] = ()
+    """The rate and the size of each step's batch where they follow a schedule; else the two above are every step's."""
     empty_batch_probability: float | None
     largest_likely_batch: int | None
     clipping: str
     max_grad_norm: float
     """The bound; the first one, where it adapts."""
+    bounds: tuple[BoundRun, ...] = ()
+    """The factor on the bound at each step, where it follows a schedule."""
     statistics_std: float | None = None
     """Noise on the sum of a clipper's statistic over a batch, where it releases one beside each gradient."""
     failure_delta: float = 0.0
@@ -102,13 +127,52 @@ class Plan(BaseModel):
             return noise_multiplier
         return gradient_multiplier(noise_multiplier, statistics_std=self.statistics_std)
 
+    def batch(self, step: int) -> BatchRun:
+        """Give the rate and the expected size of a step's batch."""
+        if not self.batches:
+            return BatchRun(sample_rate=self.sample_rate, expected_batch_size=self.expected_batch_size, steps=self.steps)
+        return self.batches[bisect_left(self._last_of_batches, step)]
+
+    def bound_factor(self, step: int) -> float:
+        """Give the factor on the clipper's bounds at a step."""
+        return self.bounds[bisect_left(self._last_of_bounds, step)].factor if self.bounds else 1.0
+
+    def place_in_epoch(self, step: int) -> int:
+        """Give a step's place in its epoch, from 0."""
+        return (step - 1) % self.steps_per_epoch
+
+    def charges(self, step: int) -> int:
+        """Give how many times a step is charged: once, or not at all where an epoch's first step has paid for it."""
+        return 0 if self.epochwise and self.place_in_epoch(step) else 1
+
+    def start_after(self, step: int) -> int:
+        """Give the last step that is behind a run which goes on after `step`: what is left of a begun epoch is lost."""
+        return step + (-step % self.steps_per_epoch) if self.epochwise else step
+
+    def charged_runs(self) -> list[tuple[float, float, int]]:
+        """Give what all steps are charged as: noise multiplier, sample rate, and how many charges in a row have them."""
+        per_charge = self.steps_per_epoch if self.epochwise else 1
+        ends = sorted({0, *self._last_steps, *self._last_of_batches})
+        return [
+            (self.noise_multiplier(end), self.batch(end).sample_rate, -(-end // per_charge) + (-start // per_charge))
+            for start, end in pairwise(ends)
+        ]
+
     @cached_property
     def _last_steps(self) -> list[int]:
         return list(accumulate(run.steps for run in self.noise))
 
+    @cached_property
+    def _last_of_batches(self) -> list[int]:
+        return list(accumulate(run.steps for run in self.batches))
+
+    @cached_property
+    def _last_of_bounds(self) -> list[int]:
+        return list(accumulate(run.steps for run in self.bounds))
+
     def epsilon_after(self, step: int) -> float:
         """Give the epsilon spent after so many steps: exact at the curve's points, the next point's between them."""
-        if step <= 0:
+        if step <= 0 and (not self.curve or self.curve[0].step > 0):
             return 0.0
         return self.curve[bisect_left(self.curve, step, key=lambda point: point.step)].epsilon
 

@@ -7,18 +7,19 @@ fact about the data is the number of records, and not even that where the relati
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping
-from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
+from dppipe.planning.plan import CurvePoint, Plan
+from dppipe.planning.timetable import Timetable, steps_for
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.failures import with_failure
+from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 
 if TYPE_CHECKING:
@@ -46,10 +47,9 @@ class PrivateParts:
         """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""
         return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
 
-    def steps(self, scale: float, *, count: int, rate: float) -> Steps:
-        """Give the events of a run of `count` steps at this noise scale, equal neighbours together."""
-        runs = groupby(scale * relative for relative in self.noise.relative(count))
-        return [(self.event(multiplier, rate=rate), sum(1 for _ in run)) for multiplier, run in runs]
+    def committed(self, plan: Plan) -> Steps:
+        """Give the events of all that a plan may charge."""
+        return [(self.event(z, rate=rate), count) for z, rate, count in plan.charged_runs() if count]
 
 
 def plan_privacy(
@@ -77,17 +77,22 @@ def plan_privacy(
             f"budget.delta: expected less than 1/records = {rate / expected:.3g}, got {budget.delta:g}. "
             "At that delta a run may publish a whole record; choose a smaller one."
         )
-    wanted = steps if steps is not None else math.ceil(epochs / rate) if epochs is not None else None
-    privacy = _private(parts, budget, rate=rate, expected=expected, wanted=wanted) if budget else _not_private(wanted)
+    epoch = parts.sampler.epoch_length(public)
+    wanted = steps_for(epochs, parts, rate=rate, epoch=epoch) if steps is None and epochs is not None else steps
+    table = Timetable(parts, rate=rate, expected=expected, epoch=epoch, steps=wanted)
+    privacy = _private(table, budget) if budget else _not_private(wanted)
+    batches = table.batches(privacy["steps"])
     return Plan(
         name=name,
         records=public,
-        steps_per_epoch=epoch_length(rate),
+        steps_per_epoch=epoch,
+        epochwise=parts.sampler.epochwise,
         sampler=parts.sampler.kind,
         sample_rate=rate,
         expected_batch_size=expected,
-        empty_batch_probability=(1 - rate) ** public if public is not None else None,
-        largest_likely_batch=_largest_likely_batch(public, rate),
+        batches=batches,
+        bounds=table.bounds(privacy["steps"]),
+        **_batch_sizes(parts.sampler, public, rates=[run.sample_rate for run in batches] or [rate]),
         clipping=parts.clipping.kind,
         max_grad_norm=parts.clipping.max_grad_norm,
         mechanism=parts.noise.mechanism,
@@ -101,26 +106,23 @@ def plan_privacy(
     )
 
 
-def epoch_length(rate: float) -> int:
-    """Give the steps of an epoch: as many as it takes to draw each record once on average."""
-    return max(1, round(1 / rate))
-
-
-def _private(given: PrivateParts, budget: Budget, *, rate: float, expected: float, wanted: int | None) -> dict[str, Any]:
+def _private(table: Timetable, budget: Budget) -> dict[str, Any]:
+    given = table.parts
     refuse_clipping(given.clipping, budget)
-    parts = replace(given, accountant=with_failure(given.accountant, given.clipping.failure_delta(uses=0)))
-    scale = _noise_scale(parts, budget, rate=rate, wanted=wanted)
-    count = _affordable(parts, budget, scale=scale, rate=rate, wanted=wanted)
-    multipliers = [scale * relative for relative in parts.noise.relative(wanted or count)][:count]
-    noise = tuple(NoiseRun(noise_multiplier=z, steps=sum(1 for _ in run)) for z, run in groupby(multipliers))
-    steps = [(parts.event(run.noise_multiplier, rate=rate), run.steps) for run in noise]
-    at = sorted({math.ceil(count * k / CURVE_POINTS) for k in range(1, CURVE_POINTS + 1)})
-    composed = require_certificate(parts.accountant.compose(steps, relation=budget.relation))
-    epsilons = parts.accountant.curve(steps, at, delta=budget.delta, relation=budget.relation)
+    accountant = with_failure(given.accountant, given.clipping.failure_delta(uses=0))
+    scale = _noise_scale(table, accountant, budget)
+    charges = _affordable(table, accountant, budget, scale=scale)
+    events = first(table.events(scale, charges=table.charges or charges), charges)
+    steps = min(table.steps or math.inf, charges * table.per_charge)
+    noise = table.noise(scale, steps=int(steps))
+    at = sorted({math.ceil(charges * k / CURVE_POINTS) for k in range(1, CURVE_POINTS + 1)})
+    composed = require_certificate(accountant.compose(events, relation=budget.relation))
+    epsilons = accountant.curve(events, at, delta=budget.delta, relation=budget.relation)
+    points = zip((min(steps, count * table.per_charge) for count in at), epsilons, strict=True)
     return {
         "private": True,
-        "steps": count,
-        "ends_at": "steps" if count == wanted else "budget",
+        "steps": steps,
+        "ends_at": "steps" if steps == table.steps else "budget",
         "noise": noise,
         "relation": budget.relation,
         "unit": budget.unit,
@@ -130,30 +132,35 @@ def _private(given: PrivateParts, budget: Budget, *, rate: float, expected: floa
         "accountant": given.accountant.kind,
         "certified": composed.certified,
         "epsilon": epsilons[-1],
-        "curve": tuple(CurvePoint(step=step, epsilon=epsilon) for step, epsilon in zip(at, epsilons, strict=True)),
+        "curve": tuple(CurvePoint(step=int(step), epsilon=epsilon) for step, epsilon in points),
         "whole_curve": composed.points(),
-        **clipping_numbers(parts.clipping, noise, expected_batch_size=expected, sample_rate=rate),
+        **clipping_numbers(given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))),
     }
 
 
-def _noise_scale(parts: PrivateParts, budget: Budget, *, rate: float, wanted: int | None) -> float:
-    if wanted is None and not parts.noise.constant:
-        raise UsageError(f"train: expected steps or epochs: the noise schedule {parts.noise.kind!r} needs to know its last step.")
-    if parts.noise.noise_multiplier != "auto":
-        return float(parts.noise.noise_multiplier)
-    if wanted is None:
+def _noise_scale(table: Timetable, accountant: Accountant, budget: Budget) -> float:
+    noise, charges = table.parts.noise, table.charges
+    if charges is None and table.needs_last_step is not None:
+        raise UsageError(f"train: expected steps or epochs: {table.needs_last_step} needs to know its last step.")
+    if noise.noise_multiplier != "auto":
+        return float(noise.noise_multiplier)
+    if charges is None:
         raise UsageError("train: expected steps or epochs: noise_multiplier: auto makes the budget last that long.")
-    return calibrate(parts.accountant, lambda scale: parts.steps(scale, count=wanted, rate=rate), budget=budget).scale
+    return calibrate(accountant, lambda scale: table.events(scale, charges=charges), budget=budget).scale
 
 
-def _affordable(parts: PrivateParts, budget: Budget, *, scale: float, rate: float, wanted: int | None) -> int:
-    if wanted is not None and parts.noise.noise_multiplier == "auto":
-        return wanted
-    planned: DpEvent | Steps = parts.event(scale, rate=rate) if wanted is None else parts.steps(scale, count=wanted, rate=rate)
-    count = affordable_steps(parts.accountant, planned, budget=budget, at_most=wanted)
+def _affordable(table: Timetable, accountant: Accountant, budget: Budget, *, scale: float) -> int:
+    """Give the charges that fit in the budget: no step is taken in an epoch that can't be paid for as a whole."""
+    if table.charges is not None and table.parts.noise.noise_multiplier == "auto":
+        return table.charges
+    planned: DpEvent | Steps = (
+        table.parts.event(scale, rate=table.rate) if table.charges is None else table.events(scale, charges=table.charges)
+    )
+    count = affordable_steps(accountant, planned, budget=budget, at_most=table.charges)
     if count == 0:
+        what = "step" if table.per_charge == 1 else "epoch"
         raise PrivacyRefusal(
-            f"budget.epsilon: not one step fits in epsilon {budget.epsilon:g} at noise multiplier {scale:g}. "
+            f"budget.epsilon: not one {what} fits in epsilon {budget.epsilon:g} at noise multiplier {scale:g}. "
             "Raise noise.noise_multiplier, lower the sample rate, or take noise_multiplier: auto."
         )
     return count
@@ -180,13 +187,18 @@ def _not_private(wanted: int | None) -> dict[str, Any]:
     }
 
 
-def _largest_likely_batch(records: int | None, rate: float) -> int | None:
-    """Give the batch size that a step exceeds about once in a million."""
+def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float]) -> dict[str, Any]:
+    """Give the chance of an empty batch, and the batch size that a step exceeds about once in a million."""
     if records is None:
-        return None
+        return {"empty_batch_probability": None, "largest_likely_batch": None}
+    if sampler.fixed_size:
+        return {"empty_batch_probability": 0.0, "largest_likely_batch": math.ceil(sampler.expected(records))}
     from scipy.stats import binom
 
-    return int(binom.isf(1e-6, records, rate))
+    return {
+        "empty_batch_probability": (1 - min(rates)) ** records,
+        "largest_likely_batch": int(binom.isf(1e-6, records, max(rates))),
+    }
 
 
 def make_plan(spec: Spec) -> Plan:

@@ -1,7 +1,7 @@
 """Secret choices among n records, made from random bytes at a cost in proportion to what is chosen, not to n.
 
-`integers` and `subset` are exactly uniform: they use whole numbers only. `successes` works in float64, so each record's chance
-is the stated one to within 2^-52. All take a `ByteSource`; a run gives them a `Keystream`.
+`integers`, `subset` and `permutation` are exactly uniform: they use whole numbers only. `successes` works in float64, so each
+record's chance is the stated one to within 2^-52. All take a `ByteSource`; a run gives them a `Keystream`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,16 @@ def subset(source: ByteSource, records: int, *, size: int) -> NDArray[numpy.int6
         drawn = numpy.sort(numpy.concatenate([chosen, integers(source, records, size=size - len(chosen))]))
         chosen = drawn[numpy.diff(drawn, prepend=-1) > 0]
     return chosen
+
+
+def permutation(source: ByteSource, records: int) -> NDArray[numpy.int64]:  # -> [records]
+    """Draw a uniform order of all records."""
+    while True:
+        words = _words(source, records)
+        order = numpy.argsort(words)
+        # Equal words would leave their order to the sort; without them, every order is equally likely.
+        if (numpy.diff(words[order].astype(numpy.uint64)) > 0).all():
+            return order.astype(numpy.int64)
 
 
 def successes(source: ByteSource, records: int, *, rate: float) -> NDArray[numpy.int64]:  # -> [any], ascending

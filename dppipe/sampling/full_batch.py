@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.sampling.base import Sampler
@@ -19,6 +19,8 @@ class FullBatch(Sampler, kind="full_batch"):
 
     Guarantee: no amplification is claimed; the event is the mechanism's own.
     """
+
+    fixed_size: ClassVar[bool] = True
 
     def rate(self, records: int | None) -> float:
         return 1.0

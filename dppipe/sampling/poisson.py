@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import model_validator
 
-from dppipe.component import Field
+from dppipe.component import Component, Field
 from dppipe.errors import UsageError
 from dppipe.sampling.base import Sampler
+from dppipe.spec.component_field import ComponentOf, default_component
 
 if TYPE_CHECKING:
     import numpy
     from dp_accounting import DpEvent
 
+    from dppipe.optim.schedules.base import LRSchedule
     from dppipe.randomness.keystream import ByteSource
+else:
+    LRSchedule = Annotated[Component, ComponentOf("schedule")]
 
 
 class Poisson(Sampler, kind="poisson"):
@@ -25,6 +29,10 @@ class Poisson(Sampler, kind="poisson"):
 
     sample_rate: float | None = Field(None, gt=0, le=1, description="The chance of each record to be in a step's batch.")
     expected_batch_size: float | None = Field(None, gt=0, description="Records in a batch on average; sums are divided by it.")
+    batch_schedule: LRSchedule = Field(
+        default_factory=default_component("schedule", "constant"),
+        description="A factor on both over the run; each step is charged at its own rate and divided by its own size.",
+    )
 
     @model_validator(mode="after")
     def _something_is_given(self) -> Self:
@@ -45,6 +53,13 @@ class Poisson(Sampler, kind="poisson"):
         if records is None or self.sample_rate is None:
             raise UsageError("sampler: an expected batch size needs the number of records where only the sample rate is given")
         return float(self.sample_rate) * records
+
+    @property
+    def scheduled(self) -> bool:
+        return self.batch_schedule.moves
+
+    def batch_factors(self, steps: int) -> list[float]:
+        return [self.batch_schedule.factor_at(step, steps=steps) for step in range(steps)]
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         import dp_accounting

@@ -24,6 +24,7 @@ class WithReplacement(Sampler, kind="with_replacement"):
     """
 
     distinct: ClassVar[bool] = False
+    fixed_size: ClassVar[bool] = True
 
     expected_batch_size: int = Field(gt=0, description="Picks in every batch; sums are divided by it.")
 

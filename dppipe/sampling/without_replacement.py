@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.errors import PrivacyRefusal
@@ -21,6 +21,8 @@ class WithoutReplacement(Sampler, kind="without_replacement"):
     Guarantee: the event is a release on a uniform subset of that size. It holds for one record replaced by another: the
     mechanism's multiplier is the noise over the norm of one record, and the accountant doubles the sensitivity.
     """
+
+    fixed_size: ClassVar[bool] = True
 
     expected_batch_size: int = Field(gt=0, description="Records in every batch; sums are divided by it.")
 

@@ -26,7 +26,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
 from dppipe.planning.plan import Plan
-from dppipe.planning.privacy_plan import PrivateParts, epoch_length, plan_privacy
+from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
@@ -138,9 +138,10 @@ class DPCallback(pl.Callback):
         if self._loader is None:
             raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
         if self.plan is None:
-            steps = _wanted_steps(trainer, rate=self.parts.sampler.rate(self._loader.records))
+            records = self._loader.units
+            steps = _wanted_steps(trainer, epoch=self.parts.sampler.epoch_length(records))
             self.plan = plan_privacy(
-                self.parts, name=self.name, records=self._loader.records, steps=steps, reproducible=self._seed is not None
+                self.parts, name=self.name, records=records, steps=steps, reproducible=self._seed is not None
             )
         self._ranks = Ranks(trainer.global_rank, trainer.world_size)
         stream = Keystream(self._ranks.agree(stream_key("sampler", seed=self._seed)))
@@ -162,7 +163,7 @@ class DPCallback(pl.Callback):
                 check_engine(engine, trainer.strategy.batch_to_device(self._loader.synthetic(CHECKED_EXAMPLES)))
         self._loader.physical_batch_size = self._physical_batch_size(engine, self._loader)
         record = self._open_record(self.plan)
-        step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks)
+        step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks, taken=self.steps)
         if self.parts.budget is not None:
             noise = GaussianStream(stream_key("noise", seed=self._seed))
             state = self._restored.get("clipper_state") or self.parts.clipping.init_state(engine.groups.sizes)
@@ -171,6 +172,7 @@ class DPCallback(pl.Callback):
             step.count_noise = GaussianStream(stream_key("count", seed=self._seed))
             step.diagnostics = ClippingDiagnostics() if self.plan.diagnostics == "nonprivate" else None
             step.close_torn_charge()
+            step.taken = self._ranks.agree(step.taken)
         self._fit = Fit(trainer, network, engine, record, step)
         trainer.should_stop = self._done(self._fit)  # a resumed run may have only its end left to write
         self.signals.listen()
@@ -210,7 +212,7 @@ class DPCallback(pl.Callback):
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Add the validation's metrics to the record."""
         if self._fit is not None and not trainer.sanity_checking:
-            self._fit.record.validation(trainer.callback_metrics, step=self._taken(self._fit), holdout=self.holdout)
+            self._fit.record.validation(trainer.callback_metrics, step=self._fit.step.taken, holdout=self.holdout)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
@@ -242,23 +244,16 @@ class DPCallback(pl.Callback):
 
     def _open_record(self, plan: Plan) -> RunRecord | Follower:
         if not self._ranks.first:
-            return Follower(plan, rows=self._ranks.agree(None))
+            return Follower(plan)
         if self._resume is None:
             run = RunDirectory.create(self.name, run_dir=self._run_dir)
-            record = RunRecord.create(run, plan=plan, parts=self.parts, config=self._config, data=self._data)
-        else:
-            seen = (self._restored["ledger_head"], self._restored["ledger_rows"]) if self._restored else None
-            record = RunRecord.reopen(self._resume, plan=plan, parts=self.parts, seen=seen, data=self._data)
-        self._ranks.agree(record.ledger.rows + bool(record.ledger.torn))
-        return record
-
-    def _taken(self, fit: Fit) -> int:
-        """The steps that are charged, whether or not a crash has lost their updates; without privacy, the updates."""
-        return fit.record.ledger.rows if fit.record.plan.private else self.steps
+            return RunRecord.create(run, plan=plan, parts=self.parts, config=self._config, data=self._data)
+        seen = (self._restored["ledger_head"], self._restored["ledger_rows"]) if self._restored else None
+        return RunRecord.reopen(self._resume, plan=plan, parts=self.parts, seen=seen, data=self._data)
 
     def _done(self, fit: Fit) -> bool:
-        """Whether the plan holds no further step."""
-        return self._taken(fit) >= fit.record.plan.steps
+        """Whether the plan holds no further step: those that are charged count, whether or not a crash has lost them."""
+        return fit.step.taken >= fit.record.plan.steps
 
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:
@@ -277,10 +272,10 @@ class DPCallback(pl.Callback):
         return DEFAULT_PHYSICAL_BATCH_SIZE if wanted == "auto" else wanted
 
 
-def _wanted_steps(trainer: pl.Trainer, *, rate: float) -> int | None:
+def _wanted_steps(trainer: pl.Trainer, *, epoch: int) -> int | None:
     """Give the steps that a Trainer was told to take; None where only the budget ends the run."""
     if trainer.max_steps >= 0:
         return trainer.max_steps
     if trainer.max_epochs is not None and trainer.max_epochs >= 0:
-        return trainer.max_epochs * epoch_length(rate)
+        return trainer.max_epochs * epoch
     return None

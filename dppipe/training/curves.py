@@ -18,6 +18,7 @@ _LAYOUT = {
         "steps left": ["Multiline", ["privacy/steps_remaining$"]],
         "noise multiplier": ["Multiline", ["privacy/noise_multiplier$"]],
         "clipping bound": ["Multiline", ["privacy/max_grad_norm$"]],
+        "sample rate": ["Multiline", ["privacy/sample_rate$"]],
     },
     "Utility": {"validation": ["Multiline", [".*val/.*"]]},
     "Clipping (not private)": {
@@ -45,7 +46,7 @@ class Curves:
             "epsilon_remaining": (plan.budget_epsilon or 0.0) - epsilon,
             "noise_multiplier": plan.noise_multiplier(step),
             "max_grad_norm": max_grad_norm,
-            "sample_rate": plan.sample_rate,
+            "sample_rate": plan.batch(step).sample_rate,
             "steps_remaining": float(plan.steps - step),
         }
         for name, value in scalars.items():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
     from dppipe.randomness.keystream import ByteSource
     from dppipe.sampling.base import Sampler
+    from dppipe.training.user_index import UserIndex
 
 
 class LogicalBatch:
@@ -29,15 +30,17 @@ class LogicalBatch:
     def __init__(self, loader: PrivateLoader) -> None:
         self.loader = loader
 
-    def draw(self, slots: Slots | None = None) -> Iterator[tuple[Any, Tensor | None]]:
-        """Draw the step's records and give them in physical pieces; an empty draw gives no piece.
+    def draw(self, step: int, slots: Slots | None = None) -> Iterator[tuple[Any, Tensor | None]]:
+        """Draw a step's records and give them in physical pieces; an empty draw gives no piece.
 
-        With `slots` each piece comes with its records' slots, and holds each of its slots whole.
+        With `slots`, or where users are drawn, each piece comes with its records' slots, and holds each of its slots whole.
         """
         import torch
 
         loader = self.loader
-        drawn = loader.sampler.draw(loader.records, rate=loader.rate, generator=loader.require_callback())
+        drawn = loader.draw(step)
+        if loader.users is not None:
+            drawn, slots = loader.users.records(drawn), loader.users.slots
         if slots is not None:
             for indices, slot in slot_pieces(drawn, slots, size=loader.physical_batch_size, ranks=loader.ranks):
                 yield loader.gather(indices), torch.from_numpy(slot)
@@ -72,26 +75,48 @@ class PrivateLoader:
         sampler: Sampler,
         collate: Callable[[list[Any]], Any] | None = None,
         synthetic: Callable[[int], Any] | None = None,
+        users: UserIndex | None = None,
     ) -> None:
         self.dataset = dataset
         self.sampler = sampler
         self.records = len(dataset)  # type: ignore[arg-type]
+        self.users = users
+        self.units = users.count if users is not None else self.records
+        """How many there are to draw from: records, or users."""
         self.physical_batch_size = self.records
         self.collate = collate
-        self.rate = 0.0
         self.steps_per_epoch = 0
         self.ranks = Ranks()
+        self._plan: Plan | None = None
         self._stream: ByteSource | None = None
+        self._epoch: dict[int, numpy.ndarray] = {}
         self._synthetic = synthetic
 
     def arm(self, plan: Plan, *, stream: ByteSource, ranks: Ranks) -> None:
-        """Let the loader draw from a secret stream, at the plan's rate; only its callback calls this."""
-        self.rate, self.steps_per_epoch = plan.sample_rate, plan.steps_per_epoch
+        """Let the loader draw from a secret stream, at the plan's rates; only its callback calls this."""
+        self._plan, self.steps_per_epoch = plan, plan.steps_per_epoch
         self.ranks, self._stream = ranks, stream
+        self._epoch = {}
 
     def disarm(self) -> None:
         """Let the loader draw no more."""
         self._stream = None
+
+    def draw(self, step: int) -> numpy.ndarray:
+        """Draw what is in a step's batch: by itself, or as its part of an epoch that is drawn whole.
+
+        Guarantee: each batch of an epoch is handed out once. An epoch that was drawn is in memory only: a run that goes on after
+        an interruption draws, and has paid for, another one.
+        """
+        stream = self.require_callback()
+        if self._plan is None or not self._plan.epochwise:
+            rate = self._plan.batch(step).sample_rate if self._plan is not None else 0.0
+            return self.sampler.draw(self.units, rate=rate, generator=stream)
+        place = self._plan.place_in_epoch(step)
+        if place == 0 or not self._epoch:
+            drawn = self.sampler.draw_epoch(self.units, rate=self._plan.sample_rate, generator=stream)
+            self._epoch = dict(enumerate(drawn))
+        return self._epoch.pop(place)
 
     def __len__(self) -> int:
         if not self.steps_per_epoch:

@@ -1,4 +1,4 @@
-"""What the other ranks have in place of the record: they count the charges that the first rank makes, and write nothing."""
+"""What the other ranks have in place of the record: the first rank charges and writes, they do neither."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from dppipe.privacy.charges import Charge
 from dppipe.training.outcome import Stop
 
 
-class Tally:
-    """Counts charges, so that every rank knows which step it is in."""
+class NoLedger:
+    """Stands where the first rank has its ledger."""
 
-    head, torn = "", b""
-
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
+    head, torn, rows, step = "", b"", 0, 0
 
     def charge(self, charge: Charge) -> None:
-        """Count one step; the first rank has charged it."""
-        self.rows += 1
+        """Do nothing: the first rank has charged the step."""
 
     def close_torn(self, charge: Charge) -> None:
         """Do nothing: only a ledger on disk can be torn."""
@@ -32,9 +28,9 @@ class Tally:
 class Follower:
     """Stands where the first rank has its `RunRecord`."""
 
-    def __init__(self, plan: Plan, *, rows: int) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.ledger = Tally(rows)
+        self.ledger = NoLedger()
 
     def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:
         """Do nothing."""

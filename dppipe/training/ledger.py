@@ -42,6 +42,10 @@ class Ledger:
         self.head = digest(plan)
         """The SHA-256 of the last row's line, of the plan before the first: it goes into every checkpoint and the summary."""
         self.rows = 0
+        self.step = 0
+        """The step that the last row charges; 0 before the first."""
+        self.charged = 0
+        """How many times an event was charged: the sum of all counts."""
         self.torn = b""
         """The bytes of a row that a crash has cut off; `close_torn` comes before any other charge."""
         self._fd = fd
@@ -126,6 +130,8 @@ class Ledger:
             raise LedgerCorrupt(f"{self.path}:{seen[1]}: expected the row that the checkpoint has seen, got another or none.")
         self.head, self.rows, self.torn = found.head, found.rows, found.torn
         self._epsilon = max((charge.epsilon for charge in found.charges), default=0.0)
+        self.step = max((charge.step for charge in found.charges), default=0)
+        self.charged = sum(charge.count for charge in found.charges)
         if not found.ended and not found.torn:
             self._write(b"\n")
 
@@ -140,6 +146,7 @@ class Ledger:
             )
         self._write(line + b"\n")
         self.head, self.rows, self.torn, self._epsilon = digest(line), self.rows + 1, b"", float(charge.epsilon)
+        self.step, self.charged = charge.step, self.charged + charge.count
 
     def _write(self, data: bytes) -> None:
         if not self._usable or self._fd < 0:

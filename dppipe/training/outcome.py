@@ -33,6 +33,7 @@ class Outcome:
     status: Status
     steps: int
     charged: int
+    """The sum of the ledger's counts: steps, or epochs where they are charged as a whole."""
     epsilon: float | None
     epsilon_spent: float | None
     delta: float | None
@@ -48,14 +49,14 @@ class Outcome:
     versions: Mapping[str, str] = field(default_factory=software_versions)
 
     @classmethod
-    def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, **facts: Any) -> Outcome:
-        """Work out the status and the claim from the plan and what was charged."""
+    def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any) -> Outcome:
+        """Work out the status and the claim from the plan and what was charged, up to the last step of the ledger."""
         planned_end: Status = "completed" if plan.ends_at == "steps" else "budget_exhausted"
         return cls(
             status=stopped or planned_end,
             charged=charged,
             epsilon=plan.epsilon,
-            epsilon_spent=plan.epsilon_after(charged) if plan.private else None,
+            epsilon_spent=plan.epsilon_after(last_step) if plan.private else None,
             delta=plan.delta,
             relation=plan.relation,
             unit=plan.unit,

@@ -77,8 +77,8 @@ class RunRecord:
 
     def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:
         """Add a finished private step to the curves: the bound it was clipped with, and diagnostics where they are on."""
-        self._curves.privacy(self.ledger.rows, max_grad_norm=max_grad_norm)
-        self._curves.metrics(nonprivate, step=self.ledger.rows)
+        self._curves.privacy(self.ledger.step, max_grad_norm=max_grad_norm)
+        self._curves.metrics(nonprivate, step=self.ledger.step)
 
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""
@@ -100,7 +100,8 @@ class RunRecord:
         outcome = Outcome.of(
             self.plan,
             stopped=stopped,
-            charged=self.ledger.rows,
+            charged=self.ledger.charged,
+            last_step=self.ledger.step,
             steps=steps,
             run_dir=str(self.run.path),
             metrics=self.metrics,

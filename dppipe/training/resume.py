@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 def prepare_resume(
     run_dir: Path, *, plugins: Path | None = None, accept_changes: bool = False, original_is_gone: bool = False
 ) -> tuple[RunDirectory, Spec, Plan, int]:
-    """Check that a run may go on, and give its spec, its plan and the steps charged so far; nothing is changed."""
+    """Check that a run may go on, and give its spec, its plan and the last step that is behind it; nothing is changed."""
     run = RunDirectory.open(run_dir)
     spec, plan = spec_of(run, plugins=plugins), Plan.from_json(run.plan.read_bytes())
     _check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
-    rows = read_ledger(run.ledger, plan=run.plan.read_bytes()).rows
+    charges = read_ledger(run.ledger, plan=run.plan.read_bytes()).charges
+    taken = plan.start_after(max((charge.step for charge in charges), default=0))
     if run.final_checkpoint.exists():
         raise UsageError(f"{run.path}: expected an unfinished run, got one that is finished. There is nothing to go on with.")
-    if rows >= plan.steps and plan.private and not run.last_checkpoint.exists():
+    if taken >= plan.steps and plan.private and not run.last_checkpoint.exists():
         raise PrivacyRefusal(f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from.")
-    return run, spec, plan, rows
+    return run, spec, plan, taken
 
 
 def _check_unchanged(spec: Spec, plan: Plan, run: RunDirectory, *, accept_changes: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from itertools import accumulate
+from collections.abc import Sequence
 
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import read_ledger
@@ -44,8 +44,8 @@ def statement_of(run: RunDirectory) -> Statement:
         sampler=plan.sampler,
         mechanism=plan.mechanism,
         clipping=_clipping(plan),
-        planned=_course(plan, plan.steps, bounds=(plan.max_grad_norm, plan.max_grad_norm)),
-        executed=_course(plan, summary["charged"], bounds=_bounds(run, plan)),
+        planned=_planned(plan),
+        executed=_executed(run, plan),
         holdout=plan.holdout,
         evaluation_looks=summary["validations"] + summary.get("evaluations", 0),
         diagnostics=plan.diagnostics == "nonprivate",
@@ -61,22 +61,31 @@ def _clipping(plan: Plan) -> str:
     return f"{plan.clipping}, by estimated norms: {plan.failure_delta:g} of delta pays for bounds that may fail"
 
 
-def _bounds(run: RunDirectory, plan: Plan) -> tuple[float, float]:
-    """Give the least and the greatest bound that steps were clipped with; where it adapts, the ledger knows."""
-    if plan.statistics_std is None or not plan.private:
-        return plan.max_grad_norm, plan.max_grad_norm
-    used = [charge.max_grad_norm for charge in read_ledger(run.ledger, plan=run.plan.read_bytes()).charges]
-    return min(used, default=plan.max_grad_norm), max(used, default=plan.max_grad_norm)
-
-
-def _course(plan: Plan, steps: int, *, bounds: tuple[float, float]) -> Course | None:
-    if not plan.private or not steps:
+def _planned(plan: Plan) -> Course | None:
+    if not plan.private:
         return None
-    starts = accumulate((run.steps for run in plan.noise), initial=0)
-    multipliers = [run.noise_multiplier for run, start in zip(plan.noise, starts, strict=False) if start < steps]
+    factors = [run.factor for run in plan.bounds] or [1.0]
     return Course(
-        steps=steps,
-        sample_rate=(plan.sample_rate, plan.sample_rate),
-        noise_multiplier=(min(multipliers), max(multipliers)),
-        max_grad_norm=bounds,
+        steps=plan.steps,
+        sample_rate=_range([run.sample_rate for run in plan.batches] or [plan.sample_rate]),
+        noise_multiplier=_range([run.noise_multiplier for run in plan.noise]),
+        max_grad_norm=_range([plan.max_grad_norm * factor for factor in factors]),
     )
+
+
+def _executed(run: RunDirectory, plan: Plan) -> Course | None:
+    """Say what the ledger's steps were done with: where bounds adapt or epochs were cut short, only the ledger knows."""
+    charges = read_ledger(run.ledger, plan=run.plan.read_bytes()).charges if plan.private else ()
+    steps = [charge for charge in charges if charge.step]
+    if not steps:
+        return None
+    return Course(
+        steps=len(steps),
+        sample_rate=_range([charge.sample_rate for charge in steps]),
+        noise_multiplier=_range([charge.noise_multiplier for charge in steps]),
+        max_grad_norm=_range([charge.max_grad_norm for charge in steps]),
+    )
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dppipe.errors import BudgetExhausted
+from dppipe.engine.units import make_units
+from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.streams import stream_key
 from dppipe.training.diagnostics import ClippingDiagnostics
-from dppipe.training.follower import Tally
+from dppipe.training.follower import NoLedger
 from dppipe.training.ledger import Charge, Ledger
 from dppipe.training.ranks import Ranks
 from dppipe.training.releases import add_statistics, count_statistics, noise_unit
@@ -47,7 +48,7 @@ class PrivateStep:
     relation: Relation
     plan: Plan
     engine: Engine
-    ledger: Ledger | Tally
+    ledger: Ledger | NoLedger
     noise: GaussianStream
     clipper_state: Mapping[str, Any]
     ranks: Ranks = field(default_factory=Ranks)
@@ -55,23 +56,26 @@ class PrivateStep:
     diagnostics: ClippingDiagnostics | None = None
     max_grad_norm: float = field(default=0.0, init=False)
     """The norm of the bounds that the last step was clipped with."""
+    taken: int = field(default=0, init=False)
+    """The last step of the plan that is behind."""
 
     def __post_init__(self) -> None:
         clipping, expected = self.parts.clipping, self.plan.expected_batch_size
+        self.taken = self.plan.start_after(self.ledger.step)
         self._slots = partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
-        self._statistics = count_statistics(clipping, self._bounds()) if self.plan.statistics_std is not None else 0
+        self._statistics = count_statistics(clipping, self._bounds(1)) if self.plan.statistics_std is not None else 0
         # All K counts together cost what one would: each gets sqrt(K) times the noise.
         self._count_std = math.sqrt(self._statistics) * (self.plan.statistics_std or 0.0)
 
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the privatised gradient of every trainable parameter; `place` moves a piece to the training device."""
-        step, state, clipping = self.ledger.rows + 1, self.clipper_state, self.parts.clipping
+        step, state, clipping = self.taken + 1, self.clipper_state, self.parts.clipping
         if step > self.plan.steps:
             raise BudgetExhausted(f"step {step} would exceed the planned {self.plan.steps} steps and is refused")
-        bounds, clipper = self._bounds(), clipping.at(state)
+        bounds, clipper, expected = self._bounds(step), clipping.at(state), self.plan.batch(step).expected_batch_size
         noise_std = self.plan.gradient_multiplier(step) * noise_unit(clipping, bounds, self.relation)
         flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
-        for piece, units in batch.draw(self._slots):
+        for piece, units in batch.draw(step, self._slots):
             norms = self.engine.accumulate(place(piece), sums, bounds=bounds, units=units, clipper=clipper)
             add_statistics(clipper, norms, bounds, into=counts, units=units)
             if self.diagnostics is not None:
@@ -85,37 +89,49 @@ class PrivateStep:
             self.noise.add_(gradient, std=noise_std)
             if self._statistics:
                 self.count_noise.add_(counts, std=self._count_std)
-        flat /= self.plan.expected_batch_size
+        flat /= expected
         self.ranks.hand_out_(flat)
 
-        released = {"means": tuple(counts.tolist()), "gradient": sums, "noise_std": noise_std / self.plan.expected_batch_size}
-        self.clipper_state = clipping.update(state, released | {"expected_batch_size": self.plan.expected_batch_size})
+        self.taken = step
+        released = {"means": tuple(counts.tolist()), "gradient": sums, "noise_std": noise_std / expected}
+        self.clipper_state = clipping.update(state, released | {"expected_batch_size": expected})
         return clipping.restore(state, sums)
 
     def charge_of(self, step: int, bounds: Tensor) -> Charge:
-        """Say what a step costs: its event is built from the very multiplier that its noise is drawn with."""
+        """Say what a step costs: its event is built from the very multiplier and rate that it is drawn with."""
         noise_multiplier, self.max_grad_norm = self.plan.noise_multiplier(step), float(bounds.double().norm())
+        rate = self.plan.batch(step).sample_rate
         return Charge(
             step=step,
-            event=self.parts.event(noise_multiplier, rate=self.plan.sample_rate),
+            event=self.parts.event(noise_multiplier, rate=rate),
             mechanism=self.plan.mechanism,
             sampler=self.plan.sampler,
-            sample_rate=self.plan.sample_rate,
+            sample_rate=rate,
             noise_multiplier=noise_multiplier,
             max_grad_norm=self.max_grad_norm,
             relation=self.relation,
             unit=self.plan.unit,
-            count=1,
+            count=self.plan.charges(step),
             epsilon=self.plan.epsilon_after(step),
         )
 
     def close_torn_charge(self) -> None:
-        """Charge the step whose row a crash has cut off: nothing of it was released, and it stays charged all the same."""
-        if self.ledger.torn:
-            self.ledger.close_torn(self.charge_of(self.ledger.rows + 1, self._bounds()))
+        """Charge the step whose row a crash has cut off: nothing of it was released, and it stays charged all the same.
 
-    def _bounds(self) -> Tensor:  # -> [G]
-        return self.engine.bounds(self.clipper_state)
+        In an epoch-wise plan it may have begun an epoch, and is charged as if it had, where the plan holds another epoch.
+        """
+        if self.ledger.torn:
+            goes_on = self.taken < self.plan.steps
+            step = self.taken + 1 if goes_on else self.ledger.step + 1
+            if step > self.plan.steps:
+                raise PrivacyRefusal(
+                    f"ledger: expected at most {self.plan.steps} steps, got a torn row after them. It isn't a run's."
+                )
+            self.ledger.close_torn(self.charge_of(step, self._bounds(step)))
+            self.taken = step if goes_on else self.taken
+
+    def _bounds(self, step: int) -> Tensor:  # -> [G]
+        return self.engine.bounds(self.clipper_state) * self.plan.bound_factor(step)
 
 
 @dataclass
@@ -126,20 +142,24 @@ class PlainStep:
     network: nn.Module
     per_sample_loss: Callable[[nn.Module, Any], Tensor]
     ranks: Ranks = field(default_factory=Ranks)
+    taken: int = 0
+    """The last step of the plan that is behind."""
 
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the ordinary gradient of the batch's summed loss over the expected batch size."""
         trainable = {name: p for name, p in self.network.named_parameters() if p.requires_grad}
         flat, _, sums, _ = zeros_of(trainable)
-        for piece, _ in batch.draw():
-            loss = self.per_sample_loss(self.network, place(piece)).sum()
+        self.taken += 1
+        for piece, units in batch.draw(self.taken):
+            losses = self.per_sample_loss(self.network, place(piece))
+            loss = losses.sum() if units is None else make_units(units, None, like=losses).average(losses).sum()
             for name, gradient in zip(
                 trainable, torch.autograd.grad(loss, list(trainable.values()), allow_unused=True), strict=True
             ):
                 if gradient is not None:
                     sums[name] += gradient
         self.ranks.sum_(flat)
-        flat /= self.plan.expected_batch_size
+        flat /= self.plan.batch(self.taken).expected_batch_size
         self.ranks.hand_out_(flat)
         return sums
 

@@ -31,9 +31,12 @@ RECORDS, STEPS = 200, 3000
 MECHANISM = dp_accounting.GaussianDpEvent(1.5)
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
+    "balls_in_bins": [{"expected_batch_size": 20}, {"expected_batch_size": 70}],
     "full_batch": [{}],
     "poisson": [{"expected_batch_size": 20}, {"sample_rate": 0.005}, {"sample_rate": 0.7}, {"sample_rate": 1}],
+    "shuffle": [{"expected_batch_size": 20}, {"expected_batch_size": 70}, {"expected_batch_size": 200}],
     "truncated_poisson": [{"expected_batch_size": 20}, {"expected_batch_size": 20, "max_batch_size": 22}],
+    "user": [{"expected_batch_size": 20}, {"sample_rate": 0.3, "max_records_per_user": 3}],
     "with_replacement": [{"expected_batch_size": 20}, {"expected_batch_size": 1}],
     "without_replacement": [{"expected_batch_size": 20}, {"expected_batch_size": 150}, {"expected_batch_size": 200}],
 }
@@ -149,6 +152,17 @@ def test_draws_follow_the_law_that_the_event_charges(sampler: Sampler) -> None:
     check_all(sampler)
 
 
+def test_an_epoch_has_each_record_once_in_as_many_batches_as_it_has_steps(sampler: Sampler) -> None:
+    if not sampler.epochwise:
+        pytest.skip("draws step by step")
+    source, rate = secret_stream("sampler"), sampler.rate(RECORDS)
+    for _ in range(20):
+        batches = sampler.draw_epoch(RECORDS, rate=rate, generator=source)
+        assert len(batches) == sampler.epoch_length(RECORDS)
+        assert sorted(numpy.concatenate(batches)) == list(range(RECORDS))
+        assert not sampler.fixed_size or {len(batch) for batch in batches[:-1]} <= {sampler.expected(RECORDS)}
+
+
 def test_indices_are_in_range_and_distinct_where_promised(sampler: Sampler) -> None:
     rate, source = sampler.rate(RECORDS), secret_stream("sampler")
     for _ in range(100):
@@ -178,6 +192,8 @@ def test_the_event_counts_the_records_exactly(sampler: Sampler, records: int) ->
 def test_sums_are_divided_by_the_expected_batch_size(sampler: Sampler) -> None:
     """The divisor is the mean of the batches, but for what truncation takes away."""
     assert sampler.expected(RECORDS) == pytest.approx(sampler.rate(RECORDS) * RECORDS)
+    if sampler.epochwise:
+        return  # the event is an epoch's
     law = law_of(sampler.event(MECHANISM, rate=sampler.rate(RECORDS)))
     assert law.rate * RECORDS <= sampler.expected(RECORDS) * (1 + 1e-9)
 

@@ -83,7 +83,7 @@ def one_rank(rank: int, world: int, folder: str) -> None:
     from dppipe.randomness.streams import stream_key
     from dppipe.sampling import Poisson
     from dppipe.training.draws import LogicalBatch, PrivateLoader
-    from dppipe.training.follower import Tally
+    from dppipe.training.follower import NoLedger
     from dppipe.training.ledger import Ledger
     from dppipe.training.ranks import Ranks
     from dppipe.training.step import PrivateStep
@@ -95,7 +95,7 @@ def one_rank(rank: int, world: int, folder: str) -> None:
     loader = PrivateLoader(TensorDataset(torch.zeros(3, 2), torch.zeros(3)), sampler=parts.sampler)
     loader.arm(plan, stream=Keystream(ranks.agree(stream_key("sampler"))), ranks=ranks)
     engine = Engine(nn.Linear(2, 20_000), zero_loss, parts.clipping)
-    ledger = Ledger.create(f"{folder}/ledger.jsonl", plan=plan.to_json()) if ranks.first else Tally(0)
+    ledger = Ledger.create(f"{folder}/ledger.jsonl", plan=plan.to_json()) if ranks.first else NoLedger()
     step = PrivateStep(parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {}, ranks)
     for number in range(5):
         given = step(LogicalBatch(loader), place=lambda piece: piece)

@@ -21,6 +21,11 @@ class LRSchedule(Component):
 
     warmup: float = Field(0.0, ge=0, lt=1, description="The share of the run over which the factor rises to its full size.")
 
+    @property
+    def moves(self) -> bool:
+        """Whether the factor changes at all, so that the number of steps has to be known."""
+        return self.kind != "constant" or self.warmup > 0
+
     def factor(self, progress: float) -> float:
         """Give the factor: progress is 0.0 after the warm-up and would be 1.0 after the last step."""
         raise NotImplementedError

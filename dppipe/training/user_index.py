@@ -1,0 +1,41 @@
+"""Which records are whose, for samplers that draw users: a public limit on how many of a user's records are ever used."""
+
+from __future__ import annotations
+
+import numpy
+from numpy.typing import NDArray
+
+Indices = NDArray[numpy.int64]
+
+
+class UserIndex:
+    """The records of each user, in the order of the data.
+
+    Guarantee: which of a user's records are used depends on that user's own records alone, never on other users.
+    """
+
+    def __init__(self, users: Indices, *, at_most: int) -> None:  # [records]: each record's user, numbered from 0
+        order = numpy.argsort(users, kind="stable")
+        counts = numpy.bincount(users)
+        starts = numpy.cumsum(counts) - counts
+        rank = numpy.arange(len(users)) - starts[users[order]]
+        self._records = order[rank < at_most]
+        self._counts = numpy.minimum(counts, at_most)
+        self._starts = numpy.cumsum(self._counts) - self._counts
+        self.of = users
+        """The user of each record."""
+        self.count = len(counts)
+        """The number of users."""
+
+    def records(self, users: Indices) -> Indices:
+        """Give the records of these users, user by user."""
+        counts = self._counts[users]
+        ends = numpy.cumsum(counts)
+        within = numpy.arange(ends[-1] if len(ends) else 0) - numpy.repeat(ends - counts, counts)
+        chosen: Indices = self._records[numpy.repeat(self._starts[users], counts) + within]
+        return chosen
+
+    def slots(self, records: Indices) -> Indices:
+        """Give the user of each record."""
+        found: Indices = self.of[records]
+        return found
