@@ -7,6 +7,7 @@ are shown. `--debug`, anywhere on the command line, shows everything.
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,10 @@ class Commands(TyperGroup):
         """Run a command; it ends with the exit code of its error."""
         words = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in words
+        if not debug:
+            # What goes wrong in a thread is raised where its work is waited for; here its text could hold a record's value.
+            threading.excepthook = lambda _: None
+            sys.unraisablehook = lambda _: None
         try:
             return super().main([word for word in words if word != "--debug"], *rest, **options)
         except Exception as error:
@@ -49,6 +54,8 @@ def say_error(error: Exception) -> str:
     """Say what went wrong, without anything that could come from a record."""
     if isinstance(error, DppipeError):
         return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'output'}: {error.strerror}."
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     place = f" at dppipe/{Path(inside[-1].filename).relative_to(_PACKAGE)}:{inside[-1].lineno}" if inside else ""

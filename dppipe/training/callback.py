@@ -8,12 +8,14 @@ schedulers, `global_step` and checkpoints count logical steps. The optimizer and
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -22,7 +24,7 @@ from dppipe.clipping.flat import Flat
 from dppipe.component import Component
 from dppipe.engine import Engine
 from dppipe.engine.check import check_engine
-from dppipe.errors import PrivacyRefusal
+from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
 from dppipe.planning.plan import Plan
@@ -221,8 +223,9 @@ class DPCallback(pl.Callback):
             self._finish(None if self._done(self._fit) else "interrupted")
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Write that the run failed: what was charged stays charged."""
-        self._finish("interrupted" if isinstance(exception, KeyboardInterrupt) else "failed")
+        """Write that the run failed, where that can be written: what was charged stays charged."""
+        with suppress(DppipeError):  # the first error is the one to tell
+            self._finish("interrupted" if isinstance(exception, KeyboardInterrupt | SIGTERMException) else "failed")
         self._leave()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -235,7 +238,13 @@ class DPCallback(pl.Callback):
             return {"steps": self.steps}
         ledger, step = self._fit.record.ledger, self._fit.step
         state = dict(step.clipper_state) if isinstance(step, PrivateStep) else {}
-        return {"steps": self.steps, "ledger_head": ledger.head, "ledger_rows": ledger.rows, "clipper_state": state}
+        return {
+            "steps": self.steps,
+            "ledger_head": ledger.head,
+            "ledger_rows": ledger.rows,
+            "clipper_state": state,
+            "validations": self._fit.record.validations,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what a checkpoint holds."""
@@ -248,8 +257,7 @@ class DPCallback(pl.Callback):
         if self._resume is None:
             run = RunDirectory.create(self.name, run_dir=self._run_dir)
             return RunRecord.create(run, plan=plan, parts=self.parts, config=self._config, data=self._data)
-        seen = (self._restored["ledger_head"], self._restored["ledger_rows"]) if self._restored else None
-        return RunRecord.reopen(self._resume, plan=plan, parts=self.parts, seen=seen, data=self._data)
+        return RunRecord.reopen(self._resume, plan=plan, parts=self.parts, restored=self._restored, data=self._data)
 
     def _done(self, fit: Fit) -> bool:
         """Whether the plan holds no further step: those that are charged count, whether or not a crash has lost them."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch.utils.tensorboard import SummaryWriter
+
+from dppipe.training.run_directory import cannot_write
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -34,8 +37,10 @@ class Curves:
 
     def __init__(self, directory: Path, *, plan: Plan) -> None:
         self._plan = plan
-        self._writer = SummaryWriter(str(directory), flush_secs=5)
-        self._writer.add_custom_scalars(_LAYOUT)
+        self._directory = directory
+        with self._told():
+            self._writer = SummaryWriter(str(directory), flush_secs=5)
+            self._writer.add_custom_scalars(_LAYOUT)
 
     def privacy(self, step: int, *, max_grad_norm: float) -> None:
         """Add what is spent and left after a step, and the bound that it was clipped with."""
@@ -49,14 +54,23 @@ class Curves:
             "sample_rate": plan.batch(step).sample_rate,
             "steps_remaining": float(plan.steps - step),
         }
-        for name, value in scalars.items():
-            self._writer.add_scalar(f"privacy/{name}", value, step)
+        self.metrics({f"privacy/{name}": value for name, value in scalars.items()}, step=step)
 
     def metrics(self, values: Mapping[str, float], *, step: int) -> None:
         """Add metrics under the names they already have."""
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
+        with self._told():
+            for name, value in values.items():
+                self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         """Write out what is left."""
-        self._writer.close()
+        with self._told():
+            self._writer.close()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Name the curves where the disk fails."""
+        try:
+            yield
+        except OSError as error:
+            raise cannot_write(self._directory / "events.out.tfevents.*", error) from error

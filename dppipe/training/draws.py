@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from dppipe.errors import PrivacyRefusal
+from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.training.ranks import Ranks
 from dppipe.training.slots import Slots, slot_pieces
 
@@ -94,6 +94,11 @@ class PrivateLoader:
 
     def arm(self, plan: Plan, *, stream: ByteSource, ranks: Ranks) -> None:
         """Let the loader draw from a secret stream, at the plan's rates; only its callback calls this."""
+        if plan.records not in (None, self.units):
+            raise UsageError(
+                f"data: expected {plan.records} training records, which the plan is made for, got {self.units}. "
+                "State the number that there is: sample rate and delta hang on it."
+            )
         self._plan, self.steps_per_epoch = plan, plan.steps_per_epoch
         self.ranks, self._stream = ranks, stream
         self._epoch = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,24 @@ from dppipe.errors import UsageError
 from dppipe.training.loading import load_model, spec_of
 from dppipe.training.run import scoring_loader
 from dppipe.training.run_directory import RunDirectory, write_json
-from dppipe.training.statements import write_statement
+from dppipe.training.run_files import read_summary
+from dppipe.training.statements import STATED, write_statement
 from dppipe.training.tasks import Objective
 
 
 def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, float]:
     """Give the test metrics of a run; the first call scores the test split, later ones read what it wrote."""
     run = RunDirectory.open(run_dir)
-    summary = json.loads(run.summary.read_bytes()) if run.summary.exists() else {}
+    summary = read_summary(run)
     if "test" not in summary:
-        summary |= {"test": _score(run, plugins=plugins), "evaluations": 1}
+        scores = _score(run, plugins=plugins)
+        summary = read_summary(run, *STATED) | {"test": scores, "evaluations": 1}
         write_json(run.summary, summary)
         write_statement(run)
-    metrics: dict[str, float] = summary["test"]
-    return metrics
+    try:
+        return {str(name): float(value) for name, value in summary["test"].items()}
+    except (AttributeError, TypeError, ValueError):
+        raise UsageError(f"{run.summary}: expected metrics under `test`, got something else.") from None
 
 
 def _score(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:

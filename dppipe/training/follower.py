@@ -30,6 +30,7 @@ class Follower:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.validations = 0
         self.ledger = NoLedger()
 
     def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
-from dppipe.privacy.charges import Charge, LedgerCorrupt, digest, encode_row, read_ledger
+from dppipe.privacy.charges import Charge, LedgerCorrupt, LedgerRows, digest, encode_row, read_ledger
 from dppipe.privacy.events import event_to_data
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Ledger:
         self.torn = b""
         """The bytes of a row that a crash has cut off; `close_torn` comes before any other charge."""
         self._fd = fd
+        self._plan = plan
         self._epsilon = 0.0
         self._usable = True
         self._event: tuple[DpEvent, dict[str, Any]] | None = None
@@ -112,6 +113,11 @@ class Ledger:
             raise DppipeError(f"{self.path}: expected a torn last line, got whole rows only.")
         self._append(charge)
 
+    def catch_up(self) -> None:
+        """Read from the file what is charged, if a charge was interrupted: it may stand there whole, cut off, or not at all."""
+        if not self._usable:
+            self._take_up(read_ledger(self.path, plan=self._plan))
+
     def close(self) -> None:
         """Give up the file and its lock."""
         fd, self._fd = self._fd, -1
@@ -128,12 +134,16 @@ class Ledger:
         found = read_ledger(self.path, plan=plan)
         if seen is not None and (not 0 <= seen[1] <= found.rows or found.heads[seen[1]] != seen[0]):
             raise LedgerCorrupt(f"{self.path}:{seen[1]}: expected the row that the checkpoint has seen, got another or none.")
+        self._take_up(found)
+        if not found.ended and not found.torn:
+            self._write(b"\n")
+            self._usable = True
+
+    def _take_up(self, found: LedgerRows) -> None:
         self.head, self.rows, self.torn = found.head, found.rows, found.torn
         self._epsilon = max((charge.epsilon for charge in found.charges), default=0.0)
         self.step = max((charge.step for charge in found.charges), default=0)
         self.charged = sum(charge.count for charge in found.charges)
-        if not found.ended and not found.torn:
-            self._write(b"\n")
 
     def _append(self, charge: Charge) -> None:
         if self._event is None or self._event[0] != charge.event:
@@ -147,11 +157,12 @@ class Ledger:
         self._write(line + b"\n")
         self.head, self.rows, self.torn, self._epsilon = digest(line), self.rows + 1, b"", float(charge.epsilon)
         self.step, self.charged = charge.step, self.charged + charge.count
+        self._usable = True
 
     def _write(self, data: bytes) -> None:
         if not self._usable or self._fd < 0:
             raise DppipeError(f"{self.path}: expected an open ledger, got one that is closed or has failed. Resume the run.")
-        self._usable = False  # whatever interrupts the write, no row may follow on half of one
+        self._usable = False  # whatever interrupts the charge, no row may follow on half of one, or on one that isn't counted
         try:
             if self.torn:
                 _overwrite_end(self._fd, data, over=len(self.torn))
@@ -162,7 +173,6 @@ class Ledger:
                 f"{self.path}: row {self.rows + 1} can't be written: {error.strerror}. Nothing was released for it. "
                 "Make room or mend the disk, then resume the run."
             ) from error
-        self._usable = True
 
 
 def _write_all(fd: int, data: bytes) -> None:

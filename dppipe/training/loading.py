@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
 from torch import nn
 
 from dppipe.errors import UsageError
 from dppipe.spec.load import load_spec
+from dppipe.training.checkpoints import load_weights
 from dppipe.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -30,5 +30,5 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     if not run.final_checkpoint.exists():
         raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: dppipe resume {run.path}")
     network = spec.model.build(spec.data.input_shape, spec.data.outputs)
-    network.load_state_dict(torch.load(run.final_checkpoint, weights_only=True, map_location="cpu"))
+    load_weights(network, run.final_checkpoint)
     return network.eval()

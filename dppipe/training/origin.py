@@ -22,18 +22,25 @@ def remember_origin(run: RunDirectory, *, data: Component | None) -> None:
 
 
 def check_origin(run: RunDirectory, *, data: Component | None, original_is_gone: bool) -> None:
-    """Refuse a run directory that was copied or moved, and data files that were changed since the run began."""
+    """Refuse a run directory that was copied or moved, and data files that were changed since the run began.
+
+    Where nothing is charged yet, a copy is as good as a new run, and a crash may have come before the origin was noted.
+    """
+    if not run.ledger.stat().st_size and not _path(run).exists():
+        return
     try:
         known = json.loads(_path(run).read_bytes())
-    except (OSError, ValueError):
-        known = {}
-    if known.get("ledger") != _identity(run.ledger) and not original_is_gone:
+        place, before = known["ledger"], {entry["path"]: entry for entry in known["data"]}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        place, before = None, None
+    if place != _identity(run.ledger) and not original_is_gone:
         raise PrivacyRefusal(
             f"{run.path}: expected the directory in which the run began, got a copy or a moved one. If two copies went on, each "
             "would spend what is left. If the original is gone for good, say so by --original-is-gone."
         )
-    before = {entry["path"]: entry for entry in known.get("data", [])}
-    changed = [str(file) for file in _files(data) if before.get(str(file.absolute())) != _identity(file)]
+    if before is None:
+        raise PrivacyRefusal(f"{_path(run)}: expected to find what data the run began with, got nothing that says so.")
+    changed = [str(file) for file in _files(data) if before.get(str(file.resolve())) != _identity(file)]
     if changed:
         raise PrivacyRefusal(f"{', '.join(changed)}: expected the data that the run began with, got files that changed since.")
 
@@ -43,8 +50,11 @@ def _path(run: RunDirectory) -> Path:
 
 
 def _identity(file: Path) -> dict[str, Any]:
-    stat = file.stat()
-    identity: dict[str, Any] = {"path": str(file.absolute()), "inode": stat.st_ino}
+    try:
+        stat = file.stat()
+    except OSError:
+        return {}  # gone: like nothing that was noted
+    identity: dict[str, Any] = {"path": str(file.resolve()), "inode": stat.st_ino}
     # The ledger's own times change with every charge.
     return identity if file.name == "ledger.jsonl" else identity | {"changed": stat.st_mtime_ns}
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import pytorch_lightning as pl
-import torch
 from torch import nn
 
 from dppipe.budgets.binding import Binding, bind_run, settle_run
 from dppipe.component import Component
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
+from dppipe.training.checkpoints import save_tensors
 from dppipe.training.curves import Curves
 from dppipe.training.ledger import Ledger
 from dppipe.training.origin import remember_origin
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
+from dppipe.training.run_files import read_summary
 from dppipe.training.statements import write_statement
 
 
 class RunRecord:
     """Writes one run directory, from the plan to the statement."""
 
-    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger, binding: Binding | None) -> None:
+    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger) -> None:
         """Use `create` or `reopen`."""
         self.run = run
         self.plan = plan
@@ -35,22 +35,26 @@ class RunRecord:
         self.metrics: dict[str, float] = {}
         self.validations = 0
         self.started = time.monotonic()
-        self._binding = binding
+        self._binding: Binding | None = None
         self._curves = Curves(run.path, plan=plan)
 
     @classmethod
     def create(cls, run: RunDirectory, *, plan: Plan, parts: PrivateParts, config: str | None, data: Component | None) -> Self:
         """Start the record of a new run: its spec and plan, an empty ledger, and its part of a shared budget."""
-        if config is not None:
-            write_whole(run.config, config.encode())
-        write_whole(run.plan, plan.to_json())
-        ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
+        ledger: Ledger | None = None
         try:
+            if config is not None:
+                write_whole(run.config, config.encode())
+            write_whole(run.plan, plan.to_json())
+            ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
             remember_origin(run, data=data)
-            return cls(run, plan=plan, ledger=ledger, binding=_bind(run, plan=plan, parts=parts, data=data))
+            record = cls(run, plan=plan, ledger=ledger)
+            record._binding = _bind(run, plan=plan, parts=parts, data=data)  # last: what is reserved has a run that can settle it
+            return record
         except BaseException:
-            ledger.close()
-            shutil.rmtree(run.path)  # nothing was charged here
+            if ledger is not None:
+                ledger.close()
+            shutil.rmtree(run.path, ignore_errors=True)  # nothing was charged here
             raise
 
     @classmethod
@@ -60,19 +64,24 @@ class RunRecord:
         *,
         plan: Plan,
         parts: PrivateParts,
-        seen: tuple[str, int] | None,
+        restored: Mapping[str, Any],
         data: Component | None,
     ) -> Self:
-        """Go on with the record of a run; `seen` is the ledger's head and rows as the checkpoint knows them."""
+        """Go on with the record of a run; `restored` is the callback's state in the checkpoint, empty where there is none."""
+        seen = (restored["ledger_head"], restored["ledger_rows"]) if restored else None
         ledger = Ledger.open(run.ledger, plan=run.plan.read_bytes(), seen=seen)
         try:
+            run.clean_up()
             remember_origin(run, data=data)
-            record = cls(run, plan=plan, ledger=ledger, binding=_bind(run, plan=plan, parts=parts, data=data))
+            record = cls(run, plan=plan, ledger=ledger)
+            record._binding = _bind(run, plan=plan, parts=parts, data=data)
+            record.validations = max(restored.get("validations", 0), read_summary(run).get("validations", 0))
+            # What they say of an earlier end would be below the truth after the next charge.
+            for told in (run.summary, run.statement, run.statement.with_suffix(".json")):
+                told.unlink(missing_ok=True)
         except BaseException:
             ledger.close()
             raise
-        if run.summary.exists():
-            record.validations = json.loads(run.summary.read_bytes())["validations"]
         return record
 
     def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:
@@ -94,32 +103,39 @@ class RunRecord:
 
     def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int) -> Outcome:
         """Write the final model, where there is one, the summary and the statement."""
-        if stopped is None:
-            with replacing(self.run.final_checkpoint) as temporary:
-                torch.save(network.state_dict(), temporary)
-        outcome = Outcome.of(
-            self.plan,
-            stopped=stopped,
-            charged=self.ledger.charged,
-            last_step=self.ledger.step,
-            steps=steps,
-            run_dir=str(self.run.path),
-            metrics=self.metrics,
-            validations=self.validations,
-            seconds=round(time.monotonic() - self.started, 3),
-            ledger_head=self.ledger.head,
-        )
-        write_json(self.run.summary, outcome.to_data())
-        write_statement(self.run)
-        self.close()
+        try:
+            self.ledger.catch_up()
+            charged, last_step = self.ledger.charged, self.ledger.step
+            if self.ledger.torn:  # a row that was cut off counts as charged, and may have begun an epoch
+                charged, last_step = charged + 1, min(self.plan.steps, self.plan.start_after(last_step) + 1)
+            if stopped is None:
+                save_tensors(network.state_dict(), self.run.final_checkpoint)
+            outcome = Outcome.of(
+                self.plan,
+                stopped=stopped,
+                charged=charged,
+                last_step=last_step,
+                steps=steps,
+                run_dir=str(self.run.path),
+                metrics=self.metrics,
+                validations=self.validations,
+                seconds=round(time.monotonic() - self.started, 3),
+                ledger_head=self.ledger.head,
+            )
+            write_json(self.run.summary, outcome.to_data())
+            write_statement(self.run)
+        finally:
+            self.close()
         return outcome
 
     def close(self) -> None:
         """Give up the files, and settle with the shared budget what the ledger holds."""
-        self._curves.close()
-        self.ledger.close()
-        if self._binding is not None:
-            settle_run(self._binding)
+        try:
+            self._curves.close()
+        finally:
+            self.ledger.close()
+            if self._binding is not None:
+                settle_run(self._binding)
 
 
 def _bind(run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component | None) -> Binding | None:

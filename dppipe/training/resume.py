@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.plan import Plan
-from dppipe.privacy.charges import read_ledger
+from dppipe.planning.privacy_plan import make_plan
+from dppipe.privacy.charges import LedgerCorrupt, read_ledger
 from dppipe.spec.spec import committed_hash, spec_hash
 from dppipe.training.loading import spec_of
 from dppipe.training.origin import check_origin
 from dppipe.training.run_directory import RunDirectory
+from dppipe.training.run_files import read_plan, read_summary
 
 if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
+
+ENDED = ("completed", "budget_exhausted")
 
 
 def prepare_resume(
@@ -26,12 +30,20 @@ def prepare_resume(
 ) -> tuple[RunDirectory, Spec, Plan, int]:
     """Check that a run may go on, and give its spec, its plan and the last step that is behind it; nothing is changed."""
     run = RunDirectory.open(run_dir)
-    spec, plan = spec_of(run, plugins=plugins), Plan.from_json(run.plan.read_bytes())
+    if not run.ledger.exists():
+        raise UsageError(
+            f"{run.path}: expected a run that has begun, got one without a ledger. Start it anew in another directory."
+        )
+    spec, plan, summary = spec_of(run, plugins=plugins), read_plan(run), read_summary(run)
     _check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
-    charges = read_ledger(run.ledger, plan=run.plan.read_bytes()).charges
-    taken = plan.start_after(max((charge.step for charge in charges), default=0))
-    if run.final_checkpoint.exists():
+    ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
+    if not ledger.rows and plan != make_plan(spec):  # no row names the plan yet
+        raise PrivacyRefusal(f"{run.plan}: expected the plan of {run.config}, got another. Start a new run.")
+    if summary.get("ledger_head", ledger.head) not in ledger.heads:
+        raise LedgerCorrupt(f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be trusted.")
+    taken = plan.start_after(max((charge.step for charge in ledger.charges), default=0))
+    if run.final_checkpoint.exists() and summary.get("status") in ENDED and run.statement.exists():
         raise UsageError(f"{run.path}: expected an unfinished run, got one that is finished. There is nothing to go on with.")
     if taken >= plan.steps and plan.private and not run.last_checkpoint.exists():
         raise PrivacyRefusal(f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from.")

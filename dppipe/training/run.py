@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import signal
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
 
 from dppipe.errors import Interrupted, UsageError
@@ -62,16 +64,30 @@ def run_spec(
         data=spec.data,
         resume=resume,
     )
-    trainer = make_trainer(spec, plan, callbacks=[private, *callbacks], validates=splits.val is not None)
+    # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
+    most = plan.steps if resume is None else plan.steps + 1
+    trainer = make_trainer(spec, plan, module, most_steps=most, callbacks=[private, *callbacks], validates=splits.val is not None)
     checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
     loader = private.loader(splits.train, synthetic=spec.data.synthetic)
-    trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
+    try:
+        trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
+    except SystemExit as end:
+        # How a Trainer ends after a signal that nobody waits for: a second Ctrl-C, or one before the first step.
+        if isinstance(end, SIGTERMException) or isinstance(end.__context__, KeyboardInterrupt):
+            number = signal.SIGTERM if isinstance(end, SIGTERMException) else signal.SIGINT
+            raise _interrupted(private.outcome, plan, exit_code=128 + number) from None
+        raise
     leave_group()
-    outcome = private.outcome
-    if outcome is not None and outcome.status == "interrupted":
-        place = f"{outcome.run_dir}: stopped after step {outcome.steps} of {plan.steps}"
-        raise Interrupted(f"{place}. Go on with: dppipe resume {outcome.run_dir}", exit_code=private.signals.exit_code)
-    return outcome
+    if private.outcome is not None and private.outcome.status == "interrupted":
+        raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
+    return private.outcome
+
+
+def _interrupted(outcome: Outcome | None, plan: Plan, *, exit_code: int) -> Interrupted:
+    if outcome is None:
+        return Interrupted(f"{plan.name}: interrupted. If its run directory holds a ledger: dppipe resume", exit_code=exit_code)
+    place = f"{outcome.run_dir}: stopped after step {outcome.steps} of {plan.steps}"
+    return Interrupted(f"{place}. Go on with: dppipe resume {outcome.run_dir}", exit_code=exit_code)
 
 
 def _quieten_lightning() -> None:
@@ -93,10 +109,12 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
     return SpecModule(network, objective=Objective(spec.data.task, spec.data.outputs), optimizer=spec.optimizer, steps=steps)
 
 
-def make_trainer(spec: Spec, plan: Plan, *, callbacks: list[pl.Callback], validates: bool) -> pl.Trainer:
+def make_trainer(
+    spec: Spec, plan: Plan, module: pl.LightningModule, *, most_steps: int, callbacks: list[pl.Callback], validates: bool
+) -> pl.Trainer:
     """Make a Trainer that only does what the private step allows; the record and the progress bar are dppipe's own."""
     return pl.Trainer(
-        max_steps=plan.steps,
+        max_steps=most_steps,
         max_epochs=-1,
         accelerator=spec.train.accelerator,
         devices=spec.train.devices,
@@ -104,7 +122,7 @@ def make_trainer(spec: Spec, plan: Plan, *, callbacks: list[pl.Callback], valida
         callbacks=callbacks,
         logger=False,
         enable_checkpointing=False,
-        plugins=[DurableCheckpoints()],
+        plugins=[DurableCheckpoints(module)],
         enable_progress_bar=False,
         enable_model_summary=False,
         use_distributed_sampler=False,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
+
+_NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -63,14 +66,14 @@ class RunDirectory:
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
             run_dir = root / name / f"{stamp}-{secrets.token_hex(3)}"
         run = cls(Path(run_dir))
-        if run.ledger.exists():
-            raise PrivacyRefusal(
-                f"{run.path}: expected a new run directory, got one that holds a ledger. "
-                "Its spending stays on record: choose another --run-dir."
-            )
-        if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-            raise UsageError(f"{run.path}: expected a new or empty directory. Choose another --run-dir.")
         try:
+            if run.ledger.exists():
+                raise PrivacyRefusal(
+                    f"{run.path}: expected a new run directory, got one that holds a ledger. "
+                    "Its spending stays on record: choose another --run-dir."
+                )
+            if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
+                raise UsageError(f"{run.path}: expected a new or empty directory. Choose another --run-dir.")
             run.last_checkpoint.parent.mkdir(parents=True)
         except OSError as error:
             raise UsageError(
@@ -80,11 +83,31 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Find a finished or interrupted run; its parent is accepted where it holds just one run."""
-        run = cls(Path(path))
-        if not run.plan.exists():
+        """Find a finished or interrupted run, where its path really leads; a link inside it is refused.
+
+        Through a link inside, a run could be read from one place and charged in another.
+        """
+        try:
+            run = cls(Path(path).resolve(strict=True))
+            linked = [file for file in (run.config, run.plan, run.ledger, run.summary) if file.is_symlink()]
+            linked += [file for file in (run.last_checkpoint.parent, *run.last_checkpoint.parent.glob("*")) if file.is_symlink()]
+            there = run.plan.is_file()
+        except (OSError, RuntimeError, ValueError):  # not there, not allowed, a loop of links, a null byte
+            there, linked = False, []
+        if not there:
             raise UsageError(f"{path}: expected a run directory, with a plan.json in it. Runs stand in runs/<name>/<time>-<id>.")
+        if linked:
+            raise UsageError(
+                f"{linked[0]}: expected a file or folder of the run's own, got a symbolic link. Put the real one there."
+            )
         return run
+
+    def clean_up(self) -> None:
+        """Remove what a crash has left half-written; only the holder of the ledger's lock may do this."""
+        for folder in (self.path, self.last_checkpoint.parent):
+            for leftover in folder.glob(".*.tmp-*"):
+                with suppress(OSError):
+                    leftover.unlink()
 
 
 @contextmanager
@@ -96,8 +119,19 @@ def replacing(path: Path) -> Iterator[Path]:
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def cannot_write(path: Path, error: OSError) -> DppipeError:
+    """Say that a file of the run can't be written; the one that stood there before still does."""
+    message = f"{path}: expected a file that can be written, got: {error.strerror or type(error).__name__}."
+    if error.errno in _NOT_ALLOWED:
+        return UsageError(f"{message} Choose a directory that this user may write to.")
+    return DppipeError(f"{message} Make room or mend the disk, then resume the run.")
 
 
 def write_whole(path: Path, data: bytes) -> None:

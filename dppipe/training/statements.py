@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 
 from dppipe.planning.plan import Plan
@@ -11,6 +10,10 @@ from dppipe.privacy.charges import read_ledger
 from dppipe.privacy.statement import Course, Statement
 from dppipe.privacy.statement_text import statement_text
 from dppipe.training.run_directory import RunDirectory, write_json, write_whole
+from dppipe.training.run_files import read_plan, read_summary
+
+STATED = ("status", "epsilon", "epsilon_spent", "charged", "validations", "versions", "ledger_head")
+"""What a statement takes from the summary."""
 
 
 def write_statement(run: RunDirectory) -> Statement:
@@ -23,8 +26,7 @@ def write_statement(run: RunDirectory) -> Statement:
 
 def statement_of(run: RunDirectory) -> Statement:
     """Read the plan and the summary of a run as one statement."""
-    plan = Plan.from_json(run.plan.read_bytes())
-    summary = json.loads(run.summary.read_bytes())
+    plan, summary = read_plan(run), read_summary(run, *STATED)
     return Statement(
         name=plan.name,
         status=summary["status"],

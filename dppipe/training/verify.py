@@ -7,16 +7,13 @@ plan, ledger, checkpoints and summary all anew can't be found out by their own f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.errors import UsageError
 from dppipe.planning.plan import Plan
 from dppipe.privacy.accountants.base import Accountant, Steps
 from dppipe.privacy.charges import LedgerCorrupt, LedgerRows, charged_steps, read_ledger
@@ -24,6 +21,7 @@ from dppipe.privacy.events import event_from_data, event_to_data
 from dppipe.privacy.failures import with_failure
 from dppipe.spec.registry import Registry
 from dppipe.training.run_directory import RunDirectory
+from dppipe.training.run_files import read_plan, read_summary
 
 # Claims are compared at the ends of this many stretches of equal claims, the last one among them.
 _POINTS_CHECKED = 20
@@ -76,7 +74,7 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
         found = read_ledger(run.ledger, plan=run.plan.read_bytes())
     except LedgerCorrupt as error:
         return replace(nothing, faults=(str(error),))
-    plan = _read_plan(run)
+    plan = read_plan(run)
     steps = _steps(found, plan=plan)
     charged = sum(charge.count for charge in found.charges) + bool(found.torn)
     faults = tuple(_shape_faults(run, found, charged=charged))
@@ -108,7 +106,7 @@ def _shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iter
         if after < before:
             yield f"{run.ledger}:{number}: expected epsilon of at least {before!r}, got {after!r}."
     if run.summary.exists():
-        summary = _read_summary(run)
+        summary = read_summary(run)
         if summary.get("ledger_head") != found.head:
             yield f"{run.ledger}: expected the head that the summary names, got {found.head}. Last rows were added or taken out."
         if summary.get("charged") != charged:
@@ -149,18 +147,3 @@ def _accountant(kind: str | None) -> Accountant:
     if not issubclass(found, Accountant):
         raise UsageError(f"--accountant: expected an accountant, got {kind!r}.")
     return found()
-
-
-def _read_plan(run: RunDirectory) -> Plan:
-    try:
-        return Plan.from_json(run.plan.read_bytes())
-    except ValidationError as error:
-        raise PrivacyRefusal(f"{run.plan}: expected a plan of this version of dppipe, got something else.") from error
-
-
-def _read_summary(run: RunDirectory) -> dict[str, Any]:
-    try:
-        summary = json.loads(run.summary.read_bytes())
-    except ValueError:
-        summary = None
-    return summary if isinstance(summary, dict) else {}

@@ -1,0 +1,42 @@
+"""Reading a run directory's own files back: what can't be read is named by its path, never guessed at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dppipe.errors import UsageError
+from dppipe.planning.plan import Plan
+from dppipe.training.run_directory import RunDirectory
+
+
+def read_plan(run: RunDirectory) -> Plan:
+    """Read the plan that a run has committed to."""
+    try:
+        return Plan.from_json(_read(run.plan))
+    except (ValidationError, RecursionError):
+        message = "expected a plan of this version of dppipe, got something else. Put the one back that the run began with."
+        raise UsageError(f"{run.plan}: {message}") from None
+
+
+def read_summary(run: RunDirectory, *needed: str) -> dict[str, Any]:
+    """Read how a run ended, with these fields at least; empty where it hasn't and none is needed."""
+    if not needed and not run.summary.exists():
+        return {}
+    try:
+        summary = json.loads(_read(run.summary))
+    except (ValueError, RecursionError):
+        summary = None
+    if not isinstance(summary, dict) or not set(needed) <= set(summary) or not isinstance(summary.get("validations", 0), int):
+        raise UsageError(f"{run.summary}: expected the summary of a run, got something else. Put the one back that it wrote.")
+    return summary
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: expected a file that can be read, got: {error.strerror}.") from error
