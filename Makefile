@@ -3,12 +3,14 @@
 #   make test         set up, then tests, lint and types
 # Set-up is skipped when pyproject.toml and constraints.txt haven't changed since the last one.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint format docs slow clean
+.PHONY: help quickstart test lint format docs slow chaos clean
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+KILLS  ?= 200
+SEED   ?= 1
 # oneDNN's newest bf16 kernels stop with an illegal instruction on machines that advertise AMX but don't grant it.
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_FP16
 
@@ -33,6 +35,10 @@ test: $(READY) lint  ## tests, lint and types
 slow: $(READY)  ## the tests that train for longer
 	@echo "==> slow tests"
 	@$(BIN)/python -m pytest -n 2 -m slow --durations=10
+
+chaos: $(READY)  ## kill runs at random instants, 200 times, and resume them; about five minutes
+	@echo "==> chaos"
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/chaos/campaign.py $(KILLS) $(SEED)
 
 lint: $(READY)  ## lint and types alone
 	@echo "==> ruff"
