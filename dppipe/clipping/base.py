@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
-from dppipe.spec.component_field import ComponentOf, default_component
+from dppipe.spec.component_field import ComponentOf
 
 if TYPE_CHECKING:
     import numpy
@@ -43,9 +43,8 @@ class Clipper(Component):
     """Whether `slots` puts examples together that are averaged before they are clipped."""
 
     max_grad_norm: float = Field(1.0, gt=0, description="The bound: no example's gradient counts for more than this norm.")
-    bound_schedule: LRSchedule = Field(
-        default_factory=default_component("schedule", "constant"),
-        description="A factor on the bounds over the run. It costs no privacy: the noise follows the bound.",
+    bound_schedule: LRSchedule | None = Field(
+        None, description="A factor on the bounds over the run. It costs no privacy: the noise follows the bound."
     )
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
@@ -70,6 +69,8 @@ class Clipper(Component):
 
     def bound_factors(self, steps: int) -> list[float]:
         """Give the factor on the bounds at each of `steps` steps."""
+        if self.bound_schedule is None:
+            return [1.0] * steps
         return [self.bound_schedule.factor_at(step, steps=steps) for step in range(steps)]
 
     # For clippers that adapt. A statistic is released with noise, in the same step and within its cost.

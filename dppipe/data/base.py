@@ -64,6 +64,9 @@ class Data(Component):
     """
 
     records: int | None = Field(None, gt=0, description="The number of records, where no file header tells it.")
+    users: int | None = Field(
+        None, gt=0, description="The number of users, for `sampler: user`; shares of the split are then shares of the users."
+    )
     split: Split = Field(Split(), description="Shares of training, validation and test records.")
     holdout: Literal["public", "private"] = Field(
         "private", description="Whether validation and test records are sensitive too; their metrics are then non-private."
@@ -106,6 +109,17 @@ class Data(Component):
             raise SpecError([Problem(("data", "split"), message)])
         return train
 
+    def train_users(self) -> int:
+        """Give the number of users whose records are trained on."""
+        if self.users is None:
+            message = "expected the number of users, got nothing. State it: sampler: user draws them."
+            raise SpecError([Problem(("data", "users"), message)])
+        train, _, _ = self.split.counts(self.users)
+        if train < 1:
+            message = "expected at least one user to train on, got a share that rounds to none. Raise `train`."
+            raise SpecError([Problem(("data", "split"), message)])
+        return train
+
     def load(self) -> Dataset[Any] | Splits:
         """Read the records: all of them, to be split by `split`, or data sets that are split already.
 
@@ -122,6 +136,8 @@ class Data(Component):
         records = len(cast(Sized, ready.train))
         if self.records not in (None, records):
             raise UsageError(f"data.records: expected the number of records in the data, {records}, got {self.records}.")
+        if self.users is not None:
+            return split_users(ready, self.split, users=self.users, seed=seed)
         order = draw_order(records, seed=seed)
         train, val, test = self.split.counts(records)
         ready_test = ready.test if ready.test is not None or not test else take(ready.train, order[train + val :][:test])
@@ -145,6 +161,25 @@ class Data(Component):
         else:
             targets = torch.randn(n, self.outputs, generator=generator)
         return inputs, targets
+
+
+def split_users(ready: Splits, split: Split, *, users: int, seed: int) -> Splits:
+    """Share out the users by the public seed, each with all records; the training data set keeps its records' users."""
+    import numpy
+
+    from dppipe.data.reading.users import check_user_count, users_of, with_users
+
+    owners = check_user_count(users_of(ready.train), stated=users)
+    order = draw_order(users, seed=seed)
+    train, val, test = split.counts(users)
+    shares = (order[:train], order[train : train + val], order[train + val :][:test])
+    parts = [numpy.flatnonzero(numpy.isin(owners, share)) for share in shares]
+    kept = take(ready.train, parts[0])
+    return Splits(
+        train=with_users(kept, owners[parts[0]]),
+        val=take(ready.train, parts[1]) if val else None,
+        test=take(ready.train, parts[2]) if test and ready.test is None else ready.test,
+    )
 
 
 def draw_order(records: int, *, seed: int) -> numpy.ndarray:  # -> [records] of int64

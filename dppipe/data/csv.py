@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from pydantic import model_validator
 
@@ -16,6 +16,7 @@ from dppipe.data.base import Data, Splits, Task
 from dppipe.data.reading.columns import Categorical, Column, Numeric, Target
 from dppipe.data.reading.tables import Layout, read_columns
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
+from dppipe.data.reading.users import with_users
 from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ class Csv(Data, kind="csv"):
     numeric: tuple[Numeric, ...] = Field((), description="Columns of numbers; they come first in the input.")
     categorical: tuple[Categorical, ...] = Field((), description="Columns of words; each becomes one 0/1 input per stated value.")
     target: Target = Field(description="The column that is predicted.")
+    user: str | None = Field(None, description="The column that says whose each record is, for `sampler: user`.")
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
         if self.header == (self.names is not None):
             raise ValueError("expected names with header: false, and only there. State either.")
+        if (self.user is None) != (self.users is None):
+            raise ValueError("expected user, a column, and users, how many there are, together. State both, or neither.")
         if not self.numeric and not self.categorical:
             raise ValueError("expected numeric or categorical columns, got none. Declare the columns to learn from.")
         name, times = Counter(self._columns).most_common(1)[0]
@@ -69,7 +73,7 @@ class Csv(Data, kind="csv"):
     @property
     def _columns(self) -> list[str]:
         declared: tuple[Column, ...] = (*self.numeric, *self.categorical, self.target)
-        return [column.column for column in declared]
+        return [*(column.column for column in declared), *([self.user] if self.user is not None else [])]
 
     def load(self) -> TensorDataset | Splits:
         records = self._read(self.path, key="path")
@@ -84,13 +88,18 @@ class Csv(Data, kind="csv"):
         declared: tuple[Column, ...] = (*self.numeric, *self.categorical)
         inputs: list[numpy.ndarray] = []
         targets: list[numpy.ndarray] = []
-        for *features, labels in read_columns(path, layout=layout, columns=self._columns, key=key):
-            blocks = [column.encode(cells, missing=self.missing) for column, cells in zip(declared, features, strict=True)]
+        users: list[str] = []
+        for cells in read_columns(path, layout=layout, columns=self._columns, key=key):
+            features, labels = cells[: len(declared)], cells[len(declared)]
+            blocks = [column.encode(each, missing=self.missing) for column, each in zip(declared, features, strict=True)]
             inputs.append(numpy.concatenate(blocks, axis=1))
             targets.append(self.target.encode(labels, missing=self.missing))
+            users += cells[-1].texts if self.user is not None else ()
         if not inputs:
             raise UsageError(f"{path}: expected records, got none. Is it the right file?")
         x, y = numpy.concatenate(inputs), numpy.concatenate(targets)
         if self.target.classes is None:
-            return make_regression(x, y, place=str(path))
-        return make_classified(x, y[:, 0], classes=len(self.target.classes), place=str(path))
+            made = make_regression(x, y, place=str(path))
+        else:
+            made = make_classified(x, y[:, 0], classes=len(self.target.classes), place=str(path))
+        return made if self.user is None else cast("TensorDataset", with_users(made, numpy.array(users)))

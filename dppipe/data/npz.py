@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+
+from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
 from dppipe.data.reading.files import find_file
 from dppipe.data.reading.scaling import Normalize
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression, to_float32
+from dppipe.data.reading.users import with_users
 from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -31,8 +34,15 @@ class Npz(Data, kind="npz"):
     path: Path = Field(description="The .npz file.")
     x: str = Field("x", description="The name of the array of inputs.")
     y: str = Field("y", description="The name of the array of targets.")
+    user: str | None = Field(None, description="The name of an array that says whose each record is, for `sampler: user`.")
     classes: int | None = Field(None, ge=2, description="Labels are 0 to classes - 1; left out for a regression.")
     normalize: Normalize = Field(None, description="Public constants: an input becomes (input - mean) / std.")
+
+    @model_validator(mode="after")
+    def _users_together(self) -> Self:
+        if (self.user is None) != (self.users is None):
+            raise ValueError("expected user, an array's name, and users, how many there are, together. State both, or neither.")
+        return self
 
     @property
     def task(self) -> Task:
@@ -59,13 +69,16 @@ class Npz(Data, kind="npz"):
         try:
             with numpy.load(self.path, allow_pickle=False) as archive:
                 inputs, targets = to_float32(archive[self.x]), archive[self.y]
+                users = archive[self.user] if self.user is not None else None
         except (ValueError, OSError, zipfile.BadZipFile):
             raise UsageError(f"{self.path}: expected a whole archive, got one that is cut off or damaged.") from None
         if self.normalize is not None:
             self.normalize.apply(inputs)
         if self.classes is None:
-            return make_regression(inputs, targets.reshape(len(targets), -1), place=str(self.path))
-        return make_classified(inputs, targets.astype(numpy.int64), classes=self.classes, place=str(self.path))
+            made = make_regression(inputs, targets.reshape(len(targets), -1), place=str(self.path))
+        else:
+            made = make_classified(inputs, targets.astype(numpy.int64), classes=self.classes, place=str(self.path))
+        return made if users is None else cast("TensorDataset", with_users(made, users))
 
     def _headers(self) -> tuple[Header, Header]:
         x, y = self._header("x", self.x), self._header("y", self.y)
@@ -81,6 +94,10 @@ class Npz(Data, kind="npz"):
             raise self._wrong(self.y, wanted, y)
         if x.shape[0] != y.shape[0]:
             raise self._wrong(self.y, f"a target for each of {x.shape[0]} records", y)
+        if self.user is not None:
+            user = self._header("user", self.user)
+            if user.shape != x.shape[:1] or user.dtype.kind not in "iuSU":
+                raise self._wrong(self.user, f"an integer or a text for each of {x.shape[0]} records", user)
         return x, y
 
     def _header(self, key: str, name: str) -> Header:

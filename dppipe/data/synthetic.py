@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
+from dppipe.data.reading.users import with_users
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
@@ -31,6 +32,8 @@ class Synthetic(Data, kind="synthetic"):
     def _classes_fit_task(self) -> Self:
         if self.task == "binary" and self.classes != 2:
             raise ValueError(f"expected 2 classes of a binary task, got {self.classes}. Set task: multiclass.")
+        if self.users is not None and self.users > self.size:
+            raise ValueError(f"expected no more users than the {self.size} records, got {self.users}. Lower it.")
         return self
 
     @property
@@ -54,7 +57,11 @@ class Synthetic(Data, kind="synthetic"):
         scores = inputs @ (rule / rule.norm(dim=0))
         scores += self.noise * torch.randn(scores.shape, generator=generator)
         if self.task == "multiclass":
-            return TensorDataset(inputs, scores.argmax(1))
-        if self.task == "binary":
-            return TensorDataset(inputs, (scores[:, 0] > 0).float())
-        return TensorDataset(inputs, scores)
+            made = TensorDataset(inputs, scores.argmax(1))
+        else:
+            made = TensorDataset(inputs, (scores[:, 0] > 0).float() if self.task == "binary" else scores)
+        if self.users is not None:
+            # Each user has a record, and the rest belong to whom chance gives them: users differ in how many they have.
+            others = torch.randint(self.users, (self.size - self.users,), generator=generator)
+            made = cast("TensorDataset", with_users(made, torch.cat([torch.arange(self.users), others]).numpy()))
+        return made

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Budget
 
 
-def refuse_clipping(clipping: Clipper, budget: Budget) -> None:
+def refuse_clipping(clipping: Clipper, budget: Budget, *, unit: str) -> None:
     """Refuse a clipper that this budget's proof doesn't cover."""
+    if unit == "user" and clipping.averages:
+        raise PrivacyRefusal(
+            f"clipping.kind: expected a clipper of single units, got {clipping.kind!r}, which averages records of several users."
+        )
     why = clipping.refusal(budget.relation)
     if why is not None:
         raise PrivacyRefusal(f"clipping.kind: {why}.")
-    if clipping.bound_schedule.moves and (clipping.needs != "norms" or clipping.statistics_std(1.0) is not None):
+    if clipping.bound_schedule is not None and (clipping.needs != "norms" or clipping.statistics_std(1.0) is not None):
         raise PrivacyRefusal(
             f"clipping.bound_schedule: expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has "
             "none. Leave the schedule out, or take kind: flat."

@@ -67,11 +67,13 @@ class Plan(BaseModel):
     name: str
     private: bool
     records: int | None
-    """The number of training records; None where the relation keeps it secret."""
+    """The number of training records, or of users where these are the unit; None where the relation keeps it secret."""
     steps: int
     """The most steps the run may take."""
     ends_at: Literal["steps", "budget"]
     """Whether the run ends because its steps are done or because the next one would exceed the budget."""
+    schedule: Literal["committed", "filter"] = "committed"
+    """Whether the noise is fixed, or follows released values while a filter admits each step."""
     steps_per_epoch: int
     epochwise: bool = False
     """Whether an epoch is charged as a whole, on its first step."""
@@ -93,6 +95,7 @@ class Plan(BaseModel):
     """The part of delta that is set aside for a bound that may fail."""
     mechanism: str
     noise: tuple[NoiseRun, ...]
+    """The noise of every step; what is expected, where a filter admits them one by one."""
     relation: Relation | None
     unit: str
     scope: str | None
@@ -120,9 +123,8 @@ class Plan(BaseModel):
         """Give the noise multiplier of a step, counted from 1."""
         return self.noise[bisect_left(self._last_steps, step)].noise_multiplier
 
-    def gradient_multiplier(self, step: int) -> float:
-        """Give the noise multiplier of a step's gradient alone: larger where a statistic takes a part of the step's cost."""
-        noise_multiplier = self.noise_multiplier(step)
+    def gradient_multiplier(self, noise_multiplier: float) -> float:
+        """Give the noise multiplier of the gradient alone: larger where a statistic takes a part of the step's cost."""
         if self.statistics_std is None:
             return noise_multiplier
         return gradient_multiplier(noise_multiplier, statistics_std=self.statistics_std)

@@ -19,6 +19,7 @@ from dppipe.privacy.accountants.base import Accountant, Steps, require_certifica
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.failures import with_failure
+from dppipe.privacy.step_filters import step_filter
 from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 
@@ -43,6 +44,16 @@ class PrivateParts:
     accountant: Accountant
     budget: Budget | None
 
+    @property
+    def unit(self) -> str:
+        """Whose privacy is protected: a user's where users are drawn."""
+        stated = self.budget.unit if self.budget is not None else "example"
+        if stated == "user" and self.sampler.unit != "user":
+            raise PrivacyRefusal(
+                f"budget.unit: expected sampler: user, got {self.sampler.kind!r}, which bounds one record's part, not a user's."
+            )
+        return "user" if self.sampler.unit == "user" else stated
+
     def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
         """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""
         return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
@@ -66,7 +77,10 @@ def plan_privacy(
     committed_hash: str = "",
     plugins: Mapping[str, str] | None = None,
 ) -> Plan:
-    """Commit to a run: `steps` or `epochs`, or neither to go on until the budget is spent."""
+    """Commit to a run: `steps` or `epochs`, or neither to go on until the budget is spent.
+
+    `records` is the number of users where the sampler draws users.
+    """
     budget = parts.budget
     public = None if budget is not None and budget.relation == "add_remove" else records
     rate, expected = parts.sampler.rate(public), parts.sampler.expected(public)
@@ -108,9 +122,11 @@ def plan_privacy(
 
 def _private(table: Timetable, budget: Budget) -> dict[str, Any]:
     given = table.parts
-    refuse_clipping(given.clipping, budget)
+    refuse_clipping(given.clipping, budget, unit=given.unit)
     accountant = with_failure(given.accountant, given.clipping.failure_delta(uses=0))
     scale = _noise_scale(table, accountant, budget)
+    if given.noise.adaptive:
+        return _filtered(table, budget, scale=scale)
     charges = _affordable(table, accountant, budget, scale=scale)
     events = first(table.events(scale, charges=table.charges or charges), charges)
     steps = min(table.steps or math.inf, charges * table.per_charge)
@@ -125,7 +141,7 @@ def _private(table: Timetable, budget: Budget) -> dict[str, Any]:
         "ends_at": "steps" if steps == table.steps else "budget",
         "noise": noise,
         "relation": budget.relation,
-        "unit": budget.unit,
+        "unit": given.unit,
         "scope": budget.scope,
         "budget_epsilon": budget.epsilon,
         "delta": budget.delta,
@@ -136,6 +152,39 @@ def _private(table: Timetable, budget: Budget) -> dict[str, Any]:
         "whole_curve": composed.points(),
         **clipping_numbers(given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))),
     }
+
+
+def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, Any]:
+    """Plan a run whose noise follows released values: only its budget is certain, and that no filter is exceeded."""
+    steps = table.steps or 0  # a schedule that moves has a last step, or `_noise_scale` has refused it
+    events, noise = table.events(scale, charges=steps), table.noise(scale, steps=steps)
+    if not step_filter(table.parts.accountant.kind, budget=budget, planned=events).fits(events[0][0]):
+        raise _nothing_fits("step", budget, scale)
+    return {
+        "private": True,
+        "schedule": "filter",
+        "steps": steps,
+        "ends_at": "steps",
+        "noise": noise,
+        "relation": budget.relation,
+        "unit": budget.unit,
+        "scope": budget.scope,
+        "budget_epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "accountant": table.parts.accountant.kind,
+        "certified": True,
+        "epsilon": budget.epsilon,
+        "curve": (CurvePoint(step=steps, epsilon=budget.epsilon),),
+        "whole_curve": {},
+        **clipping_numbers(table.parts.clipping, noise, expected_batch_size=table.expected, uses=table.uses(steps)),
+    }
+
+
+def _nothing_fits(what: str, budget: Budget, scale: float) -> PrivacyRefusal:
+    return PrivacyRefusal(
+        f"budget.epsilon: not one {what} fits in epsilon {budget.epsilon:g} at noise multiplier {scale:g}. "
+        "Raise noise.noise_multiplier, lower the sample rate, or take noise_multiplier: auto."
+    )
 
 
 def _noise_scale(table: Timetable, accountant: Accountant, budget: Budget) -> float:
@@ -158,11 +207,7 @@ def _affordable(table: Timetable, accountant: Accountant, budget: Budget, *, sca
     )
     count = affordable_steps(accountant, planned, budget=budget, at_most=table.charges)
     if count == 0:
-        what = "step" if table.per_charge == 1 else "epoch"
-        raise PrivacyRefusal(
-            f"budget.epsilon: not one {what} fits in epsilon {budget.epsilon:g} at noise multiplier {scale:g}. "
-            "Raise noise.noise_multiplier, lower the sample rate, or take noise_multiplier: auto."
-        )
+        raise _nothing_fits("step" if table.per_charge == 1 else "epoch", budget, scale)
     return count
 
 
@@ -202,12 +247,12 @@ def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float
 
 
 def make_plan(spec: Spec) -> Plan:
-    """Commit to what a spec says; only the number of records is asked of its data."""
+    """Commit to what a spec says; only the number of records, or of users, is asked of its data."""
     budget = None if spec.budget == "none" else spec.budget
     return plan_privacy(
         PrivateParts(spec.sampler, spec.clipping, spec.noise, spec.accountant, budget),
         name=spec.name,
-        records=spec.data.train_count(),
+        records=spec.data.train_users() if spec.sampler.unit == "user" else spec.data.train_count(),
         steps=spec.train.steps,
         epochs=spec.train.epochs,
         holdout=spec.data.holdout,

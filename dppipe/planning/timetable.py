@@ -50,7 +50,7 @@ class Timetable:
             return f"the noise schedule {parts.noise.kind!r}"
         if parts.sampler.scheduled:
             return "sampler.batch_schedule"
-        return "clipping.bound_schedule" if parts.clipping.bound_schedule.moves else None
+        return "clipping.bound_schedule" if parts.clipping.bound_schedule is not None else None
 
     def uses(self, steps: int) -> float:
         """Give how often a record is used in so many steps, on average."""

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from dppipe.component import Component, Field
 from dppipe.errors import UsageError
 from dppipe.sampling.base import Sampler
-from dppipe.spec.component_field import ComponentOf, default_component
+from dppipe.spec.component_field import ComponentOf
 
 if TYPE_CHECKING:
     import numpy
@@ -29,9 +29,8 @@ class Poisson(Sampler, kind="poisson"):
 
     sample_rate: float | None = Field(None, gt=0, le=1, description="The chance of each record to be in a step's batch.")
     expected_batch_size: float | None = Field(None, gt=0, description="Records in a batch on average; sums are divided by it.")
-    batch_schedule: LRSchedule = Field(
-        default_factory=default_component("schedule", "constant"),
-        description="A factor on both over the run; each step is charged at its own rate and divided by its own size.",
+    batch_schedule: LRSchedule | None = Field(
+        None, description="A factor on both over the run; each step is charged at its own rate and divided by its own size."
     )
 
     @model_validator(mode="after")
@@ -56,9 +55,11 @@ class Poisson(Sampler, kind="poisson"):
 
     @property
     def scheduled(self) -> bool:
-        return self.batch_schedule.moves
+        return self.batch_schedule is not None and self.batch_schedule.moves
 
     def batch_factors(self, steps: int) -> list[float]:
+        if self.batch_schedule is None:
+            return [1.0] * steps
         return [self.batch_schedule.factor_at(step, steps=steps) for step in range(steps)]
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:

@@ -36,7 +36,7 @@ One YAML file says a whole run. This page is written from the types (`python -m 
 """
 
 _INSIDE = {
-    "schedule": " (inside `optimizer`; as `batch_schedule` inside `sampler`, as `bound_schedule` inside `clipping`)",
+    "schedule": " (inside `optimizer`, `sampler.batch_schedule` and `clipping.bound_schedule`)",
     "averaging": " (inside `optimizer`)",
 }
 

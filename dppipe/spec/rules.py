@@ -16,7 +16,7 @@ from dppipe.spec.spec import Spec
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Give everything that is wrong between the blocks of a spec."""
-    rules = (_optimizer, _rate, _records, _length, _proof, _clipping, _devices)
+    rules = (_optimizer, _rate, _unit, _records, _length, _proof, _clipping, _devices)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -53,10 +53,25 @@ def _rate(spec: Spec) -> Iterator[Problem]:
         yield Problem(("sampler",), f"{message} the other: remove one. (relation: add_remove needs both.)")
 
 
+def _unit(spec: Spec) -> Iterator[Problem]:
+    """Users are the unit where users are drawn, and nowhere else: only there does a user count for one bound."""
+    drawn = spec.sampler.unit == "user"
+    if spec.data.users is not None and not drawn:
+        message = f"expected sampler: user, since the data is split by users, got {spec.sampler.kind!r}. Or leave users out."
+        yield Problem(("data", "users"), message)
+    if spec.budget != "none" and spec.budget.unit == "user" and not drawn:
+        message = f"expected sampler: user, got {spec.sampler.kind!r}, which bounds a record's part, not a user's."
+        yield Refusal(("budget", "unit"), f"{message} Take sampler: user, or unit: example.")
+    if drawn and spec.clipping.averages:
+        message = f"expected a clipper of single units, got {spec.clipping.kind!r}, which averages records of several."
+        yield Refusal(("clipping", "kind"), f"{message} Take kind: flat.")
+
+
 def _records(spec: Spec) -> Iterator[Problem]:
-    """Delta stays below 1/records, and a batch doesn't hold more than all of them."""
+    """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are users where these are drawn."""
+    count = spec.data.train_users if spec.sampler.unit == "user" else spec.data.train_count
     try:
-        records = None if _relation(spec) == "add_remove" else spec.data.train_count()
+        records = None if _relation(spec) == "add_remove" else count()
     except SpecError as error:
         yield from error.problems
         return
@@ -89,8 +104,13 @@ def _length(spec: Spec) -> Iterator[Problem]:
     elif spec.noise.noise_multiplier == "auto":
         message = "expected a number, got auto with until: budget. Noise is calibrated to a number of steps: give that number by"
         yield Problem(("noise", "noise_multiplier"), f"{message} train.steps or train.epochs, or a noise multiplier here.")
-    if not spec.noise.constant:
-        message = f"expected steps or epochs, got until: budget. The noise schedule {spec.noise.kind!r} needs a last step."
+    moving = {
+        f"The noise schedule {spec.noise.kind!r}": not spec.noise.constant,
+        "sampler.batch_schedule": spec.sampler.scheduled,
+        "clipping.bound_schedule": spec.clipping.bound_schedule is not None,
+    }
+    for what in (name for name, moves in moving.items() if moves):
+        message = f"expected steps or epochs, got until: budget. {what} needs a last step."
         yield Problem(("train", "until"), message)
 
 

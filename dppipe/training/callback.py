@@ -32,15 +32,18 @@ from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.charges import read_ledger
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
 from dppipe.sampling.base import Sampler
+from dppipe.sampling.user import User
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.follower import Follower
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.outcome import Outcome, Stop
+from dppipe.training.pace import FilteredPace, Pace, make_pace
 from dppipe.training.patches import Patches
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
@@ -48,6 +51,7 @@ from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_tra
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.step import PlainStep, PrivateStep
+from dppipe.training.user_index import user_index
 
 CHECKED_EXAMPLES = 4
 """How many made-up examples the engine is checked on before anything is spent."""
@@ -120,12 +124,14 @@ class DPCallback(pl.Callback):
         """Give the training loader of a map-style data set: the only one that this callback accepts.
 
         Args:
-            dataset: Its length is the number of records.
+            dataset: Its length is the number of records; for `User` sampling its `users` says whose each record is.
             collate: Makes a batch of a list of examples, where torch's own way won't do.
             synthetic: Makes a batch of n made-up examples, for the check of the engine; without it they take the shape of
                 the first example.
         """
-        self._loader = PrivateLoader(dataset, sampler=self.parts.sampler, collate=collate, synthetic=synthetic)
+        sampler = self.parts.sampler
+        users = user_index(dataset, at_most=sampler.max_records_per_user) if isinstance(sampler, User) else None
+        self._loader = PrivateLoader(dataset, sampler=sampler, collate=collate, synthetic=synthetic, users=users)
         return self._loader
 
     # The hooks, in the order in which a Trainer calls them.
@@ -170,13 +176,15 @@ class DPCallback(pl.Callback):
             noise = GaussianStream(stream_key("noise", seed=self._seed))
             state = self._restored.get("clipper_state") or self.parts.clipping.init_state(engine.groups.sizes)
             relation = self.parts.budget.relation
-            step = PrivateStep(self.parts, relation, self.plan, engine, record.ledger, noise, state, self._ranks)
+            step = PrivateStep(
+                self.parts, relation, self.plan, engine, record.ledger, noise, state, self._ranks, pace=self._pace(self.plan)
+            )
             step.count_noise = GaussianStream(stream_key("count", seed=self._seed))
             step.diagnostics = ClippingDiagnostics() if self.plan.diagnostics == "nonprivate" else None
             step.close_torn_charge()
             step.taken = self._ranks.agree(step.taken)
         self._fit = Fit(trainer, network, engine, record, step)
-        trainer.should_stop = self._done(self._fit)  # a resumed run may have only its end left to write
+        trainer.should_stop = not self._fit.step.goes_on()  # a resumed run may have only its end left to write
         self.signals.listen()
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
@@ -205,10 +213,12 @@ class DPCallback(pl.Callback):
         self.steps += 1
         if isinstance(self._fit.step, PrivateStep):
             shown = self._fit.step.diagnostics.found if self._fit.step.diagnostics else {}
-            self._fit.record.step(max_grad_norm=self._fit.step.max_grad_norm, nonprivate=shown)
+            self._fit.record.step(
+                max_grad_norm=self._fit.step.max_grad_norm, noise_multiplier=self._fit.step.noise_multiplier, nonprivate=shown
+            )
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
-        if self._done(self._fit) or self._ranks.any(self.signals.received is not None):
+        if not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None):
             trainer.should_stop = True
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -220,7 +230,7 @@ class DPCallback(pl.Callback):
         """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
         if self._fit is not None and self.plan is not None:
             self._fit.record.checkpoint(trainer)
-            self._finish(None if self._done(self._fit) else "interrupted")
+            self._finish("interrupted" if self._fit.step.goes_on() else None)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""
@@ -237,14 +247,13 @@ class DPCallback(pl.Callback):
         if self._fit is None:
             return {"steps": self.steps}
         ledger, step = self._fit.record.ledger, self._fit.step
-        state = dict(step.clipper_state) if isinstance(step, PrivateStep) else {}
-        return {
-            "steps": self.steps,
-            "ledger_head": ledger.head,
-            "ledger_rows": ledger.rows,
-            "clipper_state": state,
-            "validations": self._fit.record.validations,
-        }
+        held: dict[str, Any] = {"steps": self.steps, "ledger_head": ledger.head, "ledger_rows": ledger.rows}
+        held["validations"] = self._fit.record.validations
+        if isinstance(step, PrivateStep):
+            held["clipper_state"] = dict(step.clipper_state)
+            if isinstance(step.pace, FilteredPace):
+                held["history"] = list(step.pace.history)
+        return held
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what a checkpoint holds."""
@@ -259,9 +268,13 @@ class DPCallback(pl.Callback):
             return RunRecord.create(run, plan=plan, parts=self.parts, config=self._config, data=self._data)
         return RunRecord.reopen(self._resume, plan=plan, parts=self.parts, restored=self._restored, data=self._data)
 
-    def _done(self, fit: Fit) -> bool:
-        """Whether the plan holds no further step: those that are charged count, whether or not a crash has lost them."""
-        return fit.step.taken >= fit.record.plan.steps
+    def _pace(self, plan: Plan) -> Pace:
+        """Give what says each step's noise; a filter takes up what the ledger has charged, on every rank alike."""
+        charged: list[Any] = []
+        if self._resume is not None and plan.schedule == "filter" and self._ranks.first:
+            charged = [charge.event for charge in read_ledger(self._resume.ledger, plan=self._resume.plan.read_bytes()).charges]
+        history = self._restored.get("history", ())
+        return make_pace(self.parts, plan, charged=self._ranks.agree(charged), history=history)
 
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy
 from numpy.typing import NDArray
+
+from dppipe.data.reading.users import users_of
+from dppipe.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
 
 Indices = NDArray[numpy.int64]
 
@@ -39,3 +47,11 @@ class UserIndex:
         """Give the user of each record."""
         found: Indices = self.of[records]
         return found
+
+
+def user_index(dataset: Dataset[Any], *, at_most: int) -> UserIndex:
+    """Give the users of a data set that says whose each record is."""
+    users = users_of(dataset)
+    if users is None or not len(users):
+        raise UsageError("sampler: expected data that says whose each record is, for sampler: user. Give it `users`.")
+    return UserIndex(users, at_most=at_most)

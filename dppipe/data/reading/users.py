@@ -1,0 +1,45 @@
+"""Whose each record is: the ids that make a user the unit of privacy, and a split that never parts a user's records.
+
+A data set tells its users by an attribute `users`, one id for each record: integers or texts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dppipe.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+    from torch.utils.data import Dataset
+
+
+def with_users(dataset: Any, users: Any) -> Any:  # users: [records]
+    """Note on a data set whose each record is."""
+    dataset.users = users
+    return dataset
+
+
+def users_of(dataset: Dataset[Any]) -> NDArray[numpy.int64] | None:  # -> [records]
+    """Give the user of each record, numbered from 0 in the order of their ids; None where a data set doesn't tell."""
+    import numpy
+
+    users = getattr(dataset, "users", None)
+    if users is None:
+        return None
+    ids = numpy.asarray(users)
+    if ids.shape != (len(dataset),) or ids.dtype.kind not in "iuSU":  # type: ignore[arg-type]
+        raise UsageError("data: expected an integer or a text for each record in `users`, got something else.")
+    numbers = numpy.unique(ids, return_inverse=True)[1]
+    return numbers.astype(numpy.int64)
+
+
+def check_user_count(users: NDArray[numpy.int64] | None, *, stated: int) -> NDArray[numpy.int64]:
+    """Give the users of a data set that must tell them, and as many as are stated."""
+    if users is None:
+        raise UsageError("data.users: expected a data set that says whose each record is, got one that doesn't. Leave it out.")
+    count = int(users.max()) + 1 if len(users) else 0
+    if count != stated:
+        raise UsageError(f"data.users: expected the number of users in the data, {count}, got {stated}.")
+    return users
