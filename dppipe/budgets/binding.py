@@ -41,6 +41,10 @@ def commit(plan: Plan, parts: PrivateParts) -> Commitment:
     """Give the most that a planned run may do; a run without a guarantee has none to give."""
     if plan.relation is None or plan.epsilon is None or plan.delta is None:
         raise UsageError("budget.scope: expected a run with a budget, got budget: none. Take the scope or the `none` away.")
+    if plan.schedule == "filter":
+        raise PrivacyRefusal(
+            "budget.scope: expected noise that is fixed in the plan, got a schedule that follows released values."
+        )
     if plan.reproducible:
         raise PrivacyRefusal("budget.scope: expected a run with secret noise, got reproducible: true, which gives no protection.")
     return Commitment(parts.committed(plan), plan.relation, plan.unit, plan.epsilon, plan.delta)

@@ -33,7 +33,7 @@ def plan_text(plan: Plan) -> str:
 
     multipliers = [run.noise_multiplier for run in plan.noise]
     facts = {
-        "records": plan.records if plan.records is not None else "secret (add_remove)",
+        "users" if plan.unit == "user" else "records": plan.records if plan.records is not None else "secret (add_remove)",
         "sampler": f"{plan.sampler}, sample rate {plan.sample_rate:.6g}, {plan.expected_batch_size:g} records a step on average",
         "batches": _batches(plan),
         "steps": f"{plan.steps} (an epoch is {plan.steps_per_epoch}); the run ends at {_ends(plan)}",
@@ -44,7 +44,7 @@ def plan_text(plan: Plan) -> str:
             f"{multipliers[0]:.6g}" if len(multipliers) == 1 else f"{multipliers[0]:.6g} at first, {multipliers[-1]:.6g} at last"
         )
         facts |= {
-            "noise multiplier": f"{span} ({plan.mechanism})",
+            "noise multiplier": f"{span} ({plan.mechanism}){_adapting(plan)}",
             "noise split": _split(plan),
             "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
@@ -52,12 +52,16 @@ def plan_text(plan: Plan) -> str:
             "relation": f"{plan.relation}, unit: one {plan.unit}",
         }
     parts = [table({name: str(value) for name, value in facts.items() if value})]
-    if plan.private:
+    if plan.private and plan.schedule == "committed":
         tenths = [max(1, round(plan.steps * k / 10)) for k in range(1, 11)]
         parts.append("epsilon spent after each tenth of the run")
         parts.append("\n".join(f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" for step in dict.fromkeys(tenths)))
     parts.append("\n".join(wrapped(sentence) for sentence in plan.guarantee()))
     return "\n\n".join([f"{plan.name}", *parts])
+
+
+def _adapting(plan: Plan) -> str:
+    return "; then it follows released values, and a filter admits each step" if plan.schedule == "filter" else ""
 
 
 def _batches(plan: Plan) -> str:
@@ -71,7 +75,7 @@ def _split(plan: Plan) -> str:
     if plan.statistics_std is None:
         return ""
     count = f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root of the number of groups)"
-    return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {plan.gradient_multiplier(1):.6g}"
+    return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {plan.gradient_multiplier(plan.noise_multiplier(1)):.6g}"
 
 
 def _ends(plan: Plan) -> str:

@@ -23,6 +23,7 @@ class NoiseSchedule(Component):
     """
 
     adaptive: ClassVar[bool] = False
+    """Whether the noise follows released values: then a filter admits each step, instead of a plan all of them."""
     constant: ClassVar[bool] = False
     """Whether every step has the same multiplier, so that the number of steps needn't be known."""
 
@@ -50,5 +51,10 @@ class NoiseSchedule(Component):
         return dp_accounting.GaussianDpEvent(float(noise_multiplier))
 
     def next_multiplier(self, history: Sequence[float]) -> float:
-        """Give the next multiplier from released values; only for a schedule with `adaptive = True`."""
+        """Give the relative size of the next step's noise; only for a schedule with `adaptive = True`.
+
+        Args:
+            history: The norm of the noisy gradient that each step so far has released. A filter admits the step, or ends the
+                run, so an adaptive schedule needs an accountant that has one (rdp, tcdp, zcdp, gdp, advanced).
+        """
         raise NotImplementedError

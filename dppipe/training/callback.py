@@ -8,8 +8,7 @@ schedulers, `global_step` and checkpoints count logical steps. The optimizer and
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,23 +26,22 @@ from dppipe.engine.check import check_engine
 from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
+from dppipe.optim.averaging.base import Averaging
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.charges import read_ledger
-from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
 from dppipe.sampling.base import Sampler
 from dppipe.sampling.user import User
-from dppipe.training.diagnostics import ClippingDiagnostics
+from dppipe.training.averages import WeightAverage
 from dppipe.training.draws import LogicalBatch, PrivateLoader
+from dppipe.training.fit import Fit, make_private_step
 from dppipe.training.follower import Follower
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.outcome import Outcome, Stop
-from dppipe.training.pace import FilteredPace, Pace, make_pace
 from dppipe.training.patches import Patches
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
@@ -57,22 +55,6 @@ CHECKED_EXAMPLES = 4
 """How many made-up examples the engine is checked on before anything is spent."""
 
 DEFAULT_PHYSICAL_BATCH_SIZE = 512
-
-
-@dataclass
-class Fit:
-    """What there is while a fit goes on."""
-
-    trainer: pl.Trainer
-    network: nn.Module
-    engine: Engine
-    record: RunRecord | Follower
-    step: PrivateStep | PlainStep
-    gradient: dict[str, Tensor] = field(default_factory=dict)
-
-    def place(self, piece: Any) -> Any:
-        """Move one physical piece to the training device."""
-        return self.trainer.strategy.batch_to_device(self.trainer.precision_plugin.convert_input(piece))
 
 
 class DPCallback(pl.Callback):
@@ -99,6 +81,7 @@ class DPCallback(pl.Callback):
         config: str | None = None,
         data: Component | None = None,
         resume: RunDirectory | None = None,
+        averaging: Averaging | None = None,
     ) -> None:
         super().__init__()
         self.parts = PrivateParts(sampler, clipping or Flat(), noise or Constant(), accountant or Pld(), budget)
@@ -108,7 +91,7 @@ class DPCallback(pl.Callback):
         """Updates of the model so far."""
         self._run_dir = Path(run_dir) if run_dir is not None else None
         self._seed, self._checkpoint_every = reproducible_seed, checkpoint_every
-        self._config, self._data, self._resume = config, data, resume
+        self._config, self._data, self._resume, self._averaging = config, data, resume, averaging
         self._restored: dict[str, Any] = {}
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
@@ -173,17 +156,18 @@ class DPCallback(pl.Callback):
         record = self._open_record(self.plan)
         step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks, taken=self.steps)
         if self.parts.budget is not None:
-            noise = GaussianStream(stream_key("noise", seed=self._seed))
-            state = self._restored.get("clipper_state") or self.parts.clipping.init_state(engine.groups.sizes)
-            relation = self.parts.budget.relation
-            step = PrivateStep(
-                self.parts, relation, self.plan, engine, record.ledger, noise, state, self._ranks, pace=self._pace(self.plan)
+            step = make_private_step(
+                self.parts,
+                self.parts.budget,
+                self.plan,
+                engine,
+                record.ledger,
+                ranks=self._ranks,
+                seed=self._seed,
+                restored=self._restored,
+                resume=self._resume,
             )
-            step.count_noise = GaussianStream(stream_key("count", seed=self._seed))
-            step.diagnostics = ClippingDiagnostics() if self.plan.diagnostics == "nonprivate" else None
-            step.close_torn_charge()
-            step.taken = self._ranks.agree(step.taken)
-        self._fit = Fit(trainer, network, engine, record, step)
+        self._fit = Fit(trainer, network, engine, record, step, self._average(network, steps=self.plan.steps))
         trainer.should_stop = not self._fit.step.goes_on()  # a resumed run may have only its end left to write
         self.signals.listen()
 
@@ -211,6 +195,8 @@ class DPCallback(pl.Callback):
         if self._fit is None or self.plan is None:
             return
         self.steps += 1
+        if self._fit.average is not None:
+            self._fit.average.add(self.steps)
         if isinstance(self._fit.step, PrivateStep):
             shown = self._fit.step.diagnostics.found if self._fit.step.diagnostics else {}
             self._fit.record.step(
@@ -221,9 +207,15 @@ class DPCallback(pl.Callback):
         if not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None):
             trainer.should_stop = True
 
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Validate the mean of the weights, where there is one."""
+        if self._fit is not None:
+            self._fit.swap_weights()
+
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Add the validation's metrics to the record."""
-        if self._fit is not None and not trainer.sanity_checking:
+        """Put the optimizer's own weights back, and add the validation's metrics to the record."""
+        if self._fit is not None:
+            self._fit.swap_weights()
             self._fit.record.validation(trainer.callback_metrics, step=self._fit.step.taken, holdout=self.holdout)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -244,16 +236,7 @@ class DPCallback(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values, and no key or state of a generator."""
-        if self._fit is None:
-            return {"steps": self.steps}
-        ledger, step = self._fit.record.ledger, self._fit.step
-        held: dict[str, Any] = {"steps": self.steps, "ledger_head": ledger.head, "ledger_rows": ledger.rows}
-        held["validations"] = self._fit.record.validations
-        if isinstance(step, PrivateStep):
-            held["clipper_state"] = dict(step.clipper_state)
-            if isinstance(step.pace, FilteredPace):
-                held["history"] = list(step.pace.history)
-        return held
+        return {"steps": self.steps} | (self._fit.state() if self._fit is not None else {})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what a checkpoint holds."""
@@ -268,18 +251,11 @@ class DPCallback(pl.Callback):
             return RunRecord.create(run, plan=plan, parts=self.parts, config=self._config, data=self._data)
         return RunRecord.reopen(self._resume, plan=plan, parts=self.parts, restored=self._restored, data=self._data)
 
-    def _pace(self, plan: Plan) -> Pace:
-        """Give what says each step's noise; a filter takes up what the ledger has charged, on every rank alike."""
-        charged: list[Any] = []
-        if self._resume is not None and plan.schedule == "filter" and self._ranks.first:
-            charged = [charge.event for charge in read_ledger(self._resume.ledger, plan=self._resume.plan.read_bytes()).charges]
-        history = self._restored.get("history", ())
-        return make_pace(self.parts, plan, charged=self._ranks.agree(charged), history=history)
-
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:
             fit, self._fit = self._fit, None
-            with fit.engine:  # what stands on the user's module is taken off, whatever the record meets with
+            with fit.engine, nullcontext() if fit.average is None else fit.average.in_place():
+                # What stands on the user's module is taken off, whatever the record meets with.
                 self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps)
 
     def _leave(self) -> None:
@@ -287,6 +263,11 @@ class DPCallback(pl.Callback):
         self.signals.restore()
         if self._loader is not None:
             self._loader.disarm()
+
+    def _average(self, network: nn.Module, *, steps: int) -> WeightAverage | None:
+        if self._averaging is None:
+            return None
+        return WeightAverage(network, self._averaging, steps=steps, means=self._restored.get("average"))
 
     def _physical_batch_size(self, engine: Engine, loader: PrivateLoader) -> int:
         wanted = self.parts.sampler.physical_batch_size

@@ -42,14 +42,14 @@ class Curves:
             self._writer = SummaryWriter(str(directory), flush_secs=5)
             self._writer.add_custom_scalars(_LAYOUT)
 
-    def privacy(self, step: int, *, max_grad_norm: float) -> None:
-        """Add what is spent and left after a step, and the bound that it was clipped with."""
+    def privacy(self, step: int, *, max_grad_norm: float, noise_multiplier: float) -> None:
+        """Add what is spent and left after a step, and the bound and the noise that it was done with."""
         plan = self._plan
         epsilon = plan.epsilon_after(step)
         scalars = {
             "epsilon": epsilon,
             "epsilon_remaining": (plan.budget_epsilon or 0.0) - epsilon,
-            "noise_multiplier": plan.noise_multiplier(step),
+            "noise_multiplier": noise_multiplier,
             "max_grad_norm": max_grad_norm,
             "sample_rate": plan.batch(step).sample_rate,
             "steps_remaining": float(plan.steps - step),

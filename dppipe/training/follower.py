@@ -33,7 +33,7 @@ class Follower:
         self.validations = 0
         self.ledger = NoLedger()
 
-    def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:
+    def step(self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]) -> None:
         """Do nothing."""
 
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:

@@ -51,7 +51,8 @@ class Outcome:
     @classmethod
     def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any) -> Outcome:
         """Work out the status and the claim from the plan and what was charged, up to the last step of the ledger."""
-        planned_end: Status = "completed" if plan.ends_at == "steps" else "budget_exhausted"
+        by_filter = plan.schedule == "filter" and last_step < plan.steps
+        planned_end: Status = "completed" if plan.ends_at == "steps" and not by_filter else "budget_exhausted"
         return cls(
             status=stopped or planned_end,
             charged=charged,

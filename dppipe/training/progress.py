@@ -63,5 +63,7 @@ class ProgressBar(pl.Callback):
         plan = self._plan
         if plan.budget_epsilon is None:
             return "not private"
+        if plan.schedule == "filter":
+            return f"within epsilon {plan.budget_epsilon:g} by a filter"
         epsilon = plan.epsilon_after(self._taken)
         return f"epsilon {shown(epsilon)} spent, {max(0.0, plan.budget_epsilon - epsilon):.3f} left"

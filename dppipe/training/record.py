@@ -84,9 +84,9 @@ class RunRecord:
             raise
         return record
 
-    def step(self, *, max_grad_norm: float, nonprivate: Mapping[str, float]) -> None:
-        """Add a finished private step to the curves: the bound it was clipped with, and diagnostics where they are on."""
-        self._curves.privacy(self.ledger.step, max_grad_norm=max_grad_norm)
+    def step(self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]) -> None:
+        """Add a finished private step to the curves: its bound and noise, and diagnostics where they are on."""
+        self._curves.privacy(self.ledger.step, max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier)
         self._curves.metrics(nonprivate, step=self.ledger.step)
 
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:

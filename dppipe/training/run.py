@@ -63,6 +63,7 @@ def run_spec(
         config=spec.to_yaml(),
         data=spec.data,
         resume=resume,
+        averaging=spec.optimizer.averaging if spec.optimizer is not None else None,
     )
     # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
     most = plan.steps if resume is None else plan.steps + 1

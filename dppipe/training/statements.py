@@ -40,6 +40,7 @@ def statement_of(run: RunDirectory) -> Statement:
         budget_epsilon=plan.budget_epsilon,
         delta=plan.delta,
         curve=plan.whole_curve,
+        schedule=plan.schedule,
         scope=plan.scope,
         accountant=plan.accountant,
         certified=plan.certified,

@@ -23,6 +23,7 @@ from dppipe.randomness.streams import stream_key
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import NoLedger
 from dppipe.training.ledger import Charge, Ledger
+from dppipe.training.pace import CommittedPace, Pace
 from dppipe.training.ranks import Ranks
 from dppipe.training.releases import add_statistics, count_statistics, noise_unit
 
@@ -54,14 +55,19 @@ class PrivateStep:
     ranks: Ranks = field(default_factory=Ranks)
     count_noise: GaussianStream = field(default_factory=lambda: GaussianStream(stream_key("count")))
     diagnostics: ClippingDiagnostics | None = None
+    pace: Pace | None = None
+    """What says each step's noise; the plan, where nothing else is given."""
     max_grad_norm: float = field(default=0.0, init=False)
     """The norm of the bounds that the last step was clipped with."""
+    noise_multiplier: float = field(default=0.0, init=False)
+    """The accounted multiplier of the last step."""
     taken: int = field(default=0, init=False)
     """The last step of the plan that is behind."""
 
     def __post_init__(self) -> None:
         clipping, expected = self.parts.clipping, self.plan.expected_batch_size
         self.taken = self.plan.start_after(self.ledger.step)
+        self._pace = self.pace or CommittedPace(self.plan)
         self._slots = partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
         self._statistics = count_statistics(clipping, self._bounds(1)) if self.plan.statistics_std is not None else 0
         # All K counts together cost what one would: each gets sqrt(K) times the noise.
@@ -70,10 +76,11 @@ class PrivateStep:
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the privatised gradient of every trainable parameter; `place` moves a piece to the training device."""
         step, state, clipping = self.taken + 1, self.clipper_state, self.parts.clipping
-        if step > self.plan.steps:
-            raise BudgetExhausted(f"step {step} would exceed the planned {self.plan.steps} steps and is refused")
+        noise_multiplier = self._pace.noise(step)
+        if noise_multiplier is None:
+            raise BudgetExhausted(f"step {step} would exceed the budget or the planned {self.plan.steps} steps: refused")
         bounds, clipper, expected = self._bounds(step), clipping.at(state), self.plan.batch(step).expected_batch_size
-        noise_std = self.plan.gradient_multiplier(step) * noise_unit(clipping, bounds, self.relation)
+        noise_std = self.plan.gradient_multiplier(noise_multiplier) * noise_unit(clipping, bounds, self.relation)
         flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
         for piece, units in batch.draw(step, self._slots):
             norms = self.engine.accumulate(place(piece), sums, bounds=bounds, units=units, clipper=clipper)
@@ -82,7 +89,9 @@ class PrivateStep:
                 self.diagnostics.add(norms, units)
         self.ranks.sum_(flat)
 
-        self.ledger.charge(self.charge_of(step, bounds))
+        charge = self.charge_of(step, bounds, noise_multiplier)
+        self.ledger.charge(charge)
+        self._pace.charge(charge.event)
         if self.diagnostics is not None:
             self.diagnostics.summarise(gradient, bounds=bounds, noise_std=noise_std)
         if self.ranks.first:
@@ -92,14 +101,19 @@ class PrivateStep:
         flat /= expected
         self.ranks.hand_out_(flat)
 
-        self.taken = step
+        self.taken, self.noise_multiplier = step, noise_multiplier
+        self._pace.see(gradient)
         released = {"means": tuple(counts.tolist()), "gradient": sums, "noise_std": noise_std / expected}
         self.clipper_state = clipping.update(state, released | {"expected_batch_size": expected})
         return clipping.restore(state, sums)
 
-    def charge_of(self, step: int, bounds: Tensor) -> Charge:
+    def goes_on(self) -> bool:
+        """Look ahead: whether the next step may be taken."""
+        return self._pace.noise(self.taken + 1) is not None
+
+    def charge_of(self, step: int, bounds: Tensor, noise_multiplier: float) -> Charge:
         """Say what a step costs: its event is built from the very multiplier and rate that it is drawn with."""
-        noise_multiplier, self.max_grad_norm = self.plan.noise_multiplier(step), float(bounds.double().norm())
+        self.max_grad_norm = float(bounds.double().norm())
         rate = self.plan.batch(step).sample_rate
         return Charge(
             step=step,
@@ -127,7 +141,11 @@ class PrivateStep:
                 raise PrivacyRefusal(
                     f"ledger: expected at most {self.plan.steps} steps, got a torn row after them. It isn't a run's."
                 )
-            self.ledger.close_torn(self.charge_of(step, self._bounds(step)))
+            admitted = self._pace.noise(step)
+            charge = self.charge_of(step, self._bounds(step), admitted or self.plan.noise_multiplier(step))
+            self.ledger.close_torn(charge)
+            if admitted is not None:
+                self._pace.charge(charge.event)
             self.taken = step if goes_on else self.taken
 
     def _bounds(self, step: int) -> Tensor:  # -> [G]
@@ -144,6 +162,10 @@ class PlainStep:
     ranks: Ranks = field(default_factory=Ranks)
     taken: int = 0
     """The last step of the plan that is behind."""
+
+    def goes_on(self) -> bool:
+        """Look ahead: whether the plan holds another step."""
+        return self.taken < self.plan.steps
 
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Give the ordinary gradient of the batch's summed loss over the expected batch size."""

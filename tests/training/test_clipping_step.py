@@ -222,7 +222,7 @@ def test_epsilon_is_that_of_a_flat_run_at_the_same_multiplier(clipping):
 
 
 def test_a_count_that_leaves_no_noise_for_the_gradient_is_refused_when_planning():
-    assert plan(Adaptive(), z=9.9).gradient_multiplier(1) > 9.9  # 2 * 100 / 20 is the limit
+    assert plan(Adaptive(), z=9.9).gradient_multiplier(9.9) > 9.9  # 2 * 100 / 20 is the limit
     with pytest.raises(PrivacyRefusal, match=r"unclipped_num_std: expected more than 5\.05"):
         plan(Adaptive(), z=10.1, steps=5)
 

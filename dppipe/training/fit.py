@@ -1,0 +1,90 @@
+"""What there is while a fit goes on, and how its private step is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytorch_lightning as pl
+from torch import Tensor, nn
+
+from dppipe.engine import Engine
+from dppipe.planning.plan import Plan
+from dppipe.planning.privacy_plan import PrivateParts
+from dppipe.privacy.budget import Budget
+from dppipe.privacy.charges import read_ledger
+from dppipe.randomness.gaussian import GaussianStream
+from dppipe.randomness.streams import stream_key
+from dppipe.training.averages import WeightAverage
+from dppipe.training.diagnostics import ClippingDiagnostics
+from dppipe.training.follower import Follower
+from dppipe.training.pace import FilteredPace, Pace, make_pace
+from dppipe.training.ranks import Ranks
+from dppipe.training.record import RunRecord
+from dppipe.training.run_directory import RunDirectory
+from dppipe.training.step import PlainStep, PrivateStep
+
+
+@dataclass
+class Fit:
+    """What there is while a fit goes on."""
+
+    trainer: pl.Trainer
+    network: nn.Module
+    engine: Engine
+    record: RunRecord | Follower
+    step: PrivateStep | PlainStep
+    average: WeightAverage | None = None
+    gradient: dict[str, Tensor] = field(default_factory=dict)
+
+    def place(self, piece: Any) -> Any:
+        """Move one physical piece to the training device."""
+        return self.trainer.strategy.batch_to_device(self.trainer.precision_plugin.convert_input(piece))
+
+    def swap_weights(self) -> None:
+        """Let the optimizer's weights and their mean change places, where there is a mean."""
+        if self.average is not None:
+            self.average.swap()
+
+    def state(self) -> dict[str, Any]:
+        """Give what a checkpoint holds: plain values and tensors, and no key or state of a generator."""
+        ledger, step = self.record.ledger, self.step
+        held: dict[str, Any] = {"ledger_head": ledger.head, "ledger_rows": ledger.rows, "validations": self.record.validations}
+        if isinstance(step, PrivateStep):
+            held["clipper_state"] = dict(step.clipper_state)
+            if isinstance(step.pace, FilteredPace):
+                held["history"] = list(step.pace.history)
+        return held if self.average is None else held | {"average": dict(self.average.means)}
+
+
+def make_private_step(
+    parts: PrivateParts,
+    budget: Budget,
+    plan: Plan,
+    engine: Engine,
+    ledger: Any,
+    *,
+    ranks: Ranks,
+    seed: int | None,
+    restored: Mapping[str, Any],
+    resume: RunDirectory | None,
+) -> PrivateStep:
+    """Put the private step of a fit together, with what a checkpoint has restored; a torn row is charged first."""
+    noise = GaussianStream(stream_key("noise", seed=seed))
+    state = restored.get("clipper_state") or parts.clipping.init_state(engine.groups.sizes)
+    pace = _pace(parts, plan, ranks=ranks, restored=restored, resume=resume)
+    step = PrivateStep(parts, budget.relation, plan, engine, ledger, noise, state, ranks, pace=pace)
+    step.count_noise = GaussianStream(stream_key("count", seed=seed))
+    step.diagnostics = ClippingDiagnostics() if plan.diagnostics == "nonprivate" else None
+    step.close_torn_charge()
+    step.taken = ranks.agree(step.taken)
+    return step
+
+
+def _pace(parts: PrivateParts, plan: Plan, *, ranks: Ranks, restored: Mapping[str, Any], resume: RunDirectory | None) -> Pace:
+    """Give what says each step's noise; a filter takes up what the ledger has charged, on every rank alike."""
+    charged: list[Any] = []
+    if resume is not None and plan.schedule == "filter" and ranks.first:
+        charged = [charge.event for charge in read_ledger(resume.ledger, plan=resume.plan.read_bytes()).charges]
+    return make_pace(parts, plan, charged=ranks.agree(charged), history=restored.get("history", ()))

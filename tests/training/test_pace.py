@@ -1,0 +1,73 @@
+"""Noise that follows released values: every step is asked of a filter, and the run stays within its budget."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dppipe
+from dppipe.cli.app import app
+from dppipe.training.record import RunRecord
+
+ROOT = Path(dppipe.__file__).parents[1]
+RHO = 0.108246
+"""What zCDP of (2, 1e-5) comes to, rounded up."""
+FALLING = "noise={kind: budget_aware, noise_multiplier: 40.0, patience: 1, decay: 0.9}"
+ZCDP = ["sampler=full_batch", "accountant=zcdp", "budget={epsilon: 2.0, delta: 1e-5}", "train.steps=4000", FALLING]
+
+
+@pytest.fixture(autouse=True)
+def plugins_are_found(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_the_zcdp_filter_ends_the_run_before_the_budget_is_exceeded(run):
+    done = run(*ZCDP)
+    assert done.exit_code == 0, done.output
+    assert done.summary["status"] == "budget_exhausted"
+    assert done.summary["epsilon"] == 2.0
+    multipliers = [row["noise_multiplier"] for row in done.rows]
+    assert multipliers[0] == 40.0
+    assert min(multipliers) < 40.0  # it did adapt
+    spent = sum(0.5 / z**2 for z in multipliers)
+    assert spent <= RHO < spent + 0.5 / min(multipliers) ** 2  # and not one step more
+    assert CliRunner().invoke(app, ["ledger", "verify", str(done.path)]).exit_code == 0
+    assert "filter admitted each step" in (done.path / "privacy.md").read_text()
+
+
+def test_the_rdp_filter_takes_sampled_steps(run):
+    done = run("accountant=rdp", "budget={epsilon: 3.0, delta: 1e-5}", "train.steps=4000", FALLING.replace("40.0", "2.0"))
+    assert done.exit_code == 0, done.output
+    assert done.summary["status"] == "budget_exhausted"
+    assert len({row["noise_multiplier"] for row in done.rows}) > 1
+
+
+@pytest.mark.parametrize("accountant", ["pld", "basic"])
+def test_an_accountant_without_a_filter_is_refused(run, accountant):
+    done = run(f"accountant={accountant}", "train.steps=50", FALLING)
+    assert done.exit_code == 3, done.output
+    assert not done.path.exists()
+
+
+def test_a_resumed_run_starts_from_what_the_ledger_has_charged(run, monkeypatch):
+    finish = RunRecord.step
+
+    def then_stop(record, **facts):
+        finish(record, **facts)
+        if record.ledger.rows == 15:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecord, "step", then_stop)
+        stopped = run(*ZCDP)
+    assert stopped.exit_code == 130, stopped.output
+    again = CliRunner().invoke(app, ["resume", str(stopped.path)])
+    assert again.exit_code == 0, again.output
+    rows = [json.loads(line) for line in (stopped.path / "ledger.jsonl").read_text().splitlines()]
+    assert len(rows) > 15
+    assert sum(0.5 / row["noise_multiplier"] ** 2 for row in rows) <= RHO
