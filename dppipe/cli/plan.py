@@ -22,7 +22,7 @@ def plan(
     from dppipe.planning.privacy_plan import make_plan
     from dppipe.spec.load import load_spec
 
-    made = make_plan(load_spec(spec_path, overrides=overrides or (), plugins=plugins))
+    made = make_plan(load_spec(spec_path, overrides=overrides or (), plugins=plugins), allow_estimate=True)
     typer.echo(made.to_json().decode().rstrip() if as_json else plan_text(made))
 
 

@@ -76,10 +76,12 @@ def plan_privacy(
     spec_hash: str = "",
     committed_hash: str = "",
     plugins: Mapping[str, str] | None = None,
+    allow_estimate: bool = False,
 ) -> Plan:
     """Commit to a run: `steps` or `epochs`, or neither to go on until the budget is spent.
 
-    `records` is the number of users where the sampler draws users.
+    `records` is the number of users where the sampler draws users. With `allow_estimate` a plan may rest on an accountant that
+    proves nothing: to be looked at, never to be run.
     """
     budget = parts.budget
     public = None if budget is not None and budget.relation == "add_remove" else records
@@ -94,7 +96,7 @@ def plan_privacy(
     epoch = parts.sampler.epoch_length(public)
     wanted = steps_for(epochs, parts, rate=rate, epoch=epoch) if steps is None and epochs is not None else steps
     table = Timetable(parts, rate=rate, expected=expected, epoch=epoch, steps=wanted)
-    privacy = _private(table, budget) if budget else _not_private(wanted)
+    privacy = _private(table, budget, allow_estimate=allow_estimate) if budget else _not_private(wanted)
     batches = table.batches(privacy["steps"])
     return Plan(
         name=name,
@@ -120,19 +122,21 @@ def plan_privacy(
     )
 
 
-def _private(table: Timetable, budget: Budget) -> dict[str, Any]:
+def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[str, Any]:
     given = table.parts
     refuse_clipping(given.clipping, budget, unit=given.unit)
     accountant = with_failure(given.accountant, given.clipping.failure_delta(uses=0))
-    scale = _noise_scale(table, accountant, budget)
+    scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
     if given.noise.adaptive:
         return _filtered(table, budget, scale=scale)
-    charges = _affordable(table, accountant, budget, scale=scale)
+    charges = _affordable(table, accountant, budget, scale=scale, allow_estimate=allow_estimate)
     events = first(table.events(scale, charges=table.charges or charges), charges)
     steps = min(table.steps or math.inf, charges * table.per_charge)
     noise = table.noise(scale, steps=int(steps))
     at = sorted({math.ceil(charges * k / CURVE_POINTS) for k in range(1, CURVE_POINTS + 1)})
-    composed = require_certificate(accountant.compose(events, relation=budget.relation))
+    composed = accountant.compose(events, relation=budget.relation)
+    if not allow_estimate:
+        require_certificate(composed)
     epsilons = accountant.curve(events, at, delta=budget.delta, relation=budget.relation)
     points = zip((min(steps, count * table.per_charge) for count in at), epsilons, strict=True)
     return {
@@ -187,7 +191,7 @@ def _nothing_fits(what: str, budget: Budget, scale: float) -> PrivacyRefusal:
     )
 
 
-def _noise_scale(table: Timetable, accountant: Accountant, budget: Budget) -> float:
+def _noise_scale(table: Timetable, accountant: Accountant, budget: Budget, *, allow_estimate: bool) -> float:
     noise, charges = table.parts.noise, table.charges
     if charges is None and table.needs_last_step is not None:
         raise UsageError(f"train: expected steps or epochs: {table.needs_last_step} needs to know its last step.")
@@ -195,17 +199,20 @@ def _noise_scale(table: Timetable, accountant: Accountant, budget: Budget) -> fl
         return float(noise.noise_multiplier)
     if charges is None:
         raise UsageError("train: expected steps or epochs: noise_multiplier: auto makes the budget last that long.")
-    return calibrate(accountant, lambda scale: table.events(scale, charges=charges), budget=budget).scale
+    found = calibrate(
+        accountant, lambda scale: table.events(scale, charges=charges), budget=budget, allow_estimate=allow_estimate
+    )
+    return found.scale
 
 
-def _affordable(table: Timetable, accountant: Accountant, budget: Budget, *, scale: float) -> int:
+def _affordable(table: Timetable, accountant: Accountant, budget: Budget, *, scale: float, allow_estimate: bool) -> int:
     """Give the charges that fit in the budget: no step is taken in an epoch that can't be paid for as a whole."""
     if table.charges is not None and table.parts.noise.noise_multiplier == "auto":
         return table.charges
     planned: DpEvent | Steps = (
         table.parts.event(scale, rate=table.rate) if table.charges is None else table.events(scale, charges=table.charges)
     )
-    count = affordable_steps(accountant, planned, budget=budget, at_most=table.charges)
+    count = affordable_steps(accountant, planned, budget=budget, at_most=table.charges, allow_estimate=allow_estimate)
     if count == 0:
         raise _nothing_fits("step" if table.per_charge == 1 else "epoch", budget, scale)
     return count
@@ -246,7 +253,7 @@ def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float
     }
 
 
-def make_plan(spec: Spec) -> Plan:
+def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
     """Commit to what a spec says; only the number of records, or of users, is asked of its data."""
     budget = None if spec.budget == "none" else spec.budget
     return plan_privacy(
@@ -261,4 +268,5 @@ def make_plan(spec: Spec) -> Plan:
         spec_hash=spec_hash(spec),
         committed_hash=committed_hash(spec),
         plugins=spec.plugin_files(),
+        allow_estimate=allow_estimate,
     )

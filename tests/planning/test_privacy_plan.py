@@ -1,0 +1,89 @@
+"""Plans: the numbers that a run commits to, before a record is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from dppipe.clipping import Flat
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.noise import Constant, Linear
+from dppipe.planning.plan import Plan
+from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.privacy.accountants.gdp import Gdp
+from dppipe.privacy.accountants.rdp import Rdp
+from dppipe.privacy.budget import Budget
+from dppipe.sampling import FullBatch, Poisson
+
+
+def plan(*, sampler=None, noise=None, accountant=None, budget=None, records=10_000, **length):
+    parts = PrivateParts(
+        sampler or Poisson(sample_rate=0.01),
+        Flat(),
+        noise or Constant(noise_multiplier=1.0),
+        accountant or Rdp(),
+        budget or Budget(epsilon=2.0, delta=1e-5),
+    )
+    return plan_privacy(parts, name="t", records=records, **length)
+
+
+def test_a_plan_never_exceeds_its_budget_at_any_step():
+    made = plan(steps=100, noise=Linear(end=0.5))
+    epsilons = [made.epsilon_after(step) for step in range(101)]
+    assert epsilons == sorted(epsilons)
+    assert epsilons[0] == 0
+    assert epsilons[-1] == made.epsilon <= 2.0
+
+
+def test_epsilon_after_a_step_is_never_below_what_that_many_steps_cost():
+    made = plan(steps=100)
+    for step in (1, 7, 50, 99, 100):
+        assert made.epsilon_after(step) >= plan(steps=step).epsilon - 1e-12
+
+
+def test_the_run_ends_at_whichever_comes_first():
+    assert (plan(steps=100).steps, plan(steps=100).ends_at) == (100, "steps")
+    assert (plan(steps=5000).steps, plan(steps=5000).ends_at) == (881, "budget")
+    assert plan().steps == 881
+
+
+def test_epochs_are_steps_over_the_rate():
+    assert plan(epochs=3).steps == 300
+    assert plan(epochs=3, sampler=FullBatch(), noise=Constant(noise_multiplier=10.0)).steps == 3
+
+
+def test_a_schedule_with_auto_keeps_its_shape_and_lands_on_the_budget():
+    made = plan(steps=50, noise=Linear(end=0.5))
+    first, last = made.noise_multiplier(1), made.noise_multiplier(50)
+    assert last / first == pytest.approx(0.5)
+    assert 1.99 < made.epsilon <= 2.0
+
+
+def test_under_add_remove_nothing_depends_on_the_number_of_records():
+    sampler = Poisson(sample_rate=0.01, expected_batch_size=100)
+    budget = Budget(epsilon=2.0, delta=1e-5, relation="add_remove")
+    one, two = (plan(sampler=sampler, budget=budget, records=records, steps=10) for records in (5_000, 50_000))
+    assert one == two
+    assert one.records is None
+
+
+def test_a_plan_survives_its_json():
+    made = plan(steps=20)
+    assert Plan.from_json(made.to_json()) == made
+
+
+def test_delta_of_one_over_records_is_refused():
+    with pytest.raises(PrivacyRefusal, match="1/records"):
+        plan(budget=Budget(epsilon=2.0, delta=1e-4), records=10_000)
+
+
+def test_a_batch_larger_than_the_data_is_refused():
+    with pytest.raises(UsageError, match="no larger"):
+        plan(sampler=Poisson(expected_batch_size=200), records=100, steps=1)
+
+
+def test_an_estimate_may_be_looked_at_but_not_committed_to():
+    with pytest.raises(PrivacyRefusal, match="estimate"):
+        plan(accountant=Gdp(), steps=10)
+    made = plan(accountant=Gdp(), steps=10, allow_estimate=True)
+    assert not made.certified
+    assert "ESTIMATE" in made.guarantee()[0]
