@@ -52,9 +52,11 @@ def first_rank() -> bool:
 def _opening(plan: Plan) -> str:
     if not plan.private:
         return f"{plan.name}: {plan.steps} steps, NOT PRIVATE"
-    return (
-        f"{plan.name}: {plan.steps} steps at noise multiplier {plan.noise_multiplier(1):.5g}, "
-        f"epsilon {shown(plan.epsilon or 0.0)} at delta {plan.delta:g} ({plan.accountant})"
+    return "\n".join(
+        [
+            f"{plan.name}: {plan.steps} steps at noise multiplier {plan.noise_multiplier(1):.5g}",
+            f"budget: epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}; planned: {shown(plan.epsilon or 0.0)} by {plan.accountant}",
+        ]
     )
 
 
