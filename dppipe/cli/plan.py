@@ -44,7 +44,7 @@ def plan_text(plan: Plan) -> str:
             f"{multipliers[0]:.6g}" if len(multipliers) == 1 else f"{multipliers[0]:.6g} at first, {multipliers[-1]:.6g} at last"
         )
         facts |= {
-            "noise multiplier": f"{span} ({plan.mechanism}){_adapting(plan)}",
+            "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
             "noise split": _split(plan),
             "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",

@@ -31,6 +31,9 @@ class NoiseSchedule(Component):
         "auto", gt=0, description="Noise standard deviation over sensitivity; `auto` lands the planned steps on the budget."
     )
     mechanism: Literal["gaussian"] = Field("gaussian", description="The distribution of the noise.")
+    secure: bool = Field(
+        False, description="Whether sums and noise are rounded to a common grid, against attacks on floating-point digits."
+    )
 
     def multiplier(self, progress: float) -> float:
         """Give the relative size of the noise: progress is 0.0 at the first step and 1.0 at the last."""

@@ -94,6 +94,8 @@ class Plan(BaseModel):
     failure_delta: float = 0.0
     """The part of delta that is set aside for a bound that may fail."""
     mechanism: str
+    secure: bool = False
+    """Whether sums and noise are rounded to a common grid before they are added."""
     noise: tuple[NoiseRun, ...]
     """The noise of every step; what is expected, where a filter admits them one by one."""
     relation: Relation | None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping
+from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.plan import CurvePoint, Plan
 from dppipe.planning.timetable import Timetable, steps_for
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
@@ -98,7 +99,7 @@ def plan_privacy(
     table = Timetable(parts, rate=rate, expected=expected, epoch=epoch, steps=wanted)
     privacy = _private(table, budget, allow_estimate=allow_estimate) if budget else _not_private(wanted)
     batches = table.batches(privacy["steps"])
-    return Plan(
+    plan = Plan(
         name=name,
         records=public,
         steps_per_epoch=epoch,
@@ -112,6 +113,7 @@ def plan_privacy(
         clipping=parts.clipping.kind,
         max_grad_norm=parts.clipping.max_grad_norm,
         mechanism=parts.noise.mechanism,
+        secure=parts.noise.secure,
         holdout=holdout,
         diagnostics=diagnostics,
         reproducible=reproducible,
@@ -120,6 +122,8 @@ def plan_privacy(
         plugins=dict(plugins or {}),
         **privacy,
     )
+    refuse_noise(plan, parts.noise)
+    return plan
 
 
 def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[str, Any]:

@@ -70,7 +70,10 @@ class Statement:
     """Whether training losses, norms or the like were recorded without noise."""
     scope: str | None = None
     """The budget scope that accounts for earlier runs and tuning, where there is one."""
-    noise_level: str = "normal draws from a cryptographic generator keyed by the operating system, radius from 53 random bits"
+    noise_level: str = "Noise comes from a cryptographic generator that is keyed by the operating system's entropy."
+    """What protects the noise itself, in whole sentences."""
+    secure: bool = False
+    """Whether sums and noise were rounded to a common grid before they were added."""
     audit: str | None = None
     """What an audit of this run found: a lower bound, never a proof."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +122,12 @@ class Statement:
             ),
             "timing": "How long a step or the run took, and how much memory it used, can depend on the records.",
             "preprocessing": "What was learned from private records before training (means, vocabularies) is not covered.",
-            "floating_point": "The proofs are over real numbers; noise and sums are rounded to floating point.",
+            "floating_point": (
+                "The proofs are over real numbers. Noise and sums were added on a common grid; the sums themselves were computed "
+                "in floating point."
+                if self.secure
+                else "The proofs are over real numbers; noise and sums are rounded to floating point."
+            ),
             "trust": "Whoever runs the training sees the records (the central model).",
         }
 
@@ -146,7 +154,7 @@ class Statement:
             return ()
         said = [
             f"Batches were drawn by the sampler {self.sampler!r}, and accounted as such.",
-            f"Noise: {'seeded, so without protection' if self.reproducible else self.noise_level}.",
+            "Noise was seeded, so it gives no protection." if self.reproducible else self.noise_level,
             f"Each {self.unit}'s gradient was clipped ({self.clipping}); a gradient that was not finite counted as zero.",
             "Every step was charged in the ledger before its noisy gradient was used.",
         ]

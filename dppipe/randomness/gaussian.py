@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _BLOCK = 1 << 17  # values drawn at once: large enough to pay for Python's share, small enough for the cache
+LEAST_STD, LARGEST_STD = 2.0**-100, 2.0**100
+"""The standard deviations that can be drawn."""
+SECURE_LARGEST_MULTIPLIER = 2.0**10
+"""The largest noise multiplier that the guarantee of a secure stream covers."""
 
 DEFAULT_LEVEL = (
     "Noise comes from AES-256 in counter mode, keyed by the operating system's entropy, and is added in the precision of the "
@@ -121,6 +125,6 @@ def _checked_dtype(flat: Tensor, std: float) -> numpy.dtype[Any]:
     name = str(flat.dtype).removeprefix("torch.")
     if flat.dim() != 1 or name not in ("float32", "float64"):
         raise ValueError(f"noise: expected a 1-D tensor of float32 or float64, got {flat.dim()}-D of {name}")
-    if not 2.0**-100 <= std <= 2.0**100:
+    if not LEAST_STD <= std <= LARGEST_STD:
         raise ValueError(f"noise: expected a standard deviation between 2^-100 and 2^100, got {std}")
     return numpy.dtype(name)

@@ -15,7 +15,7 @@ from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.charges import read_ledger
 from dppipe.randomness.gaussian import GaussianStream
-from dppipe.randomness.streams import stream_key
+from dppipe.randomness.streams import Purpose, stream_key
 from dppipe.training.averages import WeightAverage
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import Follower
@@ -24,6 +24,8 @@ from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.step import PlainStep, PrivateStep
+
+_STREAMS: tuple[Purpose, ...] = ("noise", "count")
 
 
 @dataclass
@@ -71,11 +73,11 @@ def make_private_step(
     resume: RunDirectory | None,
 ) -> PrivateStep:
     """Put the private step of a fit together, with what a checkpoint has restored; a torn row is charged first."""
-    noise = GaussianStream(stream_key("noise", seed=seed))
+    noise, count_noise = (GaussianStream(stream_key(use, seed=seed), secure=plan.secure) for use in _STREAMS)
     state = restored.get("clipper_state") or parts.clipping.init_state(engine.groups.sizes)
     pace = _pace(parts, plan, ranks=ranks, restored=restored, resume=resume)
     step = PrivateStep(parts, budget.relation, plan, engine, ledger, noise, state, ranks, pace=pace)
-    step.count_noise = GaussianStream(stream_key("count", seed=seed))
+    step.count_noise = count_noise
     step.diagnostics = ClippingDiagnostics() if plan.diagnostics == "nonprivate" else None
     step.close_torn_charge()
     step.taken = ranks.agree(step.taken)

@@ -9,6 +9,7 @@ from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import read_ledger
 from dppipe.privacy.statement import Course, Statement
 from dppipe.privacy.statement_text import statement_text
+from dppipe.randomness.gaussian import DEFAULT_LEVEL, SECURE_LEVEL
 from dppipe.training.run_directory import RunDirectory, write_json, write_whole
 from dppipe.training.run_files import read_plan, read_summary
 
@@ -46,6 +47,8 @@ def statement_of(run: RunDirectory) -> Statement:
         certified=plan.certified,
         sampler=plan.sampler,
         mechanism=plan.mechanism,
+        noise_level=SECURE_LEVEL if plan.secure else DEFAULT_LEVEL,
+        secure=plan.secure,
         clipping=_clipping(plan),
         planned=_planned(plan),
         executed=_executed(run, plan),
