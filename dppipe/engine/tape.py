@@ -93,11 +93,16 @@ class Tape(TorchFunctionMode):
     def tap(self, output: Tensor, saved: tuple[Tensor, ...], gradients: Gradient) -> Tensor:
         """Give the output back, with the rule waiting for its gradient."""
 
-        def receive(gradient: Tensor, *kept: Tensor) -> None:
-            self.give(gradients(gradient, *kept))
+        shape = output.shape
 
-        tapped: Tensor = Tap.apply(output, self._anchor, receive, *saved)  # type: ignore[no-untyped-call]
-        return tapped
+        def receive(gradient: Tensor, *kept: Tensor) -> None:
+            self.give(gradients(gradient.view(shape), *kept))
+
+        # Tapping a view in place would make autograd copy its gradient, so what it is a view of is tapped instead.
+        base = output._base if output._is_view() else None
+        whole = base is not None and base.numel() == output.numel() and base.is_contiguous() and output.is_contiguous()
+        tapped: Tensor = Tap.apply(base if whole else output, self._anchor, receive, *saved)  # type: ignore[no-untyped-call]
+        return tapped.view(shape) if whole else tapped
 
     def leaf(self, weight: Tensor, *, axis: int, dims: int) -> Tensor:  # -> [..., B, ...]
         """Give a copy of a weight for every row, aligned for broadcasting; its gradient is the weight's, row by row."""
@@ -143,7 +148,8 @@ class Tape(TorchFunctionMode):
 
     def _by_parameter(self) -> dict[str, Gradients]:
         found: dict[str, list[Gradients]] = {}
-        for tensor, uses in self._found.values():
+        taken, self._found, self._leaves = self._found, {}, []
+        for tensor, uses in taken.values():
             for name, gradients in self.weights.pull_back(self.weights[tensor], combine(uses)):
                 found.setdefault(name, []).append(gradients)
         return {name: combine(uses) for name, uses in found.items()}
@@ -192,12 +198,12 @@ class Call:
         """Call a torch function that may have a rule of its own."""
         return self.tape.dispatch(func, args, kwargs)
 
-    def choose(self, costs: dict[str, float]) -> str:
+    def choose(self, weight: Tensor, costs: dict[str, float]) -> str:
         """Choose the cheapest kernel, unless one of them is forced."""
         rule = RULE_OF[self.function].name
         forced = self.tape.kernels.get(rule)
         kernel = forced if forced in costs else min(costs, key=costs.__getitem__)
-        self.tape.chosen.update(dict.fromkeys(self.key[1], kernel))
+        self.tape.chosen.update(dict.fromkeys(self.tape.weights[weight].names, kernel))
         return kernel
 
 
@@ -207,7 +213,7 @@ class Tap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[..., None], *saved: Tensor) -> Tensor:
         """Keep what the rule wants back: autograd refuses it should it be changed in place before then."""
-        ctx.receive = receive
+        ctx.receive, ctx.strides = receive, output.stride()
         ctx.mark_dirty(output)
         ctx.save_for_backward(*saved)
         return output
@@ -215,8 +221,15 @@ class Tap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Hand the gradient over."""
-        ctx.receive(gradients[0], *ctx.saved_tensors)
-        return gradients[0], None, None, *[None] * len(ctx.saved_tensors)
+        gradient = gradients[0]
+        if gradient.stride() != ctx.strides:  # One copy here saves one in each product that takes it.
+            gradient = torch.empty_strided(gradient.shape, ctx.strides, dtype=gradient.dtype, device=gradient.device).copy_(
+                gradient
+            )
+        saved, receive = ctx.saved_tensors, ctx.receive
+        ctx.receive = None
+        receive(gradient.detach(), *(tensor.detach() for tensor in saved))  # Without history: it would keep the tape alive.
+        return gradient, None, None, *[None] * len(saved)
 
 
 def make_key(func: Callable[..., Any], used: list[Weight], values: Any) -> Key:

@@ -75,12 +75,12 @@ class Weights:
         yield from ((name, Dense(values)) for name, values in zip(weight.names, found, strict=True) if values is not None)
 
 
-def tensors_in(values: Any) -> Iterator[Tensor]:
+def tensors_in(values: Any) -> list[Tensor]:
     """Give the tensors among nested tuples, lists and dictionaries."""
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, (tuple, list)):
-        for value in values:
-            yield from tensors_in(value)
-    elif isinstance(values, dict):
-        yield from tensors_in(tuple(values.values()))
+    found: list[Tensor] = []
+    for value in values.values() if isinstance(values, dict) else values if isinstance(values, (tuple, list)) else (values,):
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list, dict)):
+            found += tensors_in(value)
+    return found

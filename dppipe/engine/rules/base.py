@@ -66,7 +66,7 @@ class Use(Protocol):
     def call(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a torch function that may have a rule of its own."""
 
-    def choose(self, costs: dict[str, float]) -> str:
+    def choose(self, weight: Tensor, costs: dict[str, float]) -> str:
         """Choose the cheapest kernel, unless one is forced."""
 
 

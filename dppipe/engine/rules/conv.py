@@ -70,7 +70,7 @@ def _tap(
         if use.trains(weight):
             large, small = (gradient, input) if exchange else (input, gradient)
             exact, large = geometry.exact(large, small, weight) if exchange else (geometry, large)
-            kernel = use.choose(kernel_costs(exact, large.shape, small.shape, weight.shape))
+            kernel = use.choose(weight, kernel_costs(exact, large.shape, small.shape, weight.shape))
             yield weight, KERNELS[kernel](exact, large, small, weight.detach())
         if use.trains(bias):
             yield bias, Dense(gradient.flatten(2).sum(2))

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dppipe.engine.gradients import Dense, Gradients, Outer, zero_rows
-from dppipe.engine.rules.costs import WORD, outer_costs
+from dppipe.engine.rules.costs import MOVE, formed, outer_costs
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,15 @@ class Geometry:
         """Give the inputs with their padding."""
         return F.pad(inputs, [side for size in reversed(self.padding) for side in (size, size)]) if any(self.padding) else inputs
 
-    def unfold(self, inputs: Tensor, weight: Tensor, positions: Sequence[int]) -> Tensor:  # -> [B, groups, T, C / groups * k]
-        """Give the patch under the window at every position."""
-        patches = self.padded(inputs)
-        for i, (stride, dilation, size) in enumerate(zip(self.stride, self.dilation, weight.shape[2:], strict=True)):
-            patches = patches.unfold(i + 2, dilation * (size - 1) + 1, stride)[..., ::dilation].narrow(i + 2, 0, positions[i])
+    def unfold(self, inputs: Tensor, weight: Tensor, positions: Sequence[int]) -> Tensor:  # -> [B, groups, T, k * C / groups]
+        """Give the patch under the window at every position, channels last: neighbours in memory stay together."""
         dims = len(self.stride)
-        rows, channels = patches.shape[:2]
-        split = patches.reshape(rows, self.groups, channels // self.groups, *patches.shape[2:])
-        order = (0, 1, *range(3, 3 + dims), 2, *range(3 + dims, 3 + 2 * dims))
-        return split.permute(order).reshape(rows, self.groups, math.prod(positions), -1)
+        patches = self.padded(inputs).movedim(1, -1).contiguous()
+        for i, (stride, dilation, size) in enumerate(zip(self.stride, self.dilation, weight.shape[2:], strict=True)):
+            patches = patches.unfold(i + 1, dilation * (size - 1) + 1, stride)[..., ::dilation].narrow(i + 1, 0, positions[i])
+        split = torch.unflatten(patches, 1 + dims, (self.groups, -1))  # [B, *positions, groups, C / groups, *window]
+        order = (0, 1 + dims, *range(1, 1 + dims), *range(3 + dims, 3 + 2 * dims), 2 + dims)
+        return split.permute(order).reshape(len(inputs), self.groups, math.prod(positions), -1)
 
     def split_outputs(self, outputs: Tensor) -> Tensor:  # [B, p, ...] -> [B, groups, T, p / groups]
         """Give the output gradients position by position."""
@@ -78,17 +77,36 @@ def grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor)
     together = geometry.weight_gradient(
         inputs.reshape(1, -1, *inputs.shape[2:]),
         outputs.reshape(1, -1, *outputs.shape[2:]),
-        weight.repeat(rows, *[1] * (weight.dim() - 1)),
+        weight.new_zeros(()).expand(rows * len(weight), *weight.shape[1:]),  # only its shape is looked at
         groups=rows * geometry.groups,
     )
     return Dense(together.view(rows, *weight.shape))
 
 
-def unfolded(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> Dense:
-    """Form the gradients with one batched matrix product."""
-    patches = geometry.unfold(inputs, weight, outputs.shape[2:])
-    formed = geometry.split_outputs(outputs).transpose(2, 3) @ patches
-    return Dense(formed.view(len(inputs), *weight.shape))
+class Unfolded(Dense):
+    """Gradients formed from unfolded patches, and held as those come: channels last."""
+
+    def __init__(self, geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> None:
+        patches = geometry.unfold(inputs, weight, outputs.shape[2:]).flatten(0, 1)
+        gradients = outputs.reshape(len(patches), -1, patches.shape[1])
+        super().__init__(torch.bmm(gradients, patches).view(len(inputs), -1))  # [B, p * k * C / groups]
+        self.shape = weight.shape
+
+    def dense(self) -> Tensor:
+        """Give the gradients in the weight's own order."""
+        return self._in_order(self.values)
+
+    def add_to(self, total: Tensor, factors: Tensor) -> None:
+        """Add one matrix-vector product, put in order."""
+        summed = torch.mv(self.values.t(), factors.to(self.values.dtype))
+        total.add_(self._in_order(summed.unsqueeze(0)).squeeze(0))
+
+    def keep(self, rows: Tensor) -> Dense:
+        """Zero the other rows."""
+        return Dense(zero_rows(self.dense(), rows))
+
+    def _in_order(self, values: Tensor) -> Tensor:  # [n, ...] -> [n, *shape]
+        return values.reshape(len(values), self.shape[0], *self.shape[2:], self.shape[1]).movedim(-1, 2)
 
 
 class Convolution(Gradients):
@@ -146,22 +164,23 @@ class PixelConvolution(Convolution):
 
 KERNELS: dict[str, Callable[[Geometry, Tensor, Tensor, Tensor], Gradients]] = {
     "grouped": grouped,
-    "unfolded": unfolded,
+    "unfolded": Unfolded,
     "ghost": Convolution,
     "pixel": PixelConvolution,
 }
 
 
 def kernel_costs(geometry: Geometry, inputs: torch.Size, outputs: torch.Size, weight: torch.Size) -> dict[str, float]:
-    """Give each kernel's cost per row, in multiply-adds."""
-    positions, pixels = math.prod(outputs[2:]), math.prod(inputs[2:])
-    patch, window = weight[1:].numel(), weight[2:].numel()
-    per_group = outer_costs(positions, patch, weight[0] // geometry.groups)
-    formed = 3 * WORD * weight.numel()
-    gram = WORD * window * positions**2 + pixels**2 * inputs[1]
+    """Give what each kernel adds to the cost of the ordinary weight gradient, per row."""
+    rows, positions, window = inputs[0], math.prod(outputs[2:]), weight[2:].numel()
+    products, patches = positions * weight.numel(), window * inputs[1] * positions
+    pixels = math.prod(size + 2 * pad for size, pad in zip(inputs[2:], geometry.padding, strict=True))
+    held, outer = formed(rows, weight.numel()), outer_costs(rows, positions, patches // positions, weight[0])
     return {
-        "grouped": formed,
-        "unfolded": formed + WORD * patch * positions,
-        "ghost": per_group["ghost"] * geometry.groups + WORD * patch * positions,
-        "pixel": gram + positions**2 * weight[0],
+        # A convolution with few positions in each of many groups runs far below the speed of an ordinary one.
+        "grouped": held + products * (0.15 + 200 / positions),
+        "unfolded": held + products * 0.8 + MOVE * patches,
+        "ghost": outer["ghost"] / geometry.groups + MOVE * patches,
+        "pixel": (pixels**2 * inputs[1] + positions**2 * weight[0]) / geometry.groups
+        + window * positions**2 * (MOVE + 600 / outputs[-1]),
     }

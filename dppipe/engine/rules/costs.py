@@ -1,13 +1,30 @@
-"""What a kernel costs, so that each layer takes the cheaper one: a model of arithmetic and traffic, never a timing of data."""
+"""What a kernel costs, so that each layer takes the cheaper one: a model of arithmetic and traffic, never a timing of data.
+
+One unit is one multiply-add of a large matrix product. The constants were fitted to one core of a server processor; they decide
+speed alone, never a result.
+"""
 
 from __future__ import annotations
 
-WORD = 40.0
-"""Multiply-adds that take as long as reading or writing one float32 from memory."""
+WORD = 28.0
+"""Units to write one float32, read it for its norm and read it again for the weighted sum, while all of them fit in a cache."""
+FAR_WORD = 85.0
+"""The same where they don't."""
+CACHE = 6_000_000
+"""Floats that fit in a cache."""
+MOVE = 20.0
+"""Units to copy one float32 from one layout to another."""
 
 
-def outer_costs(positions: int, inputs: int, outputs: int) -> dict[str, float]:
-    """Give the cost per row, in multiply-adds, that norms of a sum of outer products add to the weighted sum itself."""
-    ghost = positions**2 * (inputs + outputs) + 3 * WORD * positions**2
-    dense = 3 * WORD * inputs * outputs
-    return {"ghost": ghost, "dense": dense}
+def formed(rows: int, values: int) -> float:
+    """Give the cost per row of holding this many values for each of the rows."""
+    return values * (WORD if rows * values <= CACHE else FAR_WORD)
+
+
+def outer_costs(rows: int, positions: int, inputs: int, outputs: int) -> dict[str, float]:
+    """Give what norms of sums of outer products add to the cost of the weighted sum alone, per row."""
+    small = 1 + 24 / positions  # products of small matrices are slower
+    return {
+        "ghost": small * positions**2 * (inputs + outputs) + 3 * MOVE * positions**2,
+        "dense": formed(rows, inputs * outputs),
+    }

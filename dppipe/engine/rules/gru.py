@@ -56,7 +56,8 @@ class _Recurrence(torch.autograd.Function):
             torch.mul(to_new[t], hidden, out=outer[t, :, 2 * size :])
             hidden = torch.addmm(hidden * update[t], inner[t], weight)
         outer[:, :, : 2 * size] = inner[:, :, : 2 * size]
-        ctx.receive(hiddens[:-1], inner)
+        receive, ctx.receive = ctx.receive, None
+        receive(hiddens[:-1], inner)
         return outer, hidden, None, None, None
 
 

@@ -17,17 +17,18 @@ def answer(use: Use, input: Tensor, weight: Tensor, bias: Tensor | None = None) 
     def gradients(output: Tensor, inputs: Tensor) -> Found:
         outputs = rows_first(wide(output), use.axis)
         if use.trains(weight):
-            yield weight, outer(use, rows_first(inputs, use.axis).to(outputs.dtype), outputs)
+            yield weight, outer(use, weight, rows_first(inputs, use.axis).to(outputs.dtype), outputs)
         if use.trains(bias):
             yield bias, Dense(outputs.sum(1) if outputs.shape[1] > 1 else outputs.squeeze(1))
 
     return use.tap(F.linear(input, weight.detach(), plain(bias)), (input,), gradients)
 
 
-def outer(use: Use, inputs: Tensor, outputs: Tensor) -> Outer | Dense:  # [B, T, d], [B, T, p]
+def outer(use: Use, weight: Tensor, inputs: Tensor, outputs: Tensor) -> Outer | Dense:  # [B, T, d], [B, T, p]
     """Hold a product by its factors, or form it where that is cheaper."""
     product = Outer(inputs, outputs)
-    if inputs.shape[1] == 1 or use.choose(outer_costs(inputs.shape[1], inputs.shape[2], outputs.shape[2])) == "ghost":
+    rows, positions, size = inputs.shape
+    if positions == 1 or use.choose(weight, outer_costs(rows, positions, size, outputs.shape[2])) == "ghost":
         return product
     return Dense(product.dense())
 

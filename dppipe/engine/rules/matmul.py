@@ -21,7 +21,7 @@ def answer(use: Use, input: Tensor, other: Tensor) -> Tensor:
 
     def gradients(output: Tensor, inputs: Tensor) -> Found:
         outputs = rows_first(wide(output), use.axis)
-        yield other, outer(use, outputs, rows_first(inputs, use.axis).to(outputs.dtype))
+        yield other, outer(use, other, outputs, rows_first(inputs, use.axis).to(outputs.dtype))
 
     return use.tap(torch.matmul(input, other.detach()), (input,), gradients)
 

@@ -83,6 +83,6 @@ def _run_layer(
 def _recurrent_gradients(use: Use, weight: Tensor, bias: Tensor | None, earlier: Tensor, gates: Tensor) -> Found:
     outputs = wide(gates).transpose(0, 1)
     if use.trains(weight):
-        yield weight, outer(use, wide(earlier).transpose(0, 1), outputs)
+        yield weight, outer(use, weight, wide(earlier).transpose(0, 1), outputs)
     if use.trains(bias):
         yield bias, Dense(outputs.sum(1))
