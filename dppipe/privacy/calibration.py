@@ -52,13 +52,14 @@ def calibrate(
     exact = _costs(accountant, steps_at, budget, allow_estimate)
     rough = _costs(accountant.rough(), steps_at, budget, allow_estimate)
     try:
-        start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0)
-        found = _polished(exact, rough, start=start, target=budget.epsilon)
+        start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0, tolerance=1e-4)
+        scale = _polished(exact, rough, start=start, target=budget.epsilon)
     except PrivacyRefusal:  # a looser bound may not reach a small budget, or not know the event at all
-        found = _root(exact, target=budget.epsilon, start=1.0, factor=2.0)
-    scale = round_up(found, _DIGITS)
-    if exact(scale) > budget.epsilon:  # rare: the root is found to about one unit of the last digit
-        scale = round_up(_root(exact, target=budget.epsilon, start=scale, factor=1 + 10.0 ** (1 - _DIGITS)), _DIGITS)
+        start, scale = 1.0, None
+    if scale is None:
+        scale = round_up(_root(exact, target=budget.epsilon, start=start, factor=2.0, tolerance=1e-6), _DIGITS)
+    while exact(scale) > budget.epsilon:  # rare: the root is found to about one unit of the last digit
+        scale = round_up(scale * (1 + 10.0**-_DIGITS), _DIGITS)
     return Calibration(scale, exact(scale))
 
 
@@ -83,33 +84,49 @@ def affordable_steps(
     steps: Steps = planned if isinstance(planned, list | tuple) else [(planned, most)]
     most = min(most, total(steps))
 
-    def fits(count: int) -> bool:
-        return _epsilon(accountant, first(steps, count), budget, allow_estimate) <= budget.epsilon
+    def fits(count: int, by: Accountant = accountant) -> bool:
+        return _epsilon(by, first(steps, count), budget, allow_estimate) <= budget.epsilon
 
     if most == 0 or not fits(1):
         return 0
     if at_most is not None and fits(most):
         return most
-    good, bad = _around(accountant, steps, budget=budget, most=most) if len(steps) > 1 else (1, 2)
-    while bad <= most and fits(bad):
-        good, bad = bad, min(2 * bad, max(most, bad + 1))
-    while good > 1 and not fits(good):
-        good, bad = good // 2, good
+    rough = accountant.rough()
+    if len(steps) == 1:
+        return _last(fits, guess=_last(lambda count: fits(count, rough), guess=1, most=most), most=most)
+    near = _around(rough, steps, budget=budget, good=1, bad=most + 1)
+    margin = near // 20 + 8  # rounding a schedule coarsely costs a few percent
+    near = _around(accountant, steps, budget=budget, good=max(1, near - margin), bad=min(near + margin, most + 1))
+    return _last(fits, guess=near, most=most)
+
+
+def _last(fits: Callable[[int], bool], *, guess: int, most: int) -> int:
+    """Find the last count that fits, where 1 does: in growing strides from a guess, then by halves."""
+    good, bad, stride = guess, guess, 1
+    if fits(guess):
+        bad = guess + 1
+        while bad <= most and fits(bad):
+            good, stride = bad, 2 * stride
+            bad = min(good + stride, most + 1)
+    else:
+        good = max(1, guess - 1)
+        while good > 1 and not fits(good):
+            bad, stride = good, 2 * stride
+            good = max(1, bad - stride)
     while bad - good > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if fits(middle) else (good, middle)
     return good
 
 
-def _around(accountant: Accountant, steps: Steps, *, budget: Budget, most: int) -> tuple[int, int]:
+def _around(accountant: Accountant, steps: Steps, *, budget: Budget, good: int, bad: int) -> int:
     """Guess the last step that fits in a long schedule, many points of its curve at a time."""
-    good, bad = 1, most + 1
     while bad - good > 1:
         at = sorted({good + (bad - good) * i // 16 for i in range(1, 16)} - {good})
         spent = accountant.curve(first(steps, at[-1]), at, delta=budget.delta, relation=budget.relation)
         good = max([good, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon <= budget.epsilon)])
         bad = min([bad, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon > budget.epsilon)])
-    return good, bad
+    return good
 
 
 def _epsilon(accountant: Accountant, steps: Steps, budget: Budget, allow_estimate: bool) -> float:
@@ -124,14 +141,13 @@ def _costs(
     return functools.cache(lambda scale: _epsilon(accountant, steps_at(scale), budget, allow_estimate))
 
 
-def _root(epsilon: Callable[[float], float], *, target: float, start: float, factor: float) -> float:
+def _root(epsilon: Callable[[float], float], *, target: float, start: float, factor: float, tolerance: float) -> float:
     """Find a scale that costs at most the target and hardly less; epsilon falls with the scale."""
     from scipy.optimize import brentq
 
     low, high = _bracket(epsilon, target=target, start=start, factor=factor)
     if epsilon(low) <= target:
         return low
-    tolerance = 10.0 ** (-_DIGITS - 1)
     root = math.exp(brentq(lambda x: _excess(epsilon(math.exp(x)), target), math.log(low), math.log(high), xtol=tolerance))
     return root if epsilon(root) <= target else min(high, root * (1 + 4 * tolerance))
 
@@ -151,19 +167,22 @@ def _bracket(epsilon: Callable[[float], float], *, target: float, start: float, 
     return low, high
 
 
-def _polished(exact: Callable[[float], float], rough: Callable[[float], float], *, start: float, target: float) -> float:
-    """Go from a rough root to the exact one in a few secant steps: epsilon is nearly a power of the scale."""
+def _polished(exact: Callable[[float], float], rough: Callable[[float], float], *, start: float, target: float) -> float | None:
+    """Go from a rough root to the smallest rounded scale that fits, by secants: epsilon is nearly a power of the scale.
+
+    Each exact cost may take seconds, so that only rounded scales are looked at, and none twice. None where secants lead nowhere.
+    """
     power = _excess(rough(start), rough(1.05 * start)) / math.log(1.05)
-    scale, excess = start, _excess(exact(start), target)
-    for _ in range(8):
-        if abs(excess) < 1e-6 or not power > 0.1:
-            break
-        moved = scale * math.exp(min(max(excess / power, -1.0), 1.0))
-        found = _excess(exact(moved), target)
-        if moved != scale and (excess - found) / math.log(moved / scale) > 0.1:
-            power = (excess - found) / math.log(moved / scale)
-        scale, excess = moved, found
-    return scale if excess <= 1e-5 else start
+    scale, seen = round_up(start, _DIGITS), dict[float, float]()
+    while scale not in seen and len(seen) < 8 and power > 0.1:
+        seen[scale] = _excess(exact(scale), target)
+        if len(seen) > 1:
+            (one, had), (other, has) = list(seen.items())[-2:]
+            slope = (had - has) / math.log(other / one)
+            power = slope if slope > 0.1 else power
+        scale = round_up(scale * math.exp(min(max(seen[scale] / power, -1.0), 1.0)), _DIGITS)
+    fitting = [tried for tried, excess in seen.items() if excess <= 0]
+    return min(fitting) if scale in seen and fitting else None
 
 
 def _excess(epsilon: float, target: float) -> float:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from scipy import stats
-
-from dppipe.privacy.losses import Losses
+from dppipe.privacy.loss_curves import LossCurve
+from dppipe.privacy.losses import LARGEST_LOSS, dense
 
 Epsilons = Sequence[tuple[float, int]]
 """The epsilon of single mechanisms, and how many times each is used."""
@@ -33,18 +31,17 @@ def advanced_epsilon(epsilons: Epsilons, *, slack: float) -> float:
 def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: float) -> float:
     """Compose equal (epsilon, delta) mechanisms as tightly as can be (Kairouz, Oh and Viswanath 2015, theorem 3.3).
 
-    The worst mechanism gives the loss +epsilon or -epsilon, and all with probability delta: the sum is binomial.
+    The worst mechanism gives the loss +epsilon or -epsilon, and all with probability delta; dp_accounting composes it on the
+    grid of whole epsilons, where nothing has to be rounded.
     """
-    if count == 0 or epsilon == 0:
-        return 0.0 if -math.expm1(count * math.log1p(-delta)) <= total_delta else math.inf
-    if not math.isfinite(epsilon):
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as library
+
+    exposed = -math.expm1(count * math.log1p(-delta))
+    if exposed > total_delta or epsilon > LARGEST_LOSS:
         return math.inf
-    finite = math.exp(count * math.log1p(-delta))
-    above = stats.binom(count, 1 / (1 + math.exp(-epsilon)))  # how many of the losses are +epsilon
-    reach = 40 * above.std() + 40
-    low, high = max(0, math.floor(above.mean() - reach)), min(count, math.ceil(above.mean() + reach))
-    masses = np.zeros(2 * (high - low) + 1)
-    masses[::2] = finite * above.pmf(np.arange(low, high + 1))
-    masses[0] += finite * above.cdf(low - 1)  # next to nothing lies outside; what does, counts as more than it is
-    infinite = -math.expm1(count * math.log1p(-delta)) + finite * above.sf(high)
-    return Losses(epsilon, 2 * low - count, masses, infinite).epsilon(total_delta)
+    if count == 0 or epsilon == 0:
+        return 0.0
+    worst = library.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0), epsilon)
+    composed = dense(worst).distribution.self_compose(count)
+    return LossCurve(composed, steps=count, exposed=exposed, interval=epsilon, rounding=0.0).epsilon(total_delta)

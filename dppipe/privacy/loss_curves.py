@@ -1,57 +1,69 @@
-"""From counted events to privacy curves by their loss distributions: what is rounded, on which grid, in which directions.
+"""From counted events to privacy curves by their loss distributions, which dp_accounting composes.
 
-The grid is 1e-4 wide for a constant schedule and at most 1e-3 for one of many noise multipliers; it widens only where an event
-loses so much that its distribution would not fit in memory. Every choice here keeps the result an upper bound.
+The grid is 1e-4 wide for a constant schedule or a few events and at most 1e-3 for one of many noise multipliers; it widens only
+where distributions would not fit in memory. Every choice here keeps the result an upper bound.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.privacy.coarsening import coarsened
-from dppipe.privacy.losses import Losses, compose, event_losses, loss_range, widest
+from dppipe.privacy.losses import Losses, event_losses, exposure, loss_range
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from dppipe.privacy.budget import Relation
-    from dppipe.privacy.losses import Parts
 
     Counts = Mapping[DpEvent, int]
 
 _INTERVALS = (1e-4, 2e-4, 5e-4, 1e-3)
 _POINTS_TOGETHER = 300_000
-"""Grid points of all distributions together up to which a finer interval is taken: about a third of a second."""
-_MOST_POINTS = 1 << 20
+"""Grid points of all distributions together up to which a finer interval is taken: about a second."""
+_MOST_POINTS = 1 << 18
+_MOST_COMPOSED = 1 << 21
+_ROUND_OFF = 2.0**-51
+"""Of float64 transforms, for each step: a smaller delta is said by nothing."""
 
 
 @dataclass(frozen=True)
 class LossCurve:
-    """The privacy curve of composed loss distributions: the worse of the directions."""
+    """The privacy curve of a composed loss distribution: the worse of its directions."""
 
-    ways: tuple[Losses, ...]
+    losses: Any
+    """dp_accounting's `PrivacyLossDistribution`; None where nothing was released."""
+    steps: int
+    exposed: float
+    """The probability that a release protects a record not at all, which adds to delta."""
+    interval: float
     rounding: float
     """The largest factor by which a noise multiplier was rounded down, less 1."""
 
     def epsilon(self, delta: float) -> float:
-        """Give the smallest epsilon whose delta is at most this."""
-        return max((way.epsilon(delta) for way in self.ways), default=0.0)
+        """Give the smallest epsilon whose delta is at most this; infinite if there is none."""
+        left = delta - self.exposed
+        if self.losses is None:
+            return 0.0 if left >= 0 else math.inf
+        if left <= self.steps * _ROUND_OFF:
+            return math.inf
+        if self.losses.get_delta_for_epsilon(0.0) <= left:
+            return 0.0  # looked at first: the library's search overflows among losses far below 0
+        return float(self.losses.get_epsilon_for_delta(left))
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
-        return max((way.delta(epsilon) for way in self.ways), default=0.0)
+        if self.losses is None:
+            return self.exposed
+        least = self.steps * _ROUND_OFF
+        return min(1.0, self.exposed + max(least, float(self.losses.get_delta_for_epsilon(epsilon))))
 
     def parameters(self) -> dict[str, Any]:
-        """Give the grid and the errors that are part of the bound, or far below it."""
-        if not self.ways:
-            return {}
-        return {
-            "interval": self.ways[0].interval,
-            "noise_rounded_down_by": self.rounding,
-            "delta_round_off": max(way.round_off for way in self.ways),
-        }
+        """Give the grid and the rounding that are part of the bound."""
+        return {"interval": self.interval, "noise_rounded_down_by": self.rounding} if self.losses is not None else {}
 
 
 def loss_curves(
@@ -67,29 +79,58 @@ def loss_curves(
         optimistic: Round noise up instead of down, which gives no bound but says what rounding costs.
     """
     rounded, rounding = coarsened(stages, distinct=distinct, up=optimistic)
-    empty = next((number for number, stage in enumerate(rounded) if stage), len(rounded))
-    yield from [LossCurve((), 0.0)] * empty
-    left = rounded[empty:]
-    if not left:
-        return
-    ways = _ways(left, relation=relation, interval=_interval_for(left, relation=relation, finest=finest))
-    for composed in zip(*(compose(parts) for parts in ways), strict=True):
-        yield LossCurve(composed, rounding)
+    exposures = {event: exposure(event, relation=relation) for stage in rounded for event in stage}
+    made, interval = _made(
+        [{event: count for event, count in stage.items() if not exposures[event]} for stage in rounded],
+        relation=relation,
+        finest=finest,
+    )
+    hidden, steps, composed = 0.0, 0, _composed(rounded, made)
+    for stage, losses in zip(rounded, composed, strict=True):
+        hidden += math.fsum(count * _log_rest(exposures[event]) for event, count in stage.items())
+        steps += sum(stage.values())
+        yield LossCurve(losses, steps, -math.expm1(hidden), interval, rounding)
 
 
-def _ways(stages: Sequence[Counts], *, relation: Relation, interval: float) -> list[list[Parts]]:
-    """Give the stages of each direction: one where every event is alike in both, else two."""
-    made = [[(event_losses(event, relation=relation, interval=interval), n) for event, n in stage.items()] for stage in stages]
-    number = max(len(pair) for stage in made for pair, _ in stage)
-    ways: list[list[Parts]] = [
-        [[(pair[min(way, len(pair) - 1)], n) for pair, n in stage] for stage in made] for way in range(number)
-    ]
-    excess = max(map(widest, ways)) / _MOST_POINTS
-    return ways if excess <= 1 else _ways(stages, relation=relation, interval=1.1 * excess * interval)
+def _log_rest(share: float) -> float:
+    return math.log1p(-share) if share < 1 else -math.inf
 
 
-def _interval_for(stages: Sequence[Counts], *, relation: Relation, finest: float) -> float:
-    events = {event for stage in stages for event in stage}
-    ranges = [loss_range(event, relation=relation) for event in events]
-    fitting = (interval for interval in _INTERVALS if len(events) == 1 or sum(ranges) / interval <= _POINTS_TOGETHER)
+def _composed(stages: Sequence[Counts], made: Mapping[DpEvent, Losses]) -> Iterator[Any]:
+    """Compose after each stage: one event that is repeated at once, several stage by stage."""
+    whole, done = None, 0
+    for stage in stages:
+        for event, count in stage.items():
+            if event not in made:
+                continue
+            done += count
+            if len(made) == 1:
+                whole = made[event].distribution.self_compose(done)
+            else:
+                part = made[event].distribution.self_compose(count)
+                whole = part if whole is None else whole.compose(part)
+        yield whole
+
+
+def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tuple[dict[DpEvent, Losses], float]:
+    """Make each event's distribution on a grid on which they and their composition fit in memory."""
+    counts: dict[DpEvent, int] = {}
+    for stage in stages:
+        for event, count in stage.items():
+            counts[event] = counts.get(event, 0) + count
+    if not counts:
+        return {}, finest
+    interval = _interval_for(counts, relation=relation, finest=finest)
+    while True:
+        made = {event: event_losses(event, relation=relation, interval=interval) for event in counts}
+        # Where the composed mass lies: 9 standard deviations to each side hold all but 1e-18 of it.
+        width = 18 * math.sqrt(math.fsum(count * made[event].variance for event, count in counts.items()))
+        if width / interval <= _MOST_COMPOSED:
+            return made, interval
+        interval *= 1.1 * width / interval / _MOST_COMPOSED
+
+
+def _interval_for(counts: Counts, *, relation: Relation, finest: float) -> float:
+    ranges = [loss_range(event, relation=relation) for event in counts]
+    fitting = (interval for interval in _INTERVALS if len(counts) == 1 or sum(ranges) / interval <= _POINTS_TOGETHER)
     return max(finest, next(fitting, _INTERVALS[-1]), max(ranges) / _MOST_POINTS)

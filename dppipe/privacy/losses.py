@@ -1,188 +1,167 @@
-"""Privacy loss distributions: made from profiles, composed by one Fourier transform, read as epsilon and delta.
+"""Privacy loss distributions of single events, made by dp_accounting, and remembered.
 
-Discretisation is pessimistic (connect-the-dots, Doroshenko et al. 2022): the grid's distribution dominates the event's. All
-steps are composed at once: transforms are multiplied on a circle just wide enough that, by Chernoff bounds, at most `_TAIL`
-of the mass lies outside; that mass is added to the infinite loss. So what comes out is an upper bound up to the round-off of
-float64 transforms, far below a delta of 1e-12. Read next: `accountants/pld.py`.
+What is proven: the library puts each event's losses on a grid pessimistically (connect-the-dots, Doroshenko et al. 2022), and
+counts the mass that it cuts off, at most 1e-15 a composition, as infinite loss. Only what it lacks is made here from a profile,
+by its own connect-the-dots. Read next: `loss_curves.py`, which composes them.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
 
+from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.divergences import log_sum
-from dppipe.privacy.profiles import LARGEST_LOSS, Direction, directions
+from dppipe.privacy.profiles import Direction, diluted, directions
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
-    from numpy.typing import NDArray
 
-    Parts = Sequence[tuple["Losses", int]]
-    """Distributions and how many times each is taken."""
-
-_TAIL = 1e-15
+LARGEST_LOSS = 700.0
+"""An event that may lose more counts as no protection at all: e^700 is near the end of float64, and protects nobody."""
+_REACH = 10.0
+"""Standard deviations of noise within which the library takes losses to be finite."""
 _MOST_KEPT = 4_000_000
 """Grid points that are remembered, of the events used last: 32 MB, and enough for the distinct events of any schedule."""
-_SLOPES = np.concatenate([sign * 2.0 ** np.arange(-3, 11) for sign in (-1, 1)])
-"""Where moments are taken for the Chernoff bounds; a factor 2 between them costs at most 6 % of width."""
-
-
-_kept: OrderedDict[tuple[DpEvent, Relation, float], tuple[Losses, ...]] = OrderedDict()
 
 
 @dataclass(frozen=True)
 class Losses:
-    """A distribution of privacy loss on the grid `interval * (lowest + i)`, and at infinity."""
+    """The distribution of an event's privacy loss, and its size."""
 
-    interval: float
-    lowest: int
-    masses: NDArray[np.float64]
-    infinite: float
-    round_off: float = 0.0
-    """About the error of a delta that is read off; none is proven for a delta within a factor of four of it."""
-
-    @functools.cached_property
-    def log_moments(self) -> NDArray[np.float64]:
-        """The log of the moment generating function at each slope, losses counted from `lowest`."""
-        held = np.flatnonzero(self.masses)
-        if not len(held):
-            return np.zeros(len(_SLOPES))  # everything is at infinity: any window will do
-        logs, places = np.log(self.masses[held]), held * self.interval
-        return np.array([log_sum(logs + slope * places) for slope in _SLOPES])
-
-    def epsilon(self, delta: float) -> float:
-        """Give the smallest epsilon >= 0 whose delta is at most this; infinite if there is none."""
-        losses = (self.lowest + np.arange(len(self.masses))) * self.interval
-        infinite = self.infinite + float(self.masses[losses > LARGEST_LOSS].sum())
-        finite = (losses > 0) & (losses <= LARGEST_LOSS)
-        losses, masses = losses[finite], self.masses[finite]
-        if infinite > delta or 4 * self.round_off > delta:
-            return math.inf
-        if not len(losses):
-            return 0.0
-        # From each grid point up: the mass, and the mass under the other data set. Small terms are added first.
-        upper = np.cumsum(masses[::-1])[::-1]
-        lower = np.cumsum((masses * np.exp(-losses))[::-1])[::-1]
-        deltas = infinite + np.append(upper[1:] - np.exp(losses[:-1]) * lower[1:], 0.0)
-        cell = int(np.argmax(deltas <= delta))
-        excess = infinite + upper[cell] - delta
-        return max(0.0, math.log(excess / lower[cell])) if excess > 0 and lower[cell] > 0 else 0.0
-
-    def delta(self, epsilon: float) -> float:
-        """Give the delta at an epsilon >= 0."""
-        losses = (self.lowest + np.arange(len(self.masses))) * self.interval
-        above = losses > epsilon
-        return self.infinite + float(np.dot(-np.expm1(epsilon - losses[above]), self.masses[above]))
+    distribution: Any
+    """dp_accounting's `PrivacyLossDistribution`, in both directions of neighbouring data sets."""
+    points: int
+    variance: float
+    """Of the loss, in the direction where it is larger: how fast a composition widens."""
 
 
-def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> tuple[Losses, ...]:
-    """Give the loss distributions of one event: one where both directions are alike, else two."""
+_kept: OrderedDict[tuple[DpEvent, Relation, float], Losses] = OrderedDict()
+
+
+def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> Losses:
+    """Give the loss distribution of one event on a grid."""
     key = (event, relation, interval)
     if key in _kept:
         _kept.move_to_end(key)
         return _kept[key]
-    _kept[key] = tuple(_connect_dots(direction, interval) for direction in directions(event, relation=relation))
-    while len(_kept) > 1 and sum(len(losses.masses) for ways in _kept.values() for losses in ways) > _MOST_KEPT:
+    try:
+        with np.errstate(all="ignore"):  # tails that underflow; a number that went wrong is found by `dense`
+            _kept[key] = dense(_made(event, relation=relation, interval=interval))
+    except (ValueError, OverflowError) as error:
+        raise PrivacyRefusal(f"accountant pld: expected losses that dp_accounting can hold, got {event}: {error}") from error
+    while len(_kept) > 1 and sum(losses.points for losses in _kept.values()) > _MOST_KEPT:
         _kept.popitem(last=False)
     return _kept[key]
 
 
+def exposure(event: DpEvent, *, relation: Relation) -> float:
+    """Give the probability that an event protects a record not at all; 0 where its losses are of a size that can be held.
+
+    A sampled event tells nothing about a record that it doesn't draw, so it is (0, rate)-differentially private whatever
+    its noise is.
+    """
+    if _reach(event, relation=relation) <= LARGEST_LOSS:
+        return 0.0
+    return _rate(event)
+
+
 def loss_range(event: DpEvent, *, relation: Relation) -> float:
-    """Give the width of the range that an event's losses lie in."""
-    return max(way.highest - way.lowest for way in directions(event, relation=relation))
+    """Give about the width of the range that an event's losses lie in."""
+    reach, rate = _reach(event, relation=relation), _rate(event)
+    width = diluted(reach, rate) - diluted(-reach, rate)
+    return width if relation != "replace_one" else 2 * diluted(reach, rate)
 
 
-def _connect_dots(direction: Direction, interval: float) -> Losses:
-    """Put mass on the grid so that its delta is the profile's at every grid point and a chord above it between."""
-    lowest, highest = math.floor(direction.lowest / interval), math.ceil(direction.highest / interval)
-    epsilons = np.arange(lowest, max(highest, lowest + 1) + 1) * interval
-    deltas = np.minimum.accumulate(np.clip(direction.profile(np.asarray(epsilons, dtype=np.float64)), 0.0, 1.0))
-    steps = np.diff(deltas)
-    masses = np.empty_like(deltas)
-    masses[0] = 1 - deltas[0] + steps[0] / math.expm1(interval)
-    masses[1:-1] = (steps[1:] - steps[:-1] * math.exp(interval)) / math.expm1(interval)
-    masses[-1] = steps[-1] / math.expm1(-interval)
-    return Losses(interval, lowest, np.maximum(masses, 0.0), float(deltas[-1]))
+def dense(distribution: Any) -> Losses:
+    """Give a distribution of the library as arrays: its sparse form is composed one by one, which may take for ever.
+
+    The one place where private names of dp_accounting are read; the dependency is pinned below 0.7 for it.
+    """
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    ways = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
+    arrays = [way.to_dense_pmf() for way in ways]
+    if not all(np.isfinite(array._probs).all() and math.isfinite(array._infinity_mass) for array in arrays):
+        raise ValueError("a probability that is no number")
+    variances = []
+    for array in arrays:
+        losses = np.arange(array.size) * array._discretization
+        mean = float(np.dot(losses, array._probs))
+        variances.append(float(np.dot((losses - mean) ** 2, array._probs)))
+    return Losses(PrivacyLossDistribution(*arrays), sum(array.size for array in arrays), max(variances))
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Where the mass of a composed distribution lies, in grid points."""
+def _made(event: DpEvent, *, relation: Relation, interval: float) -> Any:
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import privacy_loss_distribution as library
 
-    lowest: int
-    """The loss that all parts at their lowest add up to."""
-    start: int
-    width: int
-    infinite: float
-    steps: int
-
-
-def compose(stages: Sequence[Parts]) -> Iterator[Losses]:
-    """Give the composed distribution after each stage; a stage adds its parts to all those before it."""
-    windows = list(_windows(stages))
-    points = fft.next_fast_len(max(window.width for window in windows), real=True)
-    product = np.ones(points // 2 + 1, dtype=np.complex128)
-    transforms: dict[int, NDArray[np.complex128]] = {}
-    last: tuple[tuple[int, int], NDArray[np.complex128]] = ((0, 0), product)  # equal stages follow each other in a curve
-    for stage, window in zip(stages, windows, strict=True):
-        for losses, count in stage:
-            if id(losses) not in transforms:
-                transforms[id(losses)] = _transform(losses, points)
-            if last[0] != (id(losses), count):
-                last = ((id(losses), count), _power(transforms[id(losses)], count))
-            product = product * last[1]
-        masses = np.maximum(np.roll(fft.irfft(product, points), -(window.start % points)), 0.0)
-        yield Losses(_interval(stages), window.lowest + window.start, masses, window.infinite, window.steps * 2.0**-53)
-
-
-def widest(stages: Sequence[Parts]) -> int:
-    """Give the number of grid points that composing would take."""
-    return max(window.width for window in _windows(stages))
-
-
-def _transform(losses: Losses, points: int) -> NDArray[np.complex128]:
-    """Give the Fourier transform on a circle; a distribution that is longer than the circle is wound around it."""
-    rows = math.ceil(len(losses.masses) / points)
-    wound = np.pad(losses.masses, (0, rows * points - len(losses.masses))).reshape(rows, points).sum(axis=0)
-    return np.asarray(fft.rfft(wound))
+    name, inner = type(event).__name__, getattr(event, "event", event)
+    present, release = relation != "replace_one", type(inner).__name__
+    # Removing a record and zeroing its gradient out give one and the same pair of outputs.
+    neighbours = NeighboringRelation.REPLACE_SPECIAL if present else NeighboringRelation.REPLACE_ONE
+    rate = event.sampling_probability if name == "PoissonSampledDpEvent" else 1.0
+    if inner is event or name == "PoissonSampledDpEvent":
+        if release == "GaussianDpEvent":
+            return library.from_gaussian_mechanism(
+                inner.noise_multiplier,
+                value_discretization_interval=interval,
+                sampling_prob=rate,
+                neighboring_relation=neighbours,
+            )
+        if release == "LaplaceDpEvent" and (present or rate == 1):  # the library doesn't know that a swap counts twice
+            return library.from_laplace_mechanism(
+                inner.noise_multiplier, 1 if present else 2, value_discretization_interval=interval, sampling_prob=rate
+            )
+    if name == "TruncatedSubsampledGaussianDpEvent" and relation != "add_remove":
+        return library.from_truncated_subsampled_gaussian_mechanism(
+            event.dataset_size,
+            event.sampling_probability,
+            event.truncated_batch_size,
+            event.noise_multiplier,
+            value_discretization_interval=interval,
+            neighboring_relation=neighbours,
+        )
+    if name == "MixtureOfGaussiansDpEvent" and present:
+        return library.from_mixture_gaussian_mechanism(
+            event.standard_deviation, event.sensitivities, event.sampling_probs, value_discretization_interval=interval
+        )
+    return library.PrivacyLossDistribution(*(_connected(way, interval) for way in directions(event, relation=relation)))
 
 
-def _power(values: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
-    """Raise to a whole power by squaring, whose round-off is the smallest."""
-    result, square = np.ones_like(values), values
-    with np.errstate(under="ignore"):
-        while count:
-            if count & 1:
-                result = result * square
-            count >>= 1
-            square = square * square if count else square
-    return result
+def _connected(way: Direction, interval: float) -> Any:
+    """Connect the dots of a profile, between the losses outside of which next to no mass lies."""
+    from dp_accounting.pld import pld_pmf
+
+    lowest = math.floor(way.lowest / interval)
+    highest = max(math.ceil(way.highest / interval), lowest + 1)
+    epsilons = np.arange(lowest, highest + 1, dtype=np.float64) * interval
+    deltas = np.clip(way.profile(epsilons), 0.0, 1.0)
+    falling = np.maximum.accumulate(deltas[::-1])[::-1]  # round-off is rounded up
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, lowest, highest, falling)
 
 
-def _windows(stages: Sequence[Parts]) -> Iterator[_Window]:
-    moments, lowest, most, log_finite, steps = np.zeros(len(_SLOPES)), 0, 0, 0.0, 0
-    for stage in stages:
-        for losses, count in stage:
-            moments = moments + count * losses.log_moments
-            lowest += count * losses.lowest
-            most += count * (len(losses.masses) - 1)
-            log_finite += count * math.log1p(-losses.infinite) if losses.infinite < 1 else -math.inf
-            steps += count
-        # P(sum >= b) <= exp(log moment - slope b), and likewise below for the negative slopes.
-        bounds = (moments + math.log(2 / _TAIL)) / _SLOPES / _interval(stages)
-        start = min(most, max(0, math.floor(bounds[_SLOPES < 0].max())))
-        stop = min(most, math.ceil(bounds[_SLOPES > 0].min()))
-        yield _Window(lowest, start, max(1, stop - start + 1), min(1.0, _TAIL - math.expm1(log_finite)), steps)
+def _reach(event: DpEvent, *, relation: Relation) -> float:
+    """Give about the largest loss of an event when its record is drawn."""
+    inner = getattr(event, "event", event)
+    sensitivity = 2.0 if relation == "replace_one" else 1.0
+    if type(inner).__name__ == "LaplaceDpEvent":
+        return float(sensitivity / inner.noise_multiplier)
+    if type(inner).__name__ == "MixtureOfGaussiansDpEvent":
+        mu = max(inner.sensitivities) / inner.standard_deviation
+    elif type(inner).__name__ == "TruncatedSubsampledGaussianDpEvent":
+        mu = 4 / inner.noise_multiplier  # where a batch is cut off, the library charges a swap at doubled sensitivity
+    else:
+        mu = sensitivity / getattr(inner, "noise_multiplier", math.inf)
+    return float(mu**2 / 2 + _REACH * mu) if mu < 1e100 else math.inf
 
 
-def _interval(stages: Sequence[Parts]) -> float:
-    return next(losses.interval for stage in stages for losses, _ in stage)
+def _rate(event: DpEvent) -> float:
+    """Give the probability that an event draws a given record."""
+    if type(event).__name__ == "SampledWithoutReplacementDpEvent":
+        return float(event.sample_size / event.source_dataset_size)
+    return float(getattr(event, "sampling_probability", 1.0))

@@ -12,11 +12,11 @@ from dppipe.privacy.budget import Relation
 
 
 class Pld(Accountant, kind="pld"):
-    """Convolves the privacy loss distributions of all steps.
+    """Convolves the privacy loss distributions of all steps, by dp_accounting.
 
-    Guarantee: each step's distribution is discretised pessimistically, and a schedule of very many noise multipliers is
-    first rounded down onto a few, so that the composed epsilon is an upper bound for a sequence of events that was fixed
-    before any record was read. It is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it
+    Guarantee: dp_accounting discretises each step's distribution pessimistically and counts the tails that it cuts off, 1e-15
+    a composition, as infinite loss; a schedule of very many noise multipliers is first rounded down onto a few. So the
+    composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it
     gives an estimate, from random draws of the privacy loss.
     """
 
