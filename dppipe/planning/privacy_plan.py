@@ -68,7 +68,7 @@ def plan_privacy(
     parts: PrivateParts,
     *,
     name: str,
-    records: int,
+    records: int | None,
     steps: int | None = None,
     epochs: float | None = None,
     holdout: Literal["public", "private"] = "private",
@@ -81,8 +81,8 @@ def plan_privacy(
 ) -> Plan:
     """Commit to a run: `steps` or `epochs`, or neither to go on until the budget is spent.
 
-    `records` is the number of users where the sampler draws users. With `allow_estimate` a plan may rest on an accountant that
-    proves nothing: to be looked at, never to be run.
+    `records` is the number of users where the sampler draws users; under add_remove it isn't looked at. With `allow_estimate` a
+    plan may rest on an accountant that proves nothing: to be looked at, never to be run.
     """
     budget = parts.budget
     public = None if budget is not None and budget.relation == "add_remove" else records
@@ -258,12 +258,13 @@ def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float
 
 
 def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
-    """Commit to what a spec says; only the number of records, or of users, is asked of its data."""
+    """Commit to what a spec says; only the number of records, or of users, is asked of its data, and only if it is public."""
     budget = None if spec.budget == "none" else spec.budget
+    count = spec.data.train_users if spec.sampler.unit == "user" else spec.data.train_count
     return plan_privacy(
         PrivateParts(spec.sampler, spec.clipping, spec.noise, spec.accountant, budget),
         name=spec.name,
-        records=spec.data.train_users() if spec.sampler.unit == "user" else spec.data.train_count(),
+        records=None if budget is not None and budget.relation == "add_remove" else count(),
         steps=spec.train.steps,
         epochs=spec.train.epochs,
         holdout=spec.data.holdout,

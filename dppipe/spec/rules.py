@@ -16,7 +16,7 @@ from dppipe.spec.spec import Spec
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Give everything that is wrong between the blocks of a spec."""
-    rules = (_optimizer, _rate, _unit, _records, _length, _proof, _clipping, _devices)
+    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _clipping, _devices)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -67,6 +67,13 @@ def _unit(spec: Spec) -> Iterator[Problem]:
         yield Refusal(("clipping", "kind"), f"{message} Take kind: flat.")
 
 
+def _secret(spec: Spec) -> Iterator[Problem]:
+    """A number that is secret isn't written down, where a message or a file could repeat it."""
+    if _relation(spec) == "add_remove" and spec.data.records is not None:
+        message = f"expected nothing, got {spec.data.records}. Under add_remove the number of records is secret: leave it out."
+        yield Problem(("data", "records"), message)
+
+
 def _records(spec: Spec) -> Iterator[Problem]:
     """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are users where these are drawn."""
     count = spec.data.train_users if spec.sampler.unit == "user" else spec.data.train_count
@@ -75,8 +82,11 @@ def _records(spec: Spec) -> Iterator[Problem]:
     except SpecError as error:
         yield from error.problems
         return
-    except (DppipeError, OSError, ValueError) as error:
+    except DppipeError as error:
         yield Problem(("data",), str(error))
+        return
+    except (OSError, ValueError) as error:  # of a kind that isn't dppipe's own: its text may hold a record's value
+        yield Problem(("data",), f"expected data whose number of records is known, got {type(error).__name__}.")
         return
     if records == 0:
         yield Problem(("data", "split"), "expected at least one training record, got none. Raise the share of train.")

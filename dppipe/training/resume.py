@@ -38,7 +38,7 @@ def prepare_resume(
     _check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
     ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
-    if not ledger.rows and plan != make_plan(spec):  # no row names the plan yet
+    if not ledger.rows and run.plan.read_bytes() != make_plan(spec).to_json():  # no row names the plan yet
         raise PrivacyRefusal(f"{run.plan}: expected the plan of {run.config}, got another. Start a new run.")
     if summary.get("ledger_head", ledger.head) not in ledger.heads:
         raise LedgerCorrupt(f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be trusted.")
