@@ -52,11 +52,10 @@ def first_rank() -> bool:
 def _opening(plan: Plan) -> str:
     if not plan.private:
         return f"{plan.name}: {plan.steps} steps, NOT PRIVATE"
-    return "\n".join(
-        [
-            f"{plan.name}: {plan.steps} steps at noise multiplier {plan.noise_multiplier(1):.5g}",
-            f"budget: epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}; planned: {shown(plan.epsilon or 0.0)} by {plan.accountant}",
-        ]
+    planned = f"planned: {shown(plan.epsilon or 0.0)} by {plan.accountant}"
+    return (
+        f"{plan.name}: {plan.steps} steps at noise multiplier {plan.noise_multiplier(1):.5g}\n"
+        f"budget: epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}; {planned}"
     )
 
 
