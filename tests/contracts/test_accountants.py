@@ -60,7 +60,7 @@ def test_nothing_costs_nothing(kind: str, relation: Any) -> None:
         assert composed.delta(0.0) == 0
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ACCOUNTANTS)
 def test_more_noise_fewer_steps_and_larger_delta_never_cost_more(kind: str, data: st.DataObject) -> None:
@@ -218,7 +218,7 @@ def test_accountants_do_what_the_support_matrix_says(kind: str, sampler: str, re
     assert 0 < composed.epsilon(DELTA) < math.inf
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(z=st.floats(0.7, 8.0), rate=st.sampled_from([0.002, 0.01, 0.1, 0.5]), steps=st.integers(1, 400))
 def test_tighter_accountants_are_tighter(z: float, rate: float, steps: int) -> None:
     costs = {kind: cost(kind, (poisson(rate, z), steps)) for kind in ("pld", "rdp", "tcdp", "advanced", "basic")}

@@ -16,8 +16,8 @@ class Pld(Accountant, kind="pld"):
 
     Guarantee: dp_accounting discretises each step's distribution pessimistically and counts the tails that it cuts off, 1e-15
     a composition, as infinite loss; a schedule of very many noise multipliers is first rounded down onto a few. So the
-    composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it
-    gives an estimate, from random draws of the privacy loss.
+    composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It is not one where
+    the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random draws of losses.
     """
 
     _distinct: ClassVar[int] = 150
