@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dppipe.privacy.coarsening import coarsened
 from dppipe.privacy.losses import Losses, event_losses, exposure, loss_range
 
@@ -52,7 +54,8 @@ class LossCurve:
             return math.inf
         if self.losses.get_delta_for_epsilon(0.0) <= left:
             return 0.0  # looked at first: the library's search overflows among losses far below 0
-        return float(self.losses.get_epsilon_for_delta(left))
+        with np.errstate(over="ignore"):  # an epsilon beyond float64's range is infinite
+            return float(self.losses.get_epsilon_for_delta(left))
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""

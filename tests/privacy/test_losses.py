@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dppipe.privacy.accountants import Pld
+from dppipe.privacy.compositions import optimal_epsilon
 from dppipe.privacy.gaussian import gaussian_delta
 from dppipe.privacy.losses import event_losses
 from dppipe.privacy.profiles import directions
@@ -171,3 +172,7 @@ def test_a_hundred_noise_multipliers_are_within_a_percent_of_the_fine_grid() -> 
     steps = [(poisson(0.01, 2 - t / 99), 1) for t in range(100)]
     spent = Pld().compose(steps, relation="zero_out").epsilon(1e-5)
     assert 0.40650 < spent <= 1.01 * 0.40674  # dp_accounting on a grid of 1e-4
+
+
+def test_an_epsilon_beyond_the_range_of_numbers_is_infinite_or_large() -> None:
+    assert optimal_epsilon(15.0, delta=1e-9, count=88, total_delta=1e-5) > 700
