@@ -74,8 +74,12 @@ def _refuse_mixing(engine: Engine, batch: Any, rows: list[_Row]) -> None:
 
 
 def _compare_norms(engine: Engine, norms: Tensor, rows: list[_Row]) -> None:
-    squares = {name: torch.stack([row.gradients[name].square().sum() for row in rows]) for name in engine.parameters}
-    expected = engine.groups.norms(squares, len(rows), like=norms)
+    if engine.order == 1:
+        sizes = {name: torch.stack([row.gradients[name].abs().sum() for row in rows]) for name in engine.parameters}
+        expected = engine.groups.totals(sizes, len(rows), like=norms)
+    else:
+        squares = {name: torch.stack([row.gradients[name].square().sum() for row in rows]) for name in engine.parameters}
+        expected = engine.groups.norms(squares, len(rows), like=norms)
     for column, group in enumerate(engine.groups.names):
         if not _close(norms[:, column], expected[:, column]):
             raise PrivacyRefusal(f"engine: expected the norms of a one-row loop in group {group!r}, got others. {_ADVICE}")

@@ -25,6 +25,7 @@ from dppipe.engine.functional import FunctionalGradients
 from dppipe.engine.gradients import Dense, Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
 from dppipe.engine.losses import SingletonLoss, batch_rows, take_rows
+from dppipe.engine.norms import row_sizes
 from dppipe.engine.plan import Plan, make_plan
 from dppipe.engine.projections import Projections
 from dppipe.engine.refusals import refuse_changed_state, refuse_mixing_layers
@@ -54,10 +55,13 @@ class Engine:
         *,
         mode: Mode = "auto",
         kernels: Mapping[str, str] | None = None,
+        order: Literal[1, 2] = 2,
     ) -> None:
         self.model = model
         self.per_sample_loss = per_sample_loss
         self.clipper = clipper
+        self.order = order
+        """Which norm is bounded: Euclidean ones, or for Laplace noise sums of absolute values, of gradients that are formed."""
         self.needs = getattr(clipper, "needs", "norms")
         self.parameters = trainable(model)
         self.groups = make_groups(clipper, self.parameters)
@@ -120,9 +124,12 @@ class Engine:
             gradients = transformed(clipper, gradients, self.parameters)
 
         with torch.no_grad():
-            norms = self.groups.norms(
-                {name: found.squares for name, found in gradients.items()}, layout.count if layout else rows, like=bounds
-            )
+            found_rows = layout.count if layout else rows
+            if self.order == 1:
+                sizes = {name: row_sizes(found.dense()) for name, found in gradients.items()}
+                norms = self.groups.totals(sizes, found_rows, like=bounds)
+            else:
+                norms = self.groups.norms({name: found.squares for name, found in gradients.items()}, found_rows, like=bounds)
             factors = bounded_factors(clipper, norms, bounds)
             finite = norms.isfinite()
             if layout is None and mask is not None:

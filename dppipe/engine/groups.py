@@ -24,10 +24,14 @@ class Groups:
 
     def norms(self, squares: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
         """Add up the squared norms of parameters into the norm of each group."""
+        return self.totals(squares, rows, like=like).sqrt_()
+
+    def totals(self, values: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
+        """Add up a value of each parameter over each group."""
         totals = like.new_zeros(rows, len(self.names))
-        for name, square in squares.items():
-            totals[:, self.column[name]] += square
-        return totals.sqrt_()
+        for name, value in values.items():
+            totals[:, self.column[name]] += value
+        return totals
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -22,6 +22,11 @@ def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
     return squares if whole == flat.shape[1] else squares + _squares(flat[:, whole:])
 
 
+def row_sizes(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
+    """Give each row's sum of absolute values, added up in float64."""
+    return rows.reshape(rows.shape[0], -1).abs().sum(1, dtype=torch.float64)
+
+
 def _squares(values: Tensor) -> Tensor:  # [..., n] -> [...]
     dtype = torch.promote_types(values.dtype, torch.float32)
     norms: Tensor = torch.linalg.vector_norm(values, dim=-1, dtype=dtype)

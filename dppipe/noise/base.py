@@ -30,7 +30,9 @@ class NoiseSchedule(Component):
     noise_multiplier: AutoFloat = Field(
         "auto", gt=0, description="Noise standard deviation over sensitivity; `auto` lands the planned steps on the budget."
     )
-    mechanism: Literal["gaussian"] = Field("gaussian", description="The distribution of the noise.")
+    mechanism: Literal["gaussian", "laplace"] = Field(
+        "gaussian", description="The distribution of the noise; `laplace` bounds L1 norms; its multiplier is scale over bound."
+    )
     secure: bool = Field(
         False, description="Whether sums and noise are rounded to a common grid, against attacks on floating-point digits."
     )
@@ -51,7 +53,8 @@ class NoiseSchedule(Component):
 
         if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
             raise ValueError(f"expected a finite noise multiplier > 0, got {noise_multiplier}")
-        return dp_accounting.GaussianDpEvent(float(noise_multiplier))
+        made = dp_accounting.LaplaceDpEvent if self.mechanism == "laplace" else dp_accounting.GaussianDpEvent
+        return made(float(noise_multiplier))
 
     def next_multiplier(self, history: Sequence[float]) -> float:
         """Give the relative size of the next step's noise; only for a schedule with `adaptive = True`.

@@ -128,7 +128,7 @@ def plan_privacy(
 
 def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[str, Any]:
     given = table.parts
-    refuse_clipping(given.clipping, budget, unit=given.unit)
+    refuse_clipping(given.clipping, budget, unit=given.unit, mechanism=given.noise.mechanism)
     accountant = with_failure(given.accountant, given.clipping.failure_delta(uses=0))
     scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
     if given.noise.adaptive:

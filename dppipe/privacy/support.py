@@ -123,13 +123,23 @@ _RULES: dict[str, _Rule] = {
 }
 
 
+_WHOLE_LAPLACE = tuple(name for name in ACCOUNTANTS if name != "gdp")
+_LAPLACE = {
+    "poisson": ("pld", "basic", "advanced"),
+    "user": ("pld", "basic", "advanced"),
+    "shuffle": _WHOLE_LAPLACE,
+    "full_batch": _WHOLE_LAPLACE,
+}
+"""The accountants with a proven bound for Laplace noise, by sampler."""
+
+
 def relations(sampler: str) -> tuple[Relation, ...]:
     """Give the relations that a sampler's event is right under, the usual one first."""
     rule = _RULES.get(sampler)
     return rule.relations if rule else ()
 
 
-def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = False) -> Verdict:
+def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = False, mechanism: str = "gaussian") -> Verdict:
     """Say whether this accountant has a proof for this sampler under this relation.
 
     Args:
@@ -137,6 +147,7 @@ def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = Fa
         relation: What neighbouring data sets differ in.
         accountant: The kind of accountant.
         adaptive: Whether noise or rate follow released values, so that a filter is needed instead of a plan.
+        mechanism: The distribution of the noise.
     """
     rule = _RULES.get(sampler)
     if rule is None:
@@ -147,6 +158,8 @@ def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = Fa
         return Verdict(
             "refused", rule.why_relation or f"no relation is named {relation!r}", f"relation: {_either(rule.relations)}"
         )
+    if mechanism == "laplace":
+        return _laplace(rule, sampler=sampler, relation=relation, accountant=accountant, adaptive=adaptive)
     if adaptive:
         return _adaptive(rule, sampler=sampler, relation=relation, accountant=accountant)
     if relation in rule.certified.get(accountant, ()):
@@ -157,6 +170,24 @@ def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = Fa
         approximation = "an average of random draws" if sampler == "balls_in_bins" else "a central-limit approximation"
         return Verdict("estimate", f"{approximation}, which can lie below the truth", instead)
     return Verdict("refused", _why_not(accountant, sampler=sampler, relation=relation), instead)
+
+
+def _laplace(rule: _Rule, *, sampler: str, relation: str, accountant: str, adaptive: bool) -> Verdict:
+    if sampler not in _LAPLACE:
+        return Verdict(
+            "refused", f"no bound is known for Laplace noise with sampler {sampler}", f"sampler: {_either(tuple(_LAPLACE))}"
+        )
+    if adaptive:
+        return Verdict("refused", "no filter is proven for Laplace noise", "a noise schedule that is fixed before the run")
+    if sampler in ("poisson", "user") and relation == "replace_one":
+        return Verdict(
+            "refused", f"no bound is known for Laplace noise with sampler {sampler} under {relation}", "relation: zero_out"
+        )
+    working = tuple(name for name in _LAPLACE[sampler] if relation in rule.certified.get(name, ()))
+    if accountant in working:
+        return Verdict("certified", rule.why)
+    why = f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under {relation}"
+    return Verdict("refused", why, f"accountant: {_either(working)}")
 
 
 def _adaptive(rule: _Rule, *, sampler: str, relation: str, accountant: str) -> Verdict:

@@ -80,7 +80,7 @@ class GaussianStream:
     def _write(self, flat: Tensor, std: float, *, add: bool) -> Tensor:
         import torch
 
-        dtype = _checked_dtype(flat, std)
+        dtype = checked_dtype(flat, std)
         scale = dtype.type(std)
         if float(scale) < std:  # rounding to float32 must not lower the noise
             scale = numpy.nextafter(scale, dtype.type(math.inf))
@@ -98,7 +98,7 @@ class GaussianStream:
     def _add_on_grid(self, flat: Tensor, std: float) -> Tensor:
         import torch
 
-        _checked_dtype(flat, std)
+        checked_dtype(flat, std)
         grid = 2.0 ** (math.floor(math.log2(std)) - 36)
         scale = std / grid * (1 + 2.0**-26 * math.sqrt(flat.numel()))
         draws = self._draws(numpy.dtype(numpy.float64))
@@ -121,7 +121,8 @@ class GaussianStream:
         return f"{type(self).__name__}(secret, secure={self.secure})"
 
 
-def _checked_dtype(flat: Tensor, std: float) -> numpy.dtype[Any]:
+def checked_dtype(flat: Tensor, std: float) -> numpy.dtype[Any]:
+    """Give a buffer's type; refuse a buffer or a size of noise that can't be served."""
     name = str(flat.dtype).removeprefix("torch.")
     if flat.dim() != 1 or name not in ("float32", "float64"):
         raise ValueError(f"noise: expected a 1-D tensor of float32 or float64, got {flat.dim()}-D of {name}")

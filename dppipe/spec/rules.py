@@ -133,6 +133,7 @@ def find_proof(spec: Spec) -> Verdict | None:
         relation=spec.budget.relation,
         accountant=spec.accountant.kind,
         adaptive=spec.noise.adaptive,
+        mechanism=spec.noise.mechanism,
     )
 
 

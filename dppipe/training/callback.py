@@ -148,7 +148,7 @@ class DPCallback(pl.Callback):
             )
         refuse_unsafe_optimizers(trainer)
         network, per_sample_loss = network_and_loss(pl_module)
-        engine = Engine(network, per_sample_loss, self.parts.clipping)
+        engine = Engine(network, per_sample_loss, self.parts.clipping, order=1 if self.parts.noise.mechanism == "laplace" else 2)
         if self.parts.budget is not None:
             with silenced(pl_module):
                 check_engine(engine, trainer.strategy.batch_to_device(self._loader.synthetic(CHECKED_EXAMPLES)))

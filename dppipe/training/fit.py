@@ -14,7 +14,8 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.charges import read_ledger
-from dppipe.randomness.gaussian import GaussianStream
+from dppipe.randomness.gaussian import GaussianStream, NoiseSource
+from dppipe.randomness.laplace import LaplaceStream
 from dppipe.randomness.streams import Purpose, stream_key
 from dppipe.training.averages import WeightAverage
 from dppipe.training.diagnostics import ClippingDiagnostics
@@ -73,7 +74,8 @@ def make_private_step(
     resume: RunDirectory | None,
 ) -> PrivateStep:
     """Put the private step of a fit together, with what a checkpoint has restored; a torn row is charged first."""
-    noise, count_noise = (GaussianStream(stream_key(use, seed=seed), secure=plan.secure) for use in _STREAMS)
+    gaussian, count_noise = (GaussianStream(stream_key(use, seed=seed), secure=plan.secure) for use in _STREAMS)
+    noise: NoiseSource = LaplaceStream(stream_key("noise", seed=seed)) if plan.mechanism == "laplace" else gaussian
     state = restored.get("clipper_state") or parts.clipping.init_state(engine.groups.sizes)
     pace = _pace(parts, plan, ranks=ranks, restored=restored, resume=resume)
     step = PrivateStep(parts, budget.relation, plan, engine, ledger, noise, state, ranks, pace=pace)

@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Relation
 
 
-def noise_unit(clipper: Clipper, bounds: Tensor, relation: Relation) -> float:  # [G]
+def noise_unit(clipper: Clipper, bounds: Tensor, relation: Relation, *, order: int = 2) -> float:  # [G]
     """Give the noise on the clipped sum that a multiplier of 1 stands for.
 
     Guarantee: it is the clipper's sensitivity under the relation, over 2 under `replace_one`, where accountants double what a
     multiplier is measured by. It is at least the norm of the bounds, and twice that where examples are averaged and one of them
-    is taken out.
+    is taken out. Of order 1, where groups are bounded in their L1 norms, it is the sum of the bounds.
     """
     values = bounds.double().tolist()
     if not all(math.isfinite(bound) and bound > 0 for bound in values):
         raise PrivacyRefusal(f"clipping: expected finite bounds > 0, got {values}. Fix bounds() or update().")
+    if order == 1:
+        return math.fsum(values)
     replaced = relation == "replace_one"
     least = math.hypot(*values) * (2 if replaced or clipper.averages else 1)
     stated = clipper.sensitivity(values, relation)

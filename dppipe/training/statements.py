@@ -10,6 +10,7 @@ from dppipe.privacy.charges import read_ledger
 from dppipe.privacy.statement import Course, Statement
 from dppipe.privacy.statement_text import statement_text
 from dppipe.randomness.gaussian import DEFAULT_LEVEL, SECURE_LEVEL
+from dppipe.randomness.laplace import LAPLACE_LEVEL
 from dppipe.training.run_directory import RunDirectory, write_json, write_whole
 from dppipe.training.run_files import read_plan, read_summary
 
@@ -47,7 +48,7 @@ def statement_of(run: RunDirectory) -> Statement:
         certified=plan.certified,
         sampler=plan.sampler,
         mechanism=plan.mechanism,
-        noise_level=SECURE_LEVEL if plan.secure else DEFAULT_LEVEL,
+        noise_level=_noise_level(plan),
         secure=plan.secure,
         clipping=_clipping(plan),
         planned=_planned(plan),
@@ -59,6 +60,12 @@ def statement_of(run: RunDirectory) -> Statement:
         config_hash=hashlib.sha256(run.config.read_bytes()).hexdigest() if run.config.exists() else None,
         ledger_head=summary["ledger_head"],
     )
+
+
+def _noise_level(plan: Plan) -> str:
+    if plan.mechanism == "laplace":
+        return LAPLACE_LEVEL
+    return SECURE_LEVEL if plan.secure else DEFAULT_LEVEL
 
 
 def _clipping(plan: Plan) -> str:

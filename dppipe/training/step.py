@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from dppipe.engine.units import make_units
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
-from dppipe.randomness.gaussian import GaussianStream
+from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.streams import stream_key
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import NoLedger
@@ -40,9 +40,9 @@ class PrivateStep:
     """One logical step of DP training.
 
     Guarantee: the gradient it gives is the clipped sum of a batch drawn by `parts.sampler`, plus Gaussian noise of standard
-    deviation noise multiplier x sensitivity, over a public constant; its event, built from the same numbers, was durable in
-    the ledger before. An adaptive clipper's statistics are noised too, and the gradient correspondingly more, so that both
-    together are the one event. The step that the plan doesn't hold is refused before a record is drawn.
+    deviation (or Laplace noise of scale) noise multiplier x sensitivity, over a public constant; its event, built from the same
+    numbers, was durable in the ledger before. An adaptive clipper's statistics are noised too, and the gradient correspondingly
+    more, so that both together are the one event. The step that the plan doesn't hold is refused before a record is drawn.
     """
 
     parts: PrivateParts
@@ -50,7 +50,7 @@ class PrivateStep:
     plan: Plan
     engine: Engine
     ledger: Ledger | NoLedger
-    noise: GaussianStream
+    noise: NoiseSource
     clipper_state: Mapping[str, Any]
     ranks: Ranks = field(default_factory=Ranks)
     count_noise: GaussianStream = field(default_factory=lambda: GaussianStream(stream_key("count")))
@@ -80,7 +80,9 @@ class PrivateStep:
         if noise_multiplier is None:
             raise BudgetExhausted(f"step {step} would exceed the budget or the planned {self.plan.steps} steps: refused")
         bounds, clipper, expected = self._bounds(step), clipping.at(state), self.plan.batch(step).expected_batch_size
-        noise_std = self.plan.gradient_multiplier(noise_multiplier) * noise_unit(clipping, bounds, self.relation)
+        noise_std = self.plan.gradient_multiplier(noise_multiplier) * noise_unit(
+            clipping, bounds, self.relation, order=self.engine.order
+        )
         flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
         for piece, units in batch.draw(step, self._slots):
             norms = self.engine.accumulate(place(piece), sums, bounds=bounds, units=units, clipper=clipper)
@@ -113,7 +115,7 @@ class PrivateStep:
 
     def charge_of(self, step: int, bounds: Tensor, noise_multiplier: float) -> Charge:
         """Say what a step costs: its event is built from the very multiplier and rate that it is drawn with."""
-        self.max_grad_norm = float(bounds.double().norm())
+        self.max_grad_norm = float(bounds.double().norm(self.engine.order))
         rate = self.plan.batch(step).sample_rate
         return Charge(
             step=step,
