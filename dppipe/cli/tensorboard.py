@@ -17,7 +17,11 @@ def tensorboard(
     host: Annotated[str, typer.Option(help="The address to serve on.")] = "localhost",
 ) -> None:
     """Serve the privacy curves of a run in TensorBoard until Ctrl-C."""
-    if not any(run.rglob("events.out.tfevents.*")):
+    try:
+        found = any(run.rglob("events.out.tfevents.*"))
+    except OSError:
+        found = False
+    if not found:
         raise UsageError(f"{run}: expected a run directory with curves, got none. Train one first: dppipe run SPEC")
     from tensorboard.program import TensorBoard, TensorBoardServerException
 

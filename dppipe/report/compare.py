@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from dppipe.errors import UsageError
 
 
@@ -69,7 +71,10 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     """Read run directories, or all that stand somewhere below a folder such as `runs/digits`."""
     found: dict[Path, FinishedRun] = {}
     for path in paths:
-        plans = [path / "plan.json"] if (path / "plan.json").is_file() else sorted(path.rglob("plan.json"))
+        try:
+            plans = [path / "plan.json"] if (path / "plan.json").is_file() else sorted(path.rglob("plan.json"))
+        except OSError:
+            plans = []
         if not plans:
             raise UsageError(f"{path}: expected a run directory, or a folder of them, got none with a plan.json.")
         found |= {plan.parent.resolve(): _read(plan.parent) for plan in plans}
@@ -103,15 +108,20 @@ def _metrics(runs: Sequence[FinishedRun]) -> Iterator[tuple[str, Spread]]:
 
 def _read(path: Path) -> FinishedRun:
     plan, summary = _json(path / "plan.json"), _json(path / "summary.json")
-    return FinishedRun(
-        path=str(path),
-        name=str(plan.get("name", path.name)),
-        status=summary.get("status", "unfinished"),
-        steps=summary.get("steps", 0),
-        epsilon=summary.get("epsilon"),
-        delta=plan.get("delta"),
-        metrics={**summary.get("metrics", {}), **summary.get("test", {})},
-    )
+    try:
+        return TypeAdapter(FinishedRun).validate_python(
+            {
+                "path": str(path),
+                "name": plan.get("name", path.name),
+                "status": summary.get("status", "unfinished"),
+                "steps": summary.get("steps", 0),
+                "epsilon": summary.get("epsilon"),
+                "delta": plan.get("delta"),
+                "metrics": {**summary.get("metrics", {}), **summary.get("test", {})},
+            }
+        )
+    except (ValidationError, TypeError):
+        raise UsageError(f"{path / 'summary.json'}: expected what a run has written, got other types.") from None
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -119,6 +129,6 @@ def _json(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: expected JSON that can be read, got {type(error).__name__}.") from error
     return data if isinstance(data, dict) else {}

@@ -5,7 +5,9 @@ They are written beside their name, synced, then renamed onto it; reading one ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,19 @@ import torch
 from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning_fabric.utilities.types import _PATH
 
-from dppipe.errors import UsageError
+from dppipe.errors import DppipeError, UsageError
 from dppipe.training.run_directory import replacing
 
-_PARTS = ("state_dict", "optimizer_states", "lr_schedulers", "loops", "callbacks", "global_step")
+_PARTS = {
+    "state_dict": dict,
+    "optimizer_states": list,
+    "lr_schedulers": list,
+    "loops": dict,
+    "callbacks": dict,
+    "global_step": int,
+}
+_CALLBACK_PARTS = {"steps": int, "ledger_head": str, "ledger_rows": int}
+_RESTORES = ("_restore_modules_and_callbacks", "restore_training_state")
 
 
 def save_tensors(data: Any, path: Path) -> None:
@@ -69,9 +80,29 @@ class DurableCheckpoints(TorchCheckpointIO):
 
     def load_checkpoint(self, path: _PATH, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Load a checkpoint; nothing in it can run."""
-        checkpoint = load_tensors(Path(path))
-        if not isinstance(checkpoint, dict) or not set(_PARTS) <= set(checkpoint):
+        checkpoint: dict[str, Any] = load_tensors(Path(path))
+        own = checkpoint["callbacks"].get("DPCallback") if _holds(checkpoint, _PARTS) else None
+        if not _holds(own, _CALLBACK_PARTS):
             raise UsageError(f"{path}: expected the checkpoint of a run, got another file of tensors.")
         if self._module is not None:
             refuse_misfit(checkpoint["state_dict"], self._module.state_dict(), path=Path(path))
         return checkpoint
+
+
+def _holds(data: Any, parts: Mapping[str, type]) -> bool:
+    return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in parts.items())
+
+
+@contextmanager
+def restoring(path: Path | None) -> Iterator[None]:
+    """Name the checkpoint where a Trainer fails in taking it up: its parts are of the right kind, but don't fit the run."""
+    try:
+        yield
+    except DppipeError:
+        raise
+    except Exception as error:
+        if path is None or not any(frame.name in _RESTORES for frame in traceback.extract_tb(error.__traceback__)):
+            raise
+        raise UsageError(
+            f"{path}: expected a checkpoint that fits the run, got one that doesn't ({type(error).__name__})."
+        ) from error

@@ -11,7 +11,7 @@ from dppipe.errors import UsageError
 from dppipe.training.loading import load_model, spec_of
 from dppipe.training.run import scoring_loader
 from dppipe.training.run_directory import RunDirectory, write_json
-from dppipe.training.run_files import read_summary
+from dppipe.training.run_files import read_plan, read_summary
 from dppipe.training.statements import STATED, write_statement
 from dppipe.training.tasks import Objective
 
@@ -21,6 +21,7 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
     run = RunDirectory.open(run_dir)
     summary = read_summary(run)
     if "test" not in summary:
+        read_plan(run)  # a statement that can't be written must not be found out after the split was scored
         scores = _score(run, plugins=plugins)
         summary = read_summary(run, *STATED) | {"test": scores, "evaluations": 1}
         write_json(run.summary, summary)

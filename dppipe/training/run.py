@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from dppipe.errors import Interrupted, UsageError
 from dppipe.training.callback import DPCallback
-from dppipe.training.checkpoints import DurableCheckpoints
+from dppipe.training.checkpoints import DurableCheckpoints, restoring
 from dppipe.training.module import SpecModule
 from dppipe.training.outcome import Outcome
 from dppipe.training.ranks import leave_group
@@ -71,7 +71,8 @@ def run_spec(
     checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
     loader = private.loader(splits.train, synthetic=spec.data.synthetic)
     try:
-        trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
+        with restoring(checkpoint):
+            trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
     except SystemExit as end:
         # How a Trainer ends after a signal that nobody waits for: a second Ctrl-C, or one before the first step.
         if isinstance(end, SIGTERMException) or isinstance(end.__context__, KeyboardInterrupt):
