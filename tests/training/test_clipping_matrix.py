@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
+import torch
 
 from dppipe.training.verify import verify_ledger
 
@@ -65,3 +71,20 @@ def test_what_can_not_be_combined_is_refused_by_name(run, changes, said):
     assert done.exit_code == 3, done.output
     assert said in done.output
     assert not done.path.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clipper", ["adaptive", "global adaptive", "adaclip", "microbatch"])
+def test_two_processes_give_the_model_and_the_bounds_of_one(run, tmp_path, clipper):
+    changes = [f"clipping={CLIPPERS[clipper]}", "reproducible=true"]
+    one = run(*changes)
+    words = [sys.executable, "-m", "dppipe", "run", str(tmp_path / "spec.yaml"), "--run-dir", str(tmp_path / "two")]
+    words += [word for change in [*changes, "train.devices=2", "train.accelerator=cpu"] for word in ("--set", change)]
+    done = subprocess.run(
+        words, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "two" / "ledger.jsonl").read_text().splitlines()]
+    assert [row["max_grad_norm"] for row in rows] == pytest.approx([row["max_grad_norm"] for row in one.rows])
+    weights = torch.load(tmp_path / "two" / "checkpoints" / "final.ckpt", weights_only=True)
+    torch.testing.assert_close(weights, one.weights(), rtol=0, atol=1e-4)
