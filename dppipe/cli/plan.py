@@ -75,7 +75,8 @@ def _split(plan: Plan) -> str:
     if plan.statistics_std is None:
         return ""
     count = f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root of the number of groups)"
-    return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {plan.gradient_multiplier(plan.noise_multiplier(1)):.6g}"
+    own = plan.gradient_multiplier(plan.noise_multiplier(1))
+    return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {own:.6g}"
 
 
 def _ends(plan: Plan) -> str:
