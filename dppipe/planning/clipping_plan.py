@@ -40,9 +40,15 @@ def refuse_clipping(clipping: Clipper, budget: Budget, *, unit: str, mechanism: 
         raise PrivacyRefusal(
             f"clipping.delta: expected less than budget.delta = {budget.delta:g}, of which it is a part, got {reserved:g}."
         )
-    if reserved and budget.scope is not None:
+    if budget.scope is not None:
+        refuse_failure(clipping, why="a shared budget")
+
+
+def refuse_failure(clipping: Clipper, *, why: str) -> None:
+    """Refuse a bound that may fail where no delta can be set aside for it."""
+    if clipping.failure_delta(uses=0):
         raise PrivacyRefusal(
-            f"clipping.kind: expected a bound that can't fail under a shared budget, got {clipping.kind!r}. Take kind: flat."
+            f"clipping.kind: expected a bound that can't fail with {why}, got {clipping.kind!r}. Take kind: flat."
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping
+from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping, refuse_failure
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.plan import CurvePoint, Plan
 from dppipe.planning.timetable import Timetable, steps_for
@@ -132,6 +132,7 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
     accountant = with_failure(given.accountant, given.clipping.failure_delta(uses=0))
     scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
     if given.noise.adaptive:
+        refuse_failure(given.clipping, why=f"the schedule {given.noise.kind!r}, whose filter has all of delta")
         return _filtered(table, budget, scale=scale)
     charges = _affordable(table, accountant, budget, scale=scale, allow_estimate=allow_estimate)
     events = first(table.events(scale, charges=table.charges or charges), charges)

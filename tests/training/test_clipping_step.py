@@ -20,6 +20,7 @@ from dppipe.clipping import AdaClip, Adaptive, Clipper, Flat, Global, Jl, Microb
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
+from dppipe.noise.base import NoiseSchedule
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.accountants.rdp import Rdp
@@ -249,6 +250,23 @@ def test_delta_that_is_set_aside_is_paid_for(accountant):
         plan(Jl(delta=4e-6, projections=20), accountant=accountant)
     with pytest.raises(PrivacyRefusal, match="paid for"):
         plan(Jl(), accountant=accountant)
+
+
+def test_delta_can_not_be_set_aside_where_a_filter_or_a_scope_has_all_of_it():
+    class Follows(NoiseSchedule):
+        adaptive = True
+
+        def multiplier(self, progress: float) -> float:
+            return 1.0
+
+    budget, sampler = Budget(epsilon=8.0, delta=1e-5), Poisson(sample_rate=0.05)
+    with pytest.raises(PrivacyRefusal, match="can't fail with the schedule"):
+        parts = PrivateParts(sampler, Jl(delta=1e-6), Follows(noise_multiplier=1.0), Rdp(), budget)
+        plan_privacy(parts, name="t", records=2000, steps=50)
+    with pytest.raises(PrivacyRefusal, match="can't fail with a shared budget"):
+        plan(Jl(delta=1e-6), budget=budget.model_copy(update={"scope": "clinic"}))
+    parts = PrivateParts(sampler, Adaptive(), Follows(noise_multiplier=1.0), Rdp(), budget)
+    assert plan_privacy(parts, name="t", records=2000, steps=50).statistics_std == 5.0
 
 
 # Whole runs.
