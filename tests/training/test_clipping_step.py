@@ -260,8 +260,8 @@ def test_delta_can_not_be_set_aside_where_a_filter_or_a_scope_has_all_of_it():
             return 1.0
 
     budget, sampler = Budget(epsilon=8.0, delta=1e-5), Poisson(sample_rate=0.05)
+    parts = PrivateParts(sampler, Jl(delta=1e-6), Follows(noise_multiplier=1.0), Rdp(), budget)
     with pytest.raises(PrivacyRefusal, match="can't fail with the schedule"):
-        parts = PrivateParts(sampler, Jl(delta=1e-6), Follows(noise_multiplier=1.0), Rdp(), budget)
         plan_privacy(parts, name="t", records=2000, steps=50)
     with pytest.raises(PrivacyRefusal, match="can't fail with a shared budget"):
         plan(Jl(delta=1e-6), budget=budget.model_copy(update={"scope": "clinic"}))
