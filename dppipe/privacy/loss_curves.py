@@ -28,6 +28,7 @@ _POINTS_TOGETHER = 300_000
 """Grid points of all distributions together up to which a finer interval is taken: about a second."""
 _MOST_POINTS = 1 << 18
 _MOST_COMPOSED = 1 << 21
+_AT_ONCE = 4096
 _ROUND_OFF = 2.0**-51
 """Of float64 transforms, for each step: a smaller delta is said by nothing."""
 
@@ -108,11 +109,20 @@ def _composed(stages: Sequence[Counts], made: Mapping[DpEvent, Losses]) -> Itera
                 continue
             done += count
             if len(made) == 1:
-                whole = made[event].distribution.self_compose(done)
+                whole = _repeated(made[event].distribution, done)
             else:
-                part = made[event].distribution.self_compose(count)
+                part = _repeated(made[event].distribution, count)
                 whole = part if whole is None else whole.compose(part)
         yield whole
+
+
+def _repeated(distribution: Any, count: int) -> Any:
+    """Compose a distribution with itself; very many times in rounds, as the library's circle would be far too wide for all."""
+    if count <= _AT_ONCE:
+        return distribution.self_compose(count)
+    rounds, rest = divmod(count, _AT_ONCE // 4)
+    whole = _repeated(distribution.self_compose(_AT_ONCE // 4), rounds)
+    return whole.compose(distribution.self_compose(rest)) if rest else whole
 
 
 def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tuple[dict[DpEvent, Losses], float]:
@@ -128,6 +138,9 @@ def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tup
         made = {event: event_losses(event, relation=relation, interval=interval) for event in counts}
         # Where the composed mass lies: 9 standard deviations to each side hold all but 1e-18 of it.
         width = 18 * math.sqrt(math.fsum(count * made[event].variance for event, count in counts.items()))
+        # How wide the library's Chernoff bounds are, which it doesn't take at slopes below 1 over the range.
+        ranges = {event: losses.points * interval / 2 for event, losses in made.items()}
+        width = max(width, *(min(counts[event], _AT_ONCE) * made[event].variance / ranges[event] for event in counts))
         if width / interval <= _MOST_COMPOSED:
             return made, interval
         interval *= 1.1 * width / interval / _MOST_COMPOSED
