@@ -164,9 +164,8 @@ def _part(status: Status, amount: float) -> str:
 
 def _typical(path: Path) -> Commitment:
     from dppipe.budgets.binding import commit
-    from dppipe.planning.privacy_plan import PrivateParts, make_plan
+    from dppipe.planning.privacy_plan import make_plan, parts_of
     from dppipe.spec.load import load_spec
 
     spec = load_spec(path)
-    budget = None if spec.budget == "none" else spec.budget
-    return commit(make_plan(spec), PrivateParts(spec.sampler, spec.clipping, spec.noise, spec.accountant, budget))
+    return commit(make_plan(spec), parts_of(spec))

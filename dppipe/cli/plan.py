@@ -46,6 +46,7 @@ def plan_text(plan: Plan) -> str:
         facts |= {
             "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
             "noise split": _split(plan),
+            "inputs": _scaling(plan),
             "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
             "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
@@ -77,6 +78,15 @@ def _split(plan: Plan) -> str:
     count = f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root of the number of groups)"
     own = plan.gradient_multiplier(plan.noise_multiplier(1))
     return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {own:.6g}"
+
+
+def _scaling(plan: Plan) -> str:
+    from dppipe.privacy.statement import shown
+
+    if plan.scaling_noise_multiplier is None:
+        return ""
+    cost = f"epsilon {shown(plan.epsilon_after(0))}"
+    return f"scaled by private statistics, noise multiplier {plan.scaling_noise_multiplier:g}: {cost}"
 
 
 def _ends(plan: Plan) -> str:

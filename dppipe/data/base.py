@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.utils.data import Dataset
 
+    from dppipe.data.reading.private_scaling import PrivateScaling
+
 Task = Literal["multiclass", "binary", "regression"]
 
 SYNTHETIC_SEED = 2**31 - 1
@@ -86,6 +88,19 @@ class Data(Component):
         @property
         def outputs(self) -> int:
             """The number of model outputs: classes, 1 for a binary task, or the number of targets."""
+
+    @property
+    def private_scaling(self) -> PrivateScaling | None:
+        """The statistics of private records that the inputs are scaled by, where `normalize` asks for them."""
+        from dppipe.data.reading.private_scaling import PrivateScaling
+
+        normalize = getattr(self, "normalize", None)
+        return normalize if isinstance(normalize, PrivateScaling) else None
+
+    @property
+    def scaled_features(self) -> int | None:
+        """How many entries of an input's first dimension, from its start, private statistics scale; None for all."""
+        return None
 
     def count(self) -> int:
         """Give the number of records that `split` shares out."""

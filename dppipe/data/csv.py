@@ -14,6 +14,7 @@ from pydantic import model_validator
 from dppipe.component import Field
 from dppipe.data.base import Data, Splits, Task
 from dppipe.data.reading.columns import Categorical, Column, Numeric, Target
+from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.data.reading.tables import Layout, read_columns
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
 from dppipe.data.reading.users import with_users
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 class Csv(Data, kind="csv"):
     """A table as a text file, gzipped or not. Columns that aren't declared are left out; white space around values doesn't count.
 
-    Guarantee: means, deviations, lists of values and classes are options; nothing is fitted to the records.
+    Guarantee: means, deviations, lists of values and classes are options; nothing is fitted to the records, but for statistics
+    that `normalize` pays for.
     """
 
     path: Path = Field(description="The file.")
@@ -40,6 +42,7 @@ class Csv(Data, kind="csv"):
     numeric: tuple[Numeric, ...] = Field((), description="Columns of numbers; they come first in the input.")
     categorical: tuple[Categorical, ...] = Field((), description="Columns of words; each becomes one 0/1 input per stated value.")
     target: Target = Field(description="The column that is predicted.")
+    normalize: PrivateScaling | None = Field(None, description="Private statistics that scale the numeric columns.")
     user: str | None = Field(None, description="The column that says whose each record is, for `sampler: user`.")
 
     @model_validator(mode="after")
@@ -69,6 +72,10 @@ class Csv(Data, kind="csv"):
     @property
     def outputs(self) -> int:
         return len(self.target.classes) if self.task == "multiclass" and self.target.classes else 1
+
+    @property
+    def scaled_features(self) -> int:
+        return len(self.numeric)
 
     @property
     def _columns(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
-from dppipe.data.reading.scaling import Normalize
+from dppipe.data.reading.normalize import Normalize
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 class Digits(Data, kind="digits"):
     """Images of the digits 0 to 9; a pixel counts 0 to 16 and is divided by 16."""
 
-    normalize: Normalize = Field(None, description="Public constants: a pixel from 0 to 1 becomes (pixel - mean) / std.")
+    normalize: Normalize = Field(
+        None, description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std."
+    )
 
     @property
     def task(self) -> Task:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from dppipe.component import Field
 from dppipe.data.base import Data, Split, Splits, Task
 from dppipe.data.reading.files import find_file, open_bytes
-from dppipe.data.reading.scaling import Normalize
+from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.tensors import class_task, make_classified
 from dppipe.errors import UsageError
 
@@ -39,7 +39,9 @@ class Idx(Data, kind="idx"):
     split: TrainSplit = Field(TrainSplit(), description="Shares of the training file; the t10k files are the test records.")
     root: Path = Field(description="The folder that holds train-images-idx3-ubyte and its three companions, or their .gz.")
     classes: int = Field(10, ge=2, description="Labels are 0 to classes - 1.")
-    normalize: Normalize = Field(None, description="Public constants: a pixel from 0 to 1 becomes (pixel - mean) / std.")
+    normalize: Normalize = Field(
+        None, description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std."
+    )
 
     @property
     def task(self) -> Task:

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
 from dppipe.data.reading.files import find_file
-from dppipe.data.reading.scaling import Normalize
+from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression, to_float32
 from dppipe.data.reading.users import with_users
 from dppipe.errors import Problem, SpecError, UsageError
@@ -36,7 +36,7 @@ class Npz(Data, kind="npz"):
     y: str = Field("y", description="The name of the array of targets.")
     user: str | None = Field(None, description="The name of an array that says whose each record is, for `sampler: user`.")
     classes: int | None = Field(None, ge=2, description="Labels are 0 to classes - 1; left out for a regression.")
-    normalize: Normalize = Field(None, description="Public constants: an input becomes (input - mean) / std.")
+    normalize: Normalize = Field(None, description="Constants or private statistics: an input becomes (input - mean) / std.")
 
     @model_validator(mode="after")
     def _users_together(self) -> Self:

@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
+from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.users import with_users
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Synthetic(Data, kind="synthetic"):
     classes: int = Field(2, ge=2, description="Classes of a task that has them; two make a binary task.")
     task: Task = Field(default_factory=_task_by_classes, description="What is predicted; by `classes` unless stated.")
     noise: float = Field(0.1, ge=0, description="Standard deviation of what the rule can't explain; the rule's own is 1.")
+    normalize: Normalize = Field(None, description="Constants or private statistics: an input becomes (input - mean) / std.")
     data_seed: int = Field(0, ge=0, description="The seed of the records; the spec's own seed doesn't change them.")
 
     @model_validator(mode="after")
@@ -56,6 +58,8 @@ class Synthetic(Data, kind="synthetic"):
         rule = torch.randn(self.features, self.outputs, generator=generator)
         scores = inputs @ (rule / rule.norm(dim=0))
         scores += self.noise * torch.randn(scores.shape, generator=generator)
+        if self.normalize is not None:
+            self.normalize.apply(inputs.numpy())
         if self.task == "multiclass":
             made = TensorDataset(inputs, scores.argmax(1))
         else:

@@ -93,6 +93,8 @@ class Plan(BaseModel):
     """Noise on the sum of a clipper's statistic over a batch, where it releases one beside each gradient."""
     failure_delta: float = 0.0
     """The part of delta that is set aside for a bound that may fail."""
+    scaling_noise_multiplier: float | None = None
+    """The noise on statistics of the records that inputs are scaled by, where some are released before the first step."""
     mechanism: str
     secure: bool = False
     """Whether sums and noise are rounded to a common grid before they are added."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping, refuse_failure
 from dppipe.planning.noise_limits import refuse_noise
+from dppipe.planning.parts import PrivateParts, parts_of
 from dppipe.planning.plan import CurvePoint, Plan
 from dppipe.planning.timetable import Timetable, steps_for
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.failures import with_failure
+from dppipe.privacy.preludes import with_prelude
 from dppipe.privacy.step_filters import step_filter
 from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
@@ -27,41 +28,12 @@ from dppipe.spec.spec import Spec, committed_hash, spec_hash
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from dppipe.clipping.base import Clipper
-    from dppipe.noise.base import NoiseSchedule
     from dppipe.sampling.base import Sampler
+
+__all__ = ["PrivateParts", "make_plan", "parts_of", "plan_privacy"]
 
 CURVE_POINTS = 20
 """Epsilon is computed at each twentieth of a run; each point costs PLD about a tenth of a second."""
-
-
-@dataclass(frozen=True)
-class PrivateParts:
-    """The components that decide privacy, in the order in which a step uses them."""
-
-    sampler: Sampler
-    clipping: Clipper
-    noise: NoiseSchedule
-    accountant: Accountant
-    budget: Budget | None
-
-    @property
-    def unit(self) -> str:
-        """Whose privacy is protected: a user's where users are drawn."""
-        stated = self.budget.unit if self.budget is not None else "example"
-        if stated == "user" and self.sampler.unit != "user":
-            raise PrivacyRefusal(
-                f"budget.unit: expected sampler: user, got {self.sampler.kind!r}, which bounds one record's part, not a user's."
-            )
-        return "user" if self.sampler.unit == "user" else stated
-
-    def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
-        """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""
-        return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
-
-    def committed(self, plan: Plan) -> Steps:
-        """Give the events of all that a plan may charge."""
-        return [(self.event(z, rate=rate), count) for z, rate, count in plan.charged_runs() if count]
 
 
 def plan_privacy(
@@ -112,6 +84,7 @@ def plan_privacy(
         **_batch_sizes(parts.sampler, public, rates=[run.sample_rate for run in batches] or [rate]),
         clipping=parts.clipping.kind,
         max_grad_norm=parts.clipping.max_grad_norm,
+        scaling_noise_multiplier=parts.scaling.noise_multiplier if parts.scaling is not None else None,
         mechanism=parts.noise.mechanism,
         secure=parts.noise.secure,
         holdout=holdout,
@@ -129,16 +102,22 @@ def plan_privacy(
 def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[str, Any]:
     given = table.parts
     refuse_clipping(given.clipping, budget, unit=given.unit, mechanism=given.noise.mechanism)
-    accountant = with_failure(given.accountant, given.clipping.failure_delta(uses=0))
+    if given.before and budget.relation == "add_remove":
+        raise PrivacyRefusal(
+            "data.normalize: expected constants under add_remove, which hides the number of records, got private."
+        )
+    accountant = with_failure(with_prelude(given.accountant, given.before), given.clipping.failure_delta(uses=0))
     scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
     if given.noise.adaptive:
+        if given.before:
+            raise PrivacyRefusal("data.normalize: expected constants with noise that follows released values, got kind: private.")
         refuse_failure(given.clipping, why=f"the schedule {given.noise.kind!r}, whose filter has all of delta")
         return _filtered(table, budget, scale=scale)
     charges = _affordable(table, accountant, budget, scale=scale, allow_estimate=allow_estimate)
     events = first(table.events(scale, charges=table.charges or charges), charges)
     steps = min(table.steps or math.inf, charges * table.per_charge)
     noise = table.noise(scale, steps=int(steps))
-    at = sorted({math.ceil(charges * k / CURVE_POINTS) for k in range(1, CURVE_POINTS + 1)})
+    at = sorted({math.ceil(charges * k / CURVE_POINTS) for k in range(0 if given.before else 1, CURVE_POINTS + 1)})
     composed = accountant.compose(events, relation=budget.relation)
     if not allow_estimate:
         require_certificate(composed)
@@ -176,7 +155,7 @@ def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, An
         "ends_at": "steps",
         "noise": noise,
         "relation": budget.relation,
-        "unit": budget.unit,
+        "unit": table.parts.unit,
         "scope": budget.scope,
         "budget_epsilon": budget.epsilon,
         "delta": budget.delta,
@@ -263,7 +242,7 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
     budget = None if spec.budget == "none" else spec.budget
     count = spec.data.train_users if spec.sampler.unit == "user" else spec.data.train_count
     return plan_privacy(
-        PrivateParts(spec.sampler, spec.clipping, spec.noise, spec.accountant, budget),
+        parts_of(spec),
         name=spec.name,
         records=None if budget is not None and budget.relation == "add_remove" else count(),
         steps=spec.train.steps,

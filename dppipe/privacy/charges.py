@@ -52,6 +52,7 @@ class Charge:
     """What one step costs, as the ledger keeps it."""
 
     step: int
+    """Counted from 1; 0 for what is released before the first step."""
     event: DpEvent
     mechanism: str
     sampler: str
@@ -110,7 +111,7 @@ def encode_row(charge: Charge, *, row: int, prev: str, torn: str = "", event: di
     """Give a row's canonical line without its newline; `event` is the event's plain data, where it is known already."""
     data: dict[str, Any] = {
         "row": row,
-        "step": _whole("step", charge.step, least=1),
+        "step": _whole("step", charge.step, least=0),
         "event": event_to_data(charge.event) if event is None else event,
         "mechanism": str(charge.mechanism),
         "sampler": str(charge.sampler),

@@ -72,6 +72,8 @@ class Statement:
     """The budget scope that accounts for earlier runs and tuning, where there is one."""
     noise_level: str = "Noise comes from a cryptographic generator that is keyed by the operating system's entropy."
     """What protects the noise itself, in whole sentences."""
+    scaling_noise_multiplier: float | None = None
+    """The noise on statistics of the records that inputs were scaled by; None where none were released."""
     secure: bool = False
     """Whether sums and noise were rounded to a common grid before they were added."""
     audit: str | None = None
@@ -121,7 +123,10 @@ class Statement:
                 "for: their costs add to this one."
             ),
             "timing": "How long a step or the run took, and how much memory it used, can depend on the records.",
-            "preprocessing": "What was learned from private records before training (means, vocabularies) is not covered.",
+            "preprocessing": (
+                "What was learned from private records before training (means, vocabularies) is not covered"
+                f"{'' if self.scaling_noise_multiplier is None else ', but for the scaling of inputs, which was charged'}."
+            ),
             "floating_point": (
                 "The proofs are over real numbers. Noise and sums were added on a common grid; the sums themselves were computed "
                 "in floating point."
@@ -164,8 +169,13 @@ class Statement:
             said.append(
                 "Noise or sample rate followed released values; a filter admitted each step only while the budget lasted."
             )
+        if self.scaling_noise_multiplier is not None:
+            said.append(
+                "Inputs were scaled by means and deviations of the training records, released with noise "
+                f"(multiplier {self.scaling_noise_multiplier:g}) and charged before the first step."
+            )
         if self.relation in ("zero_out", "replace_one"):
-            said.append("The number of records is public.")
+            said.append(f"The number of {'users' if self.unit == 'user' else 'records'} is public.")
         return tuple(said)
 
 

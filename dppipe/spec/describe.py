@@ -86,10 +86,15 @@ def find_in_type(wanted: type[_T], annotation: Any, metadata: Any = ()) -> _T | 
     return next((part for part in _parts(annotation, metadata) if isinstance(part, wanted)), None)
 
 
-def options_in_type(annotation: Any) -> type[Options] | None:
-    """Find the block inside a type: `Split` in `Split | None`."""
-    parts = (part for part in _parts(annotation, ()) if isinstance(part, type) and issubclass(part, Options))
-    return next(parts, None)
+def options_in_type(annotation: Any) -> list[type[Options]]:
+    """Find the blocks inside a type: `Split` in `Split | None`."""
+    return [part for part in _parts(annotation, ()) if isinstance(part, type) and issubclass(part, Options)]
+
+
+def meant_block(annotation: Any, data: Any) -> type[Options] | None:
+    """Find the block inside a type that most of the keys which were given belong to; of equals the first."""
+    given = set(data) if isinstance(data, dict) else set()
+    return max(options_in_type(annotation), key=lambda block: len(given & set(fields_by_key(block))), default=None)
 
 
 def _parts(annotation: Any, metadata: Any) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from dppipe.component import Component, Options
 from dppipe.errors import Problem, UsageError
 from dppipe.spec.component_field import ComponentOf, split_kind
-from dppipe.spec.describe import describe_field, fields_by_key, find_in_type, options_in_type
+from dppipe.spec.describe import describe_field, fields_by_key, find_in_type, meant_block
 from dppipe.spec.registry import Registry
 from dppipe.spec.spec import Spec
 from dppipe.spec.suggestions import suggest_key, suggest_kind
@@ -150,7 +150,7 @@ def _block_at(path: Path, data: Any, registry: Registry) -> type[Options] | None
             return None
         mark = find_in_type(ComponentOf, field.annotation, field.metadata)
         if mark is None:
-            block, named = options_in_type(field.annotation), get_origin(field.annotation) is dict
+            block, named = meant_block(field.annotation, data), get_origin(field.annotation) is dict
             continue
         try:
             block = registry.load(mark.block, split_kind(mark.block, data)[0])

@@ -70,9 +70,9 @@ def _family(family: Family) -> Iterator[str]:
 
 def _nested(fields: dict[str, FieldInfo]) -> Iterator[str]:
     for key, field in fields.items():
-        block = options_in_type(field.annotation)
-        if block is not None and not issubclass(block, Component):
-            yield from (f"`{key}`: {_first_sentence(block)}", "", *_table(fields_by_key(block)), "")
+        for block in options_in_type(field.annotation):
+            if not issubclass(block, Component):
+                yield from (f"`{key}`: {_first_sentence(block)}", "", *_table(fields_by_key(block)), "")
 
 
 def _table(fields: dict[str, FieldInfo]) -> Iterator[str]:

@@ -43,6 +43,7 @@ from dppipe.training.follower import Follower
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
+from dppipe.training.private_scaling import InputScaling
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
@@ -82,9 +83,11 @@ class DPCallback(pl.Callback):
         data: Component | None = None,
         resume: RunDirectory | None = None,
         averaging: Averaging | None = None,
+        scaling: InputScaling | None = None,
     ) -> None:
         super().__init__()
-        self.parts = PrivateParts(sampler, clipping or Flat(), noise or Constant(), accountant or Pld(), budget)
+        chosen = sampler, clipping or Flat(), noise or Constant(), accountant or Pld(), budget
+        self.parts = PrivateParts(*chosen, scaling=scaling.scaling if scaling is not None else None)
         self.name, self.holdout, self.plan = name, holdout, plan
         self.outcome: Outcome | None = None
         self.steps = 0
@@ -92,6 +95,7 @@ class DPCallback(pl.Callback):
         self._run_dir = Path(run_dir) if run_dir is not None else None
         self._seed, self._checkpoint_every = reproducible_seed, checkpoint_every
         self._config, self._data, self._resume, self._averaging = config, data, resume, averaging
+        self._scaling = scaling
         self._restored: dict[str, Any] = {}
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
@@ -154,6 +158,8 @@ class DPCallback(pl.Callback):
                 check_engine(engine, trainer.strategy.batch_to_device(self._loader.synthetic(CHECKED_EXAMPLES)))
         self._loader.physical_batch_size = self._physical_batch_size(engine, self._loader)
         record = self._open_record(self.plan)
+        if self._scaling is not None:
+            self._scaling.scale(self.plan, record, ranks=self._ranks, seed=self._seed)
         step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks, taken=self.steps)
         if self.parts.budget is not None:
             step = make_private_step(

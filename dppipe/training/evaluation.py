@@ -9,6 +9,7 @@ import torch
 
 from dppipe.errors import UsageError
 from dppipe.training.loading import load_model, spec_of
+from dppipe.training.private_scaling import read_constants, scale_splits
 from dppipe.training.run import scoring_loader
 from dppipe.training.run_directory import RunDirectory, write_json
 from dppipe.training.run_files import read_plan, read_summary
@@ -35,7 +36,10 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
 def _score(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     spec = spec_of(run, plugins=plugins)
     model = load_model(run.path, plugins=plugins)
-    test = scoring_loader(spec.data.splits(seed=spec.seed).test)
+    splits = spec.data.splits(seed=spec.seed)
+    if spec.data.private_scaling is not None:
+        scale_splits(splits, read_constants(run))
+    test = scoring_loader(splits.test)
     if test is None:
         raise UsageError("data.split.test: expected a test split to score, got none. Give it a share.")
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"

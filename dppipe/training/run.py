@@ -18,6 +18,7 @@ from dppipe.training.callback import DPCallback
 from dppipe.training.checkpoints import DurableCheckpoints, restoring
 from dppipe.training.module import SpecModule
 from dppipe.training.outcome import Outcome
+from dppipe.training.private_scaling import InputScaling
 from dppipe.training.ranks import leave_group
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.strategies import PrivateDDP
@@ -26,6 +27,7 @@ from dppipe.training.tasks import Objective
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
+    from dppipe.data.base import Splits
     from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
@@ -64,6 +66,7 @@ def run_spec(
         data=spec.data,
         resume=resume,
         averaging=spec.optimizer.averaging if spec.optimizer is not None else None,
+        scaling=_input_scaling(spec, splits),
     )
     # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
     most = plan.steps if resume is None else plan.steps + 1
@@ -83,6 +86,11 @@ def run_spec(
     if private.outcome is not None and private.outcome.status == "interrupted":
         raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
     return private.outcome
+
+
+def _input_scaling(spec: Spec, splits: Splits) -> InputScaling | None:
+    scaling = spec.data.private_scaling
+    return None if scaling is None else InputScaling(scaling, splits, spec.data.scaled_features)
 
 
 def _interrupted(outcome: Outcome | None, plan: Plan, *, exit_code: int) -> Interrupted:

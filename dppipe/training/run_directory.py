@@ -50,6 +50,11 @@ class RunDirectory:
         return self.path / "privacy.md"
 
     @property
+    def statistics(self) -> Path:
+        """The noisy means and deviations that inputs are scaled by, where the run has released some."""
+        return self.path / "statistics.json"
+
+    @property
     def last_checkpoint(self) -> Path:
         """Lightning's checkpoint, for resume."""
         return self.path / "checkpoints" / "last.ckpt"

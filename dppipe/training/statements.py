@@ -49,6 +49,7 @@ def statement_of(run: RunDirectory) -> Statement:
         sampler=plan.sampler,
         mechanism=plan.mechanism,
         noise_level=_noise_level(plan),
+        scaling_noise_multiplier=plan.scaling_noise_multiplier,
         secure=plan.secure,
         clipping=_clipping(plan),
         planned=_planned(plan),

@@ -1,4 +1,7 @@
-"""Scaling by public constants. Means and deviations of private records would be a release, so nothing here computes one."""
+"""Scaling by public constants. Means and deviations of private records would be a release, so nothing here computes one.
+
+Read next: `private_scaling.py`, where they are released with noise and paid for.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,19 @@ if TYPE_CHECKING:
 
 _REFUSAL = (
     "expected constants, such as {{mean: 0.5, std: 0.25}}, got {value!r}. Statistics of private records are a release of their "
-    "own: give constants that are known without these records, or that were fitted on public ones."
+    "own: give constants that are known without these records, or that were fitted on public ones; or pay for them, where "
+    "`normalize` takes it, by {{kind: private, noise_multiplier: 4}}."
 )
 
 
-def _constants(value: Any) -> Any:
+def refuse_fitting(value: Any) -> None:
+    """Refuse a word that asks for fitting, with the reason."""
     if isinstance(value, str | bool):
         raise ValueError(_REFUSAL.format(value=value))
+
+
+def _constants(value: Any) -> Any:
+    refuse_fitting(value)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -64,7 +73,3 @@ class Constants(Options):
         with numpy.errstate(over="ignore"):  # infinities are refused afterwards, by record
             inputs -= numpy.array(self.mean, dtype=numpy.float32).reshape(shape)
             inputs /= numpy.array(self.std, dtype=numpy.float32).reshape(shape)
-
-
-Normalize = Annotated[Constants | None, BeforeValidator(_constants, json_schema_input_type=Constants | None)]
-"""The type of a `normalize` option: constants, or nothing; anything that asks for fitting is refused with the reason."""

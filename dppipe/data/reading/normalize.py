@@ -1,0 +1,27 @@
+"""The type of a `normalize` option: public constants, private statistics that are paid for, or nothing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import WrapValidator
+from pydantic.functional_validators import ModelWrapValidatorHandler
+
+from dppipe.data.reading.private_scaling import PrivateScaling
+from dppipe.data.reading.scaling import Constants, refuse_fitting
+
+
+def _chosen(value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
+    # A plain union would report the errors of both its members; here only those of the one that is meant are shown.
+    if value is None or isinstance(value, Constants | PrivateScaling):
+        return value
+    refuse_fitting(value)
+    meant = PrivateScaling if isinstance(value, dict) and "kind" in value else Constants
+    return meant.from_data(value)
+
+
+Normalize = Annotated[
+    Constants | PrivateScaling | None,
+    WrapValidator(_chosen, json_schema_input_type=Constants | PrivateScaling | None),
+]
+"""Constants, `{kind: private, ...}`, or nothing; anything else that asks for fitting is refused with the reason."""

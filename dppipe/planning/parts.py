@@ -1,0 +1,62 @@
+"""The components that decide privacy, and the events that they make together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dppipe.errors import PrivacyRefusal
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from dppipe.clipping.base import Clipper
+    from dppipe.data.reading.private_scaling import PrivateScaling
+    from dppipe.noise.base import NoiseSchedule
+    from dppipe.planning.plan import Plan
+    from dppipe.privacy.accountants.base import Accountant, Steps
+    from dppipe.privacy.budget import Budget
+    from dppipe.sampling.base import Sampler
+    from dppipe.spec.spec import Spec
+
+
+@dataclass(frozen=True)
+class PrivateParts:
+    """The components that decide privacy, in the order in which a step uses them."""
+
+    sampler: Sampler
+    clipping: Clipper
+    noise: NoiseSchedule
+    accountant: Accountant
+    budget: Budget | None
+    scaling: PrivateScaling | None = None
+    """Statistics of the records that are released before the first step."""
+
+    @property
+    def before(self) -> Steps:
+        """What is released before the first step."""
+        return [] if self.scaling is None else [(self.scaling.event(), 1)]
+
+    @property
+    def unit(self) -> str:
+        """Whose privacy is protected: a user's where users are drawn."""
+        stated = self.budget.unit if self.budget is not None else "example"
+        if stated == "user" and self.sampler.unit != "user":
+            raise PrivacyRefusal(
+                f"budget.unit: expected sampler: user, got {self.sampler.kind!r}, which bounds one record's part, not a user's."
+            )
+        return "user" if self.sampler.unit == "user" else stated
+
+    def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
+        """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""
+        return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
+
+    def committed(self, plan: Plan) -> Steps:
+        """Give the events of all that a plan may charge."""
+        return [*self.before, *((self.event(z, rate=rate), count) for z, rate, count in plan.charged_runs() if count)]
+
+
+def parts_of(spec: Spec) -> PrivateParts:
+    """Give the components of a spec that decide privacy."""
+    budget = None if spec.budget == "none" else spec.budget
+    return PrivateParts(spec.sampler, spec.clipping, spec.noise, spec.accountant, budget, spec.data.private_scaling)

@@ -1,0 +1,38 @@
+"""What is released before the first step, such as private statistics: it is paid for together with the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import InstanceOf
+
+from dppipe.privacy.accountants.base import Accountant, Composition, Counts, Steps
+from dppipe.privacy.budget import Relation
+from dppipe.privacy.steps import merge
+
+
+def with_prelude(accountant: Accountant, before: Steps) -> Accountant:
+    """Give an accountant to whose every bound these events belong.
+
+    Guarantee: what it certifies of some steps is what the accountant certifies of these events and the steps together.
+    """
+    return WithPrelude(accountant=accountant, before=tuple(before)) if before else accountant
+
+
+class WithPrelude(Accountant):
+    """An accountant of runs that begin with something else than steps."""
+
+    accountant: InstanceOf[Accountant]
+    before: tuple[Any, ...]
+
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        """Bound the stages, with the events before them in the first."""
+        if not stages:
+            return []
+        first = merge([*self.before, *stages[0].items()])
+        return self.accountant.compositions([first, *stages[1:]], relation=relation)
+
+    def rough(self) -> Accountant:
+        """Give the cheaper accountant with the same events before."""
+        return with_prelude(self.accountant.rough(), self.before)
