@@ -58,14 +58,7 @@ def plan_privacy(
     """
     budget = parts.budget
     public = None if budget is not None and budget.relation == "add_remove" else records
-    rate, expected = parts.sampler.rate(public), parts.sampler.expected(public)
-    if not 0 < rate <= 1:
-        raise UsageError(f"sampler: expected a batch no larger than the number of records, got {expected:g}. Lower it.")
-    if budget is not None and budget.delta >= rate / expected:
-        raise PrivacyRefusal(
-            f"budget.delta: expected less than 1/records = {rate / expected:.3g}, got {budget.delta:g}. "
-            "At that delta a run may publish a whole record; choose a smaller one."
-        )
+    rate, expected = _batch_numbers(parts, public)
     epoch = parts.sampler.epoch_length(public)
     wanted = steps_for(epochs, parts, rate=rate, epoch=epoch) if steps is None and epochs is not None else steps
     table = Timetable(parts, rate=rate, expected=expected, epoch=epoch, steps=wanted)
@@ -97,6 +90,20 @@ def plan_privacy(
     )
     refuse_noise(plan, parts.noise)
     return plan
+
+
+def _batch_numbers(parts: PrivateParts, public: int | None) -> tuple[float, float]:
+    """Give the sample rate and the expected batch size; refuse batches that are too large, and a delta that is."""
+    budget = parts.budget
+    rate, expected = parts.sampler.rate(public), parts.sampler.expected(public)
+    if not 0 < rate <= 1:
+        raise UsageError(f"sampler: expected a batch no larger than the number of records, got {expected:g}. Lower it.")
+    if budget is not None and budget.delta >= rate / expected:
+        raise PrivacyRefusal(
+            f"budget.delta: expected less than 1/records = {rate / expected:.3g}, got {budget.delta:g}. "
+            "At that delta a run may publish a whole record; choose a smaller one."
+        )
+    return rate, expected
 
 
 def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[str, Any]:
