@@ -79,13 +79,14 @@ class Outer(Gradients):
     position; Li et al. 2022, section 4, for many), and the weighted sum is one matrix product over rows and positions together.
     """
 
-    def __init__(self, inputs: Tensor, outputs: Tensor) -> None:  # [B, T, d], [B, T, p]
+    def __init__(self, inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> None:  # [B, T, d], [B, T, p]
         self.inputs = inputs
         self.outputs = outputs
+        self.input_squares = input_squares
 
     def _squares(self) -> Tensor:
         if self.inputs.shape[1] == 1:
-            return row_squares(self.inputs) * row_squares(self.outputs)
+            return (row_squares(self.inputs) if self.input_squares is None else self.input_squares) * row_squares(self.outputs)
         return self._gram(self)
 
     def inner(self, other: Gradients) -> Tensor | None:

@@ -100,7 +100,7 @@ def plain(weight: Tensor | None) -> Tensor | None:
 
 def rows_first(values: Tensor, axis: int) -> Tensor:  # -> [B, T, last]
     """Put the rows first and flatten all between them and the last dimension."""
-    moved = values.movedim(axis, 0)
+    moved = values.movedim(axis, 0).contiguous() if axis else values
     return moved.reshape(moved.shape[0], -1, moved.shape[-1])
 
 

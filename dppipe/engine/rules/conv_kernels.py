@@ -22,6 +22,9 @@ from torch import Tensor
 from dppipe.engine.gradients import Dense, Gradients, Outer, zero_rows
 from dppipe.engine.rules.costs import MOVE, formed, outer_costs
 
+PIECE = 1 << 20
+"""Floats of patches that are unfolded at a time."""
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -119,10 +122,14 @@ class Convolution(Gradients):
         self.weight = weight
 
     def _squares(self) -> Tensor:
-        patches = self.geometry.unfold(self.inputs, self.weight, self.outputs.shape[2:])
-        outputs = self.geometry.split_outputs(self.outputs)
-        squares = Outer(patches.flatten(0, 1), outputs.flatten(0, 1)).squares
-        return squares.view(-1, self.geometry.groups).sum(1)
+        found = []
+        per_row = math.prod(self.outputs.shape[2:]) * self.weight[0].numel() * self.geometry.groups
+        step = max(1, PIECE // per_row)
+        for inputs, outputs in zip(torch.split(self.inputs, step), torch.split(self.outputs, step), strict=True):
+            patches = self.geometry.unfold(inputs, self.weight, outputs.shape[2:])
+            squares = Outer(patches.flatten(0, 1), self.geometry.split_outputs(outputs).flatten(0, 1)).squares
+            found.append(squares.view(-1, self.geometry.groups).sum(1))
+        return torch.cat(found)
 
     def dense(self) -> Tensor:
         """Form the gradients."""
@@ -177,8 +184,8 @@ def kernel_costs(geometry: Geometry, inputs: torch.Size, outputs: torch.Size, we
     pixels = math.prod(size + 2 * pad for size, pad in zip(inputs[2:], geometry.padding, strict=True))
     held, outer = formed(rows, weight.numel()), outer_costs(rows, positions, patches // positions, weight[0])
     return {
-        # A convolution with few positions in each of many groups runs far below the speed of an ordinary one.
-        "grouped": held + products * (0.15 + 200 / positions),
+        # With many groups, few positions or few channels in each run far below the speed of an ordinary convolution.
+        "grouped": held + products * (0.15 + (100 / positions) ** 2) * (1 + 4 * geometry.groups / inputs[1]),
         "unfolded": held + products * 0.8 + MOVE * patches,
         "ghost": outer["ghost"] / geometry.groups + MOVE * patches,
         "pixel": (pixels**2 * inputs[1] + positions**2 * weight[0]) / geometry.groups

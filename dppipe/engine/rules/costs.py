@@ -10,7 +10,7 @@ WORD = 28.0
 """Units to write one float32, read it for its norm and read it again for the weighted sum, while all of them fit in a cache."""
 FAR_WORD = 85.0
 """The same where they don't."""
-CACHE = 6_000_000
+CACHE = 3_000_000
 """Floats that fit in a cache."""
 MOVE = 20.0
 """Units to copy one float32 from one layout to another."""

@@ -7,26 +7,44 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Dense, Outer
+from dppipe.engine.norms import row_squares
 from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, rows_first, wide
 from dppipe.engine.rules.costs import outer_costs
+
+PIECE = 1 << 20
+"""Floats of a data set's rows that are multiplied and normed at a time, while they are in cache."""
 
 
 def answer(use: Use, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Answer `F.linear`."""
+    squares = None
+    if input.dim() == 2 and input.numel() > 4 * PIECE and not input.requires_grad:
+        result, squares = _with_squares(input, weight.detach(), plain(bias))
+    else:
+        result = F.linear(input, weight.detach(), plain(bias))
 
     def gradients(output: Tensor, inputs: Tensor) -> Found:
         outputs = rows_first(wide(output), use.axis)
         if use.trains(weight):
-            yield weight, outer(use, weight, rows_first(inputs, use.axis).to(outputs.dtype), outputs)
+            yield weight, outer(use, weight, rows_first(inputs, use.axis).to(outputs.dtype), outputs, input_squares=squares)
         if use.trains(bias):
             yield bias, Dense(outputs.sum(1) if outputs.shape[1] > 1 else outputs.squeeze(1))
 
-    return use.tap(F.linear(input, weight.detach(), plain(bias)), (input,), gradients)
+    return use.tap(result, (input,), gradients)
 
 
-def outer(use: Use, weight: Tensor, inputs: Tensor, outputs: Tensor) -> Outer | Dense:  # [B, T, d], [B, T, p]
+def _with_squares(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Give the output and each row's squared norm, in one pass over an input that is larger than the cache."""
+    pieces = torch.split(input, max(1, PIECE // input.shape[1]))
+    found = [(F.linear(piece, weight, bias), row_squares(piece)) for piece in pieces]
+    return torch.cat([output for output, _ in found]), torch.cat([squares for _, squares in found])
+
+
+def outer(
+    use: Use, weight: Tensor, inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None
+) -> Outer | Dense:  # [B, T, d], [B, T, p]
     """Hold a product by its factors, or form it where that is cheaper."""
-    product = Outer(inputs, outputs)
+    product = Outer(inputs, outputs, input_squares=input_squares)
     rows, positions, size = inputs.shape
     if positions == 1 or use.choose(weight, outer_costs(rows, positions, size, outputs.shape[2])) == "ghost":
         return product

@@ -22,41 +22,45 @@ class _Recurrence(torch.autograd.Function):
         """Run through the positions and keep what the way back needs."""
         steps, rows, size = len(gates), *hidden.shape
         active = gates.clone() if bias is None else gates + bias
-        hiddens, cells = gates.new_empty(steps + 1, rows, size), gates.new_empty(steps + 1, rows, size)
+        hiddens, cells, squashed = (gates.new_empty(steps + n, rows, size) for n in (1, 1, 0))
         hiddens[0], cells[0] = hidden, cell
-        for t in range(steps):
-            now = active[t].addmm_(hiddens[t], weight.t())
+        weight_t = weight.t()
+        for now, earlier, later, cell, next_cell, squash in zip(
+            active, hiddens[:-1], hiddens[1:], cells[:-1], cells[1:], squashed, strict=True
+        ):
+            inputs, forget, update, output = torch.split(now.addmm_(earlier, weight_t), size, 1)
             now[:, : 2 * size].sigmoid_()
-            now[:, 2 * size : 3 * size].tanh_()
-            now[:, 3 * size :].sigmoid_()
-            inputs, forget, update, output = now.chunk(4, 1)
-            torch.mul(forget, cells[t], out=cells[t + 1]).addcmul_(inputs, update)
-            torch.mul(output, cells[t + 1].tanh(), out=hiddens[t + 1])
+            update.tanh_()
+            output.sigmoid_()
+            torch.mul(forget, cell, out=next_cell).addcmul_(inputs, update)
+            torch.tanh(next_cell, out=squash)
+            torch.mul(output, squash, out=later)
         ctx.receive = receive
-        ctx.save_for_backward(active, hiddens, cells, weight)
+        ctx.save_for_backward(active, hiddens, cells, squashed, weight)
         return hiddens[1:].clone(), hiddens[-1].clone(), cells[-1].clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Run back through the positions; all that doesn't depend on later ones is computed for all at once."""
-        active, hiddens, cells, weight = ctx.saved_tensors
+        active, hiddens, cells, squashed, weight = ctx.saved_tensors
         size = hiddens.shape[2]
-        inputs, forget, update, output = active.chunk(4, 2)
-        squashed = cells[1:].tanh()
+        inputs, forget, update, output = torch.split(active, size, 2)
         to_cell = output * (1 - squashed.square())
-        to_output = squashed * output * (1 - output)
-        slopes = torch.stack(
-            [update * inputs * (1 - inputs), cells[:-1] * forget * (1 - forget), inputs * (1 - update.square())], 2
-        )
+        # How each gate's input moves the cell (input, forget, update) or the hidden state (output); then times those gradients.
         gates = torch.empty_like(active)
+        for slope, gate, times in zip(
+            torch.split(gates, size, 2), (inputs, forget, update, output), (update, cells[:-1], inputs, squashed), strict=True
+        ):
+            torch.mul(times, 1 - gate.square() if gate is update else gate - gate.square(), out=slope)
         hidden, cell = gradients[1].clone(), gradients[2].clone()
         for t in range(len(active) - 1, -1, -1):
             hidden += gradients[0][t]
             cell.addcmul_(hidden, to_cell[t])
-            torch.mul(slopes[t], cell.unsqueeze(1), out=gates[t, :, : 3 * size].view(-1, 3, size))
-            torch.mul(hidden, to_output[t], out=gates[t, :, 3 * size :])
+            now = gates[t]
+            now[:, : 3 * size].view(-1, 3, size).mul_(cell.unsqueeze(1))
+            now[:, 3 * size :].mul_(hidden)
             cell *= forget[t]
-            hidden = gates[t] @ weight
+            hidden = now @ weight
         receive, ctx.receive = ctx.receive, None
         receive(hiddens[:-1], gates)
         return gates, hidden, cell, None, None, None

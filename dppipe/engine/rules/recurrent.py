@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dppipe.engine.gradients import Dense
-from dppipe.engine.rules.base import Found, Unhandled, Use, plain, wide
+from dppipe.engine.rules.base import Found, Unhandled, Use, plain, rows_first, wide
 from dppipe.engine.rules.linear import outer
 
 Receive = Callable[[Tensor, Tensor], None]
@@ -81,8 +81,8 @@ def _run_layer(
 
 
 def _recurrent_gradients(use: Use, weight: Tensor, bias: Tensor | None, earlier: Tensor, gates: Tensor) -> Found:
-    outputs = wide(gates).transpose(0, 1)
+    outputs = rows_first(wide(gates), 1)
     if use.trains(weight):
-        yield weight, outer(use, weight, wide(earlier).transpose(0, 1), outputs)
+        yield weight, outer(use, weight, rows_first(wide(earlier), 1), outputs)
     if use.trains(bias):
         yield bias, Dense(outputs.sum(1))

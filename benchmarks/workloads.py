@@ -1,0 +1,151 @@
+"""The models on which private steps are timed: five that the engine was tuned on and two that it was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    title: str
+    make: Callable[[], nn.Module]
+    batch: Callable[[], tuple[Tensor, Tensor]]
+    per_sample_loss: Callable[[nn.Module, Any], Tensor]
+    tuned: bool = True
+
+
+def classify(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+
+def tag(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return F.cross_entropy(model(batch[0]).transpose(1, 2), batch[1], reduction="none").mean(1)
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+
+
+def cnn() -> nn.Module:
+    """The network of Papernot et al. 2021 for 28x28 images."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 8, 2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, 2), nn.Tanh(), nn.MaxPool2d(2, 1),
+        nn.Flatten(), nn.Linear(32 * 4 * 4, 32), nn.Tanh(), nn.Linear(32, 10),
+    )  # fmt: skip
+
+
+class WideBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.norm1, self.conv1 = nn.GroupNorm(16, inputs), nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.norm2, self.conv2 = nn.GroupNorm(16, outputs), nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if stride > 1 or inputs != outputs else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = F.relu(self.norm1(x))
+        y = self.conv2(F.relu(self.norm2(self.conv1(active))))
+        return y + (x if self.shortcut is None else self.shortcut(active))
+
+
+def wide_resnet() -> nn.Module:
+    """WRN-16-4 with group norm (De et al. 2022)."""
+    blocks, channels = [], 16
+    for width, stride in ((64, 1), (128, 2), (256, 2)):
+        blocks += [WideBlock(channels, width, stride), WideBlock(width, width, 1)]
+        channels = width
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, 1, 1), *blocks, nn.GroupNorm(16, 256), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10)
+    )
+
+
+class Attention(nn.Module):
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.project, self.out = heads, nn.Linear(size, 3 * size), nn.Linear(size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, 2))
+        return self.out(F.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(size), Attention(size, heads)
+        self.norm2, self.up, self.down = nn.LayerNorm(size), nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+    """A small decoder; `head` predicts the next token at every position."""
+
+    def __init__(self, words: int = 10_000, size: int = 256, layers: int = 4, positions: int = 128) -> None:
+        super().__init__()
+        self.words, self.positions = nn.Embedding(words, size), nn.Embedding(positions, size)
+        self.layers = nn.Sequential(*(Layer(size, 4) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(size), nn.Linear(size, words)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        return self.head(self.norm(self.layers(self.words(ids) + self.positions(places))))
+
+
+class Lora(nn.Module):
+    """A frozen linear layer with a trainable low-rank one beside it (Hu et al. 2022)."""
+
+    def __init__(self, layer: nn.Linear, rank: int = 8) -> None:
+        super().__init__()
+        self.layer = layer.requires_grad_(False)
+        self.down, self.up = nn.Linear(layer.in_features, rank, bias=False), nn.Linear(rank, layer.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) + self.up(self.down(x))
+
+
+def lora_transformer() -> nn.Module:
+    model = Transformer().requires_grad_(False)
+    for layer in model.layers:
+        layer.attention.project, layer.attention.out = Lora(layer.attention.project), Lora(layer.attention.out)
+        layer.up, layer.down = Lora(layer.up), Lora(layer.down)
+    return model
+
+
+class Tagger(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.memory = nn.Embedding(8000, 128), nn.LSTM(128, 256, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(512, 20)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.memory(self.words(ids))[0])
+
+
+def images(rows: int, *shape: int) -> Callable[[], tuple[Tensor, Tensor]]:
+    return lambda: (torch.randn(rows, *shape), torch.randint(0, 10, (rows,)))
+
+
+def sequences(rows: int, length: int, words: int, labels: int) -> Callable[[], tuple[Tensor, Tensor]]:
+    return lambda: (torch.randint(0, words, (rows, length)), torch.randint(0, labels, (rows, length)))
+
+
+WORKLOADS = (
+    Workload("a", "MLP 784-1024-1024-10, batch 256", mlp, images(256, 784), classify),
+    Workload("b", "CNN of Papernot et al., batch 512", cnn, images(512, 1, 28, 28), classify),
+    Workload("c", "WRN-16-4, group norm, batch 32", wide_resnet, images(32, 3, 32, 32), classify),
+    Workload("d", "transformer, 4 layers of 256, batch 16 x 128", Transformer, sequences(16, 128, 10_000, 10_000), tag),
+    Workload("e", "logistic regression on 4000 features, batch 4096", lambda: nn.Linear(4000, 10), images(4096, 4000), classify),
+    Workload("f", "LSTM tagger, batch 32 x 64", Tagger, sequences(32, 64, 8000, 20), tag, tuned=False),
+    Workload("g", "LoRA on the transformer of d, batch 16 x 128", lora_transformer, sequences(16, 128, 10_000, 10_000), tag, tuned=False),
+)
