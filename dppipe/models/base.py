@@ -1,15 +1,17 @@
 """What a model kind is: options that build an ordinary `torch.nn.Module`, which nothing wraps afterwards.
 
 Nothing here may mix the examples of a batch: batch normalisation would void the guarantee, and the engine refuses it.
-Read next: `logistic.py`, then `mlp.py`.
+Every kind has the options of transfer, too: public weights, adapters, and which parameters are trained.
+Read next: `logistic.py`, then `mlp.py`; `adapting.py` for what is done to a network after it is built.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, final
 
-from dppipe.component import Component
+from dppipe.component import Component, Field, Options
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,12 +19,40 @@ if TYPE_CHECKING:
 Activation = Literal["elu", "gelu", "relu", "silu", "tanh"]
 
 
+class Lora(Options):
+    """Low-rank adapters beside frozen linear layers: `down.weight` and `up.weight` join a layer's own names (Hu et al. 2021)."""
+
+    rank: int = Field(8, gt=0, description="The rank of each adapter.")
+    alpha: float | None = Field(None, gt=0, description="Adapters are scaled by alpha / rank; if not given, by 1.")
+    targets: tuple[str, ...] = Field(
+        ("*",), min_length=1, description="Patterns of the linear layers' paths, such as `body.*`; by default all of them."
+    )
+
+
 class Model(Component):
     """A network by its options."""
+
+    pretrained: Path | None = Field(
+        None, description="Public weights to start from: a .safetensors file or a state dict. They are outside the guarantee."
+    )
+    trainable: tuple[str, ...] | None = Field(
+        None, min_length=1, description="Patterns of the names of the parameters to train, such as `3.*`; the others are frozen."
+    )
+    lora: Lora | None = Field(None, description="Train adapters, and of the rest only what `trainable` names.")
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Build the module for inputs of this shape (without the batch dimension) and this many outputs."""
         raise NotImplementedError
+
+    @final
+    def make(self, input_shape: Sequence[int], outputs: int, *, load_pretrained: bool = True) -> nn.Module:
+        """Build the module and finish it: public weights, adapters, frozen parameters.
+
+        Whoever loads other weights afterwards needs no public ones: the file may be gone by then.
+        """
+        from dppipe.models.adapting import finish
+
+        return finish(self.build(input_shape, outputs), self, load_pretrained=load_pretrained)
 
 
 def make_activation(name: Activation) -> nn.Module:

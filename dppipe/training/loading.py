@@ -29,6 +29,6 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     spec = spec_of(run, plugins=plugins)
     if not run.final_checkpoint.exists():
         raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: dppipe resume {run.path}")
-    network = spec.model.build(spec.data.input_shape, spec.data.outputs)
+    network = spec.model.make(spec.data.input_shape, spec.data.outputs, load_pretrained=False)
     load_weights(network, run.final_checkpoint)
     return network.eval()

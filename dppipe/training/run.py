@@ -109,7 +109,7 @@ def _quieten_lightning() -> None:
 
 def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
     """Build the Lightning module of a spec: the user's own, or an ordinary network with its objective and optimizer."""
-    network = spec.model.build(spec.data.input_shape, spec.data.outputs)
+    network = spec.model.make(spec.data.input_shape, spec.data.outputs)
     if isinstance(network, pl.LightningModule):
         if spec.optimizer is not None:
             raise UsageError("optimizer: expected none, as a LightningModule brings its own. Leave the block out.")
