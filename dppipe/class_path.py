@@ -8,11 +8,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import sysconfig
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dppipe.errors import Problem, SpecError
+
+_PACKAGE = Path(__file__).parent
+_LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 
 
 def import_class(class_path: str, *, block: str) -> type:
@@ -28,12 +33,32 @@ def import_class(class_path: str, *, block: str) -> type:
         missing = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
         advice = f"The working directory {here} and what is installed were searched." if missing else "Mend that module."
         raise _problem(
-            block, f"expected a class that can be imported, got {class_path!r}: {type(error).__name__}: {error}. {advice}"
+            block, f"expected a class that can be imported, got {class_path!r}: {describe_failure(error)}. {advice}"
         ) from error
     found = getattr(module, name, None)
     if not inspect.isclass(found):
         what = "something that is no class" if hasattr(module, name) else "no such name"
         raise _problem(block, f"expected a class, got {class_path!r}: {getattr(module, '__file__', module_name)} has {what}.")
+    return found
+
+
+def describe_failure(error: BaseException) -> str:
+    """Say what went wrong in a user's code and where; its text could hold a record's value, unless it is Python's own."""
+    if isinstance(error, ImportError | SyntaxError):
+        return f"{type(error).__name__}: {error}"
+    place = find_users_line(error)
+    return f"{type(error).__name__} at {place}" if place else type(error).__name__
+
+
+def find_users_line(error: BaseException) -> str | None:
+    """Give file and line of a user's code that dppipe has called, if the error comes from there or from what it called."""
+    found, called = None, False
+    for frame in traceback.extract_tb(error.__traceback__):
+        file = Path(frame.filename)
+        if file.is_relative_to(_PACKAGE):
+            called = True
+        elif called and file.is_file() and not any(file.is_relative_to(folder) for folder in _LIBRARIES):
+            found = f"{file.name}:{frame.lineno}"
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from dppipe.class_path import find_users_line
 from dppipe.errors import DppipeError
 
 _PACKAGE = Path(__file__).parents[1]
@@ -28,10 +29,10 @@ class Commands(TyperGroup):
         """Run a command; it ends with the exit code of its error."""
         words = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in words
+        before = threading.excepthook, sys.unraisablehook
         if not debug:
             # What goes wrong in a thread is raised where its work is waited for; here its text could hold a record's value.
-            threading.excepthook = lambda _: None
-            sys.unraisablehook = lambda _: None
+            threading.excepthook, sys.unraisablehook = (lambda _: None), (lambda _: None)
         try:
             return super().main([word for word in words if word != "--debug"], *rest, **options)
         except Exception as error:
@@ -40,6 +41,8 @@ class Commands(TyperGroup):
             else:
                 typer.echo(say_error(error), err=True)
             sys.exit(error.exit_code if isinstance(error, DppipeError) else 1)
+        finally:
+            threading.excepthook, sys.unraisablehook = before
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; Ctrl-C ends it as a signal would."""
@@ -56,6 +59,8 @@ def say_error(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'output'}: {error.strerror}."
+    if place := find_users_line(error):
+        return f"{place}: the code there failed: {type(error).__name__}. Its text could hold a record's value: --debug shows it."
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     place = f" at dppipe/{Path(inside[-1].filename).relative_to(_PACKAGE)}:{inside[-1].lineno}" if inside else ""

@@ -5,14 +5,12 @@ Read next: `dppipe/class_path.py`, which imports the class.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sized
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from pydantic import ValidationError, model_validator
 
-from dppipe.class_path import check_arguments, import_class
+from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
 from dppipe.data.base import Data, Splits, Task
 from dppipe.errors import DppipeError, Problem, SpecError, UsageError
@@ -93,10 +91,7 @@ class ClassPathData(Data, kind="class_path"):
         except DppipeError:
             raise
         except Exception as error:
-            # The message may hold a record's value: only its type and place are shown.
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(frame.filename).name}:{frame.lineno}"
-            raise UsageError(f"data.class_path: {self.class_path} failed: {type(error).__name__} at {place}.") from None
+            raise UsageError(f"data.class_path: {self.class_path} failed: {describe_failure(error)}.") from None
         return cast("Dataset[Any]", dataset)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dppipe.class_path import check_arguments, import_class, takes
+from dppipe.class_path import check_arguments, describe_failure, import_class, takes
 from dppipe.component import Field
 from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 from dppipe.models.base import Model
@@ -38,5 +38,5 @@ class ClassPathModel(Model, kind="class_path"):
         except DppipeError:
             raise
         except Exception as error:
-            message = f"expected {self.class_path} to build from model.init_args, got {type(error).__name__}: {error}."
-            raise UsageError(f"model.class_path: {message}") from error
+            message = f"expected {self.class_path} to build from model.init_args, got {describe_failure(error)}."
+            raise UsageError(f"model.class_path: {message} --debug shows its text.") from error

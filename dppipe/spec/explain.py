@@ -14,7 +14,7 @@ from dppipe.spec.describe import describe_field, fields_by_key, find_in_type, me
 from dppipe.spec.registry import Registry
 from dppipe.spec.spec import Spec
 from dppipe.spec.suggestions import suggest_key, suggest_kind
-from dppipe.spec.yaml_reader import Path
+from dppipe.spec.yaml_reader import MAX_FAULTS, Path
 
 _HINTS: dict[Path, str] = {
     ("budget",): "Give epsilon and delta, or say `budget: none` for a baseline without privacy.",
@@ -55,8 +55,10 @@ _BY_LIMIT = {
 def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Problem]:
     """Give the problems behind a validation error of a spec's data."""
     # A default that is made from other fields isn't made where one of those is wrong: that one is said.
-    errors = (details for details in error.errors(include_url=False) if details["type"] != "default_factory_not_called")
-    problems = [_problem(details, data, registry) for details in errors]
+    errors = [details for details in error.errors(include_url=False) if details["type"] != "default_factory_not_called"]
+    problems = [_problem(details, data, registry) for details in errors[:MAX_FAULTS]]
+    if len(errors) > MAX_FAULTS:
+        problems.append(Problem((), f"expected fewer faults, got {len(errors) - MAX_FAULTS} more. Mend these first."))
     return list(dict.fromkeys(problems))  # each member of a union says the same
 
 

@@ -17,6 +17,7 @@ from dppipe.spec.scalars import read_scalar
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20
+MAX_FAULTS = 100
 
 Path = tuple[str | int, ...]
 
@@ -174,6 +175,11 @@ class _Reader:
             self._fault(path, event, f"expected a value, got the tag {tag}. Remove it: a spec holds plain data only.")
 
     def _fault(self, path: Path, event: yaml.Event, message: str) -> None:
+        if len(self.document.faults) == MAX_FAULTS:
+            self.document.faults.append(
+                Fault((), _place(event), "expected fewer faults, got more from here on. Mend these first.")
+            )
+            raise _Stop
         self.document.faults.append(Fault(path, _place(event), message))
 
 

@@ -138,7 +138,7 @@ def test_ctrl_c_is_130() -> None:
 def test_an_unforeseen_error_shows_its_type_and_no_value() -> None:
     result = CliRunner().invoke(_failing(ValueError("patient 17 has 3.14")), ["fail"])
     assert result.exit_code == 1
-    assert result.stderr.startswith("internal error: ValueError")
+    assert "ValueError" in result.stderr
     assert "patient" not in result.output
 
 
