@@ -115,6 +115,8 @@ class Plan(BaseModel):
     """Epsilon of the whole run at other deltas, and the accountant's own parameters."""
     holdout: Literal["public", "private"]
     diagnostics: Literal["off", "nonprivate"]
+    pretrained: bool = False
+    """Whether training starts from weights that are said to be public."""
     reproducible: bool
     spec_hash: str
     """The hash of the whole effective spec."""

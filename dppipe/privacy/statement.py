@@ -68,6 +68,8 @@ class Statement:
     """How many times the model was measured on a private holdout."""
     diagnostics: bool = False
     """Whether training losses, norms or the like were recorded without noise."""
+    pretrained: bool = False
+    """Whether training started from weights that are said to be public."""
     scope: str | None = None
     """The budget scope that accounts for earlier runs and tuning, where there is one."""
     noise_level: str = "Noise comes from a cryptographic generator that is keyed by the operating system's entropy."
@@ -134,7 +136,7 @@ class Statement:
                 else "The proofs are over real numbers; noise and sums are rounded to floating point."
             ),
             "trust": "Whoever runs the training sees the records (the central model).",
-        }
+        } | ({"pretrained": _PRETRAINED} if self.pretrained else {})
 
     def to_data(self) -> dict[str, Any]:
         """Give the plain data of `privacy.json`."""
@@ -237,6 +239,11 @@ _HOLDOUT = {
     "Don't release them, nor choose a model by them.",
     "none": "There was no holdout.",
 }
+
+_PRETRAINED = (
+    "Training started from weights that are taken as public: nothing is promised to the people behind the records that they were "
+    "trained on."
+)
 
 
 def _times(count: int) -> str:

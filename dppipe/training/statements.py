@@ -57,6 +57,7 @@ def statement_of(run: RunDirectory) -> Statement:
         holdout=plan.holdout,
         evaluation_looks=summary["validations"] + summary.get("evaluations", 0),
         diagnostics=plan.diagnostics == "nonprivate",
+        pretrained=plan.pretrained,
         versions=summary["versions"],
         config_hash=hashlib.sha256(run.config.read_bytes()).hexdigest() if run.config.exists() else None,
         ledger_head=summary["ledger_head"],

@@ -188,6 +188,7 @@ def test_a_private_run_leaves_frozen_weights_as_they_were_bit_for_bit(tmp_path: 
     run(tmp_path / "a", f'{{kind: mlp, hidden: [5], pretrained: {tmp_path / "public.pt"}, trainable: ["3.*"]}}')
     found, before = weights_of(tmp_path / "a"), mlp().state_dict()
     assert {name for name in before if not torch.equal(before[name], found[name])} == {"3.weight", "3.bias"}
+    assert "started from weights that are taken as public" in (tmp_path / "a" / "run" / "privacy.md").read_text()
 
 
 def test_a_run_with_adapters_trains_them_alone_and_comes_back_with_equal_outputs(tmp_path: Path) -> None:
@@ -214,6 +215,7 @@ def test_a_finished_runs_final_weights_are_public_weights_of_the_next(tmp_path: 
     final = tmp_path / "a" / "run" / "checkpoints" / "final.ckpt"
     network = mlp(pretrained=str(final))
     assert all(torch.equal(value, network.state_dict()[name]) for name, value in weights_of(tmp_path / "a").items())
+    assert "taken as public" not in (tmp_path / "a" / "run" / "privacy.md").read_text()
 
 
 def changed(**changes: Any) -> dict[str, Any]:
