@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from dppipe.engine.contracts import ClippedSum
     from dppipe.engine.engine import Engine, clipped_sum
     from dppipe.engine.losses import singleton_loss
+    from dppipe.engine.memory import find_physical_batch_size
     from dppipe.engine.units import first_of_units
 
-__all__ = ["ClippedSum", "Engine", "check_engine", "clipped_sum", "first_of_units", "singleton_loss"]
+__all__ = ["ClippedSum", "Engine", "check_engine", "clipped_sum", "find_physical_batch_size", "first_of_units", "singleton_loss"]
 
 __getattr__ = lazy_names(
     __name__,
@@ -26,6 +27,7 @@ __getattr__ = lazy_names(
         "Engine": ".engine",
         "check_engine": ".check",
         "clipped_sum": ".engine",
+        "find_physical_batch_size": ".memory",
         "first_of_units": ".units",
         "singleton_loss": ".losses",
     },

@@ -82,6 +82,7 @@ def test_normalisations(run, loop, count, middle, shape):
 @given(rows, small, st.integers(1, 3), st.integers(1, 2), st.booleans(), st.booleans(), st.sampled_from([nn.LSTM, nn.GRU]))
 def test_recurrent_layers(run, loop, count, steps, size, layers, both, first, kind):
     torch.manual_seed(0)
+
     class Outputs(nn.Module):
         def __init__(self):
             super().__init__()

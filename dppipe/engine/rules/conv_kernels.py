@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dppipe.engine.gradients import Dense, Gradients, Outer, zero_rows
+from dppipe.engine.norms import row_squares
 from dppipe.engine.rules.costs import MOVE, formed, outer_costs
 
 PIECE = 1 << 20
@@ -86,14 +87,17 @@ def grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor)
     return Dense(together.view(rows, *weight.shape))
 
 
-class Unfolded(Dense):
+class Unfolded(Gradients):
     """Gradients formed from unfolded patches, and held as those come: channels last."""
 
     def __init__(self, geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> None:
         patches = geometry.unfold(inputs, weight, outputs.shape[2:]).flatten(0, 1)
         gradients = outputs.reshape(len(patches), -1, patches.shape[1])
-        super().__init__(torch.bmm(gradients, patches).view(len(inputs), -1))  # [B, p * k * C / groups]
+        self.values = torch.bmm(gradients, patches).view(len(inputs), -1)  # [B, p * k * C / groups]
         self.shape = weight.shape
+
+    def _squares(self) -> Tensor:
+        return row_squares(self.values)
 
     def dense(self) -> Tensor:
         """Give the gradients in the weight's own order."""

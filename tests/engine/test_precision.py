@@ -1,0 +1,81 @@
+"""Half-precision forward passes give float32 norms and sums; channels-last and float64 give the same as ever."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dppipe.clipping import Flat
+from dppipe.engine import clipped_sum
+
+# Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise AMX but don't grant it.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+
+class Mixed(nn.Module):
+    """One of each: what autocast runs in half precision and what it doesn't."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(11, 8), nn.LayerNorm(8)
+        self.attention, self.conv = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), nn.Conv1d(8, 6, 3)
+        self.group, self.gate, self.head = nn.GroupNorm(2, 6), nn.Parameter(torch.randn(6)), nn.Linear(6, 3)
+
+    def forward(self, ids):
+        x = self.group(self.conv(self.attention(self.norm(self.table(ids))).transpose(1, 2)))
+        return self.head(x.mean(2) * self.gate)
+
+
+def loss(model, batch):
+    return F.cross_entropy(model(batch[0]).float(), batch[1], reduction="none")
+
+
+def batch(rows=6):
+    return torch.randint(0, 11, (rows, 9)), torch.randint(0, 3, (rows,))
+
+
+def test_a_bfloat16_forward_gives_float32_norms_and_sums():
+    torch.manual_seed(0)
+    model, rows = Mixed(), batch()
+    full = clipped_sum(model, loss, rows, Flat(max_grad_norm=0.5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = clipped_sum(model, loss, rows, Flat(max_grad_norm=0.5))
+    assert half.norms.dtype == torch.float32
+    assert all(total.dtype == torch.float32 for total in half.sums.values())
+    assert torch.allclose(half.norms, full.norms, rtol=0.05)
+    for name, total in full.sums.items():
+        assert torch.allclose(half.sums[name], total, atol=0.05), name
+
+
+def test_a_bfloat16_sum_keeps_small_contributions():
+    """256 equal contributions add up exactly in float32 and get stuck in bfloat16."""
+    model = nn.Linear(1, 1, bias=False)
+    rows = torch.full((1000, 1), 2.0**-10)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result = clipped_sum(model, lambda m, b: m(b).float().squeeze(1), rows, Flat(max_grad_norm=1.0))
+    assert float(result.sums["weight"]) == pytest.approx(1000 * 2.0**-10, rel=1e-6)
+
+
+def test_bfloat16_parameters_have_float32_sums():
+    model = nn.Sequential(nn.Linear(4, 3)).to(torch.bfloat16)
+    result = clipped_sum(model, lambda m, b: m(b).float().square().sum(1), torch.randn(5, 4, dtype=torch.bfloat16), Flat())
+    assert all(total.dtype == torch.float32 for total in result.sums.values())
+    assert result.norms.dtype == torch.float32
+
+
+def test_channels_last_gives_the_same():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.GroupNorm(2, 6), nn.ReLU(), nn.Conv2d(6, 4, 3, stride=2), nn.Flatten(), nn.LazyLinear(3)
+    )
+    images, labels = torch.randn(5, 3, 9, 9), torch.randint(0, 3, (5,))
+    model(images)
+    expected = clipped_sum(model, loss, (images, labels), Flat())
+    model = model.to(memory_format=torch.channels_last)
+    found = clipped_sum(model, loss, (images.to(memory_format=torch.channels_last), labels), Flat())
+    assert torch.allclose(found.norms, expected.norms, rtol=1e-5)
+    assert all(torch.allclose(found.sums[name], total, atol=1e-6) for name, total in expected.sums.items())
