@@ -50,7 +50,7 @@ class LowRankLinear(nn.Linear):
 def finish(network: nn.Module, options: Model, *, load_pretrained: bool = True) -> nn.Module:
     """Load public weights into a network, put adapters beside its layers and freeze the rest, as the options say."""
     if options.pretrained is not None and load_pretrained:
-        _load_public(network, options.pretrained)
+        _load_public(network, options.pretrained, fresh=options.fresh)
     adapters: list[nn.Parameter] = []
     if options.lora is not None:
         network, adapters = _add_adapters(network, options.lora)
@@ -59,8 +59,10 @@ def finish(network: nn.Module, options: Model, *, load_pretrained: bool = True) 
     return network
 
 
-def _load_public(network: nn.Module, path: Path) -> None:
-    weights, expected = _read(path), network.state_dict()
+def _load_public(network: nn.Module, path: Path, *, fresh: Collection[str]) -> None:
+    state = network.state_dict()
+    _refuse_idle(fresh, state, key="fresh", what="parameter")
+    weights, expected = ({n: v for n, v in of.items() if not _matches(n, fresh)} for of in (_read(path), state))
     missing = [name for name in expected if name not in weights]
     unknown = [name for name in weights if name not in expected]
     if missing or unknown:
@@ -72,7 +74,7 @@ def _load_public(network: nn.Module, path: Path) -> None:
     broken = [name for name, value in weights.items() if not value.isfinite().all()]
     if broken:
         raise UsageError(f"model.pretrained: expected finite numbers in {path}, got others at {_listed(broken)}.")
-    network.load_state_dict(dict(weights))
+    network.load_state_dict(state | weights)
 
 
 def _read(path: Path) -> Mapping[str, Tensor]:

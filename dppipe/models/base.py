@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Literal, Self, final
+
+from pydantic import model_validator
 
 from dppipe.component import Component, Field, Options
 
@@ -35,10 +37,19 @@ class Model(Component):
     pretrained: Path | None = Field(
         None, description="Public weights to start from: a .safetensors file or a state dict. They are outside the guarantee."
     )
+    fresh: tuple[str, ...] = Field(
+        (), description="Patterns of names that are not taken from `pretrained`, such as those of a head for other classes."
+    )
     trainable: tuple[str, ...] | None = Field(
         None, min_length=1, description="Patterns of the names of the parameters to train, such as `3.*`; the others are frozen."
     )
     lora: Lora | None = Field(None, description="Train adapters, and of the rest only what `trainable` names.")
+
+    @model_validator(mode="after")
+    def _fresh_beside_pretrained(self) -> Self:
+        if self.fresh and self.pretrained is None:
+            raise ValueError("expected fresh beside pretrained only: without public weights all are fresh. Leave it out.")
+        return self
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Build the module for inputs of this shape (without the batch dimension) and this many outputs."""

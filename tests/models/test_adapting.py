@@ -218,6 +218,19 @@ def test_a_finished_runs_final_weights_are_public_weights_of_the_next(tmp_path: 
     assert "taken as public" not in (tmp_path / "a" / "run" / "privacy.md").read_text()
 
 
+def test_a_fresh_head_is_left_as_it_was_built(tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    public = Mlp.from_data({"hidden": [5]}).build((6,), 11).state_dict()  # of other classes
+    torch.save(public, tmp_path / "public.pt")
+    found, built = mlp(pretrained=str(tmp_path / "public.pt"), fresh=["3.*"]).state_dict(), mlp().state_dict()
+    assert all(torch.equal(found[name], public[name]) for name in ("1.weight", "1.bias"))
+    assert all(torch.equal(found[name], built[name]) for name in ("3.weight", "3.bias"))
+    with pytest.raises(UsageError, match=r"model\.fresh: expected patterns that each match some parameter, got 'head\.\*'"):
+        mlp(pretrained=str(tmp_path / "public.pt"), fresh=["3.*", "head.*"])
+    with pytest.raises(ValidationError, match="expected fresh beside pretrained only"):
+        Mlp.from_data({"fresh": ["3.*"]})
+
+
 def changed(**changes: Any) -> dict[str, Any]:
     weights = {**mlp().state_dict(), **{name.replace("_", "."): value for name, value in changes.items()}}
     return {name: value for name, value in weights.items() if value is not None}
