@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,9 @@ from dppipe.privacy.statement import guarantee_sentences, shown
 
 if TYPE_CHECKING:
     from dppipe.planning.questions import Answer
+
+_FAR_APART = 10.0
+"""From this ratio of the largest to the smallest epsilon on, a picture is logarithmic."""
 
 
 def one_answer(found: Answer, *, curve: bool) -> str:
@@ -57,18 +61,42 @@ def theorem_table(results: list[dict[str, Any]]) -> str:
 
 
 def write_plot(answers: list[Answer], path: Path) -> None:
-    """Draw epsilon over the steps, estimates dashed."""
-
+    """Draw epsilon over the steps: certified curves whole, estimates dashed; logarithmic where curves lie far apart."""
     try:
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         raise UsageError("--plot: expected matplotlib to be installed. Install dppipe[plot], or take --curve.") from None
-    figure = figures.Figure(figsize=(7, 4.5))
+    figure = figures.Figure(figsize=(7.5, 4.5), dpi=150, layout="constrained")
     axes = figure.subplots()
-    for found in answers:
-        steps, epsilons = zip(*found.curve, strict=True) if found.curve else ((), ())
-        label = f"{found.accountant}, delta {found.question.delta:g}{'' if found.certified else ' (estimate)'}"
-        axes.plot(steps, epsilons, "-" if found.certified else "--", label=label)
-    axes.set(xlabel="steps", ylabel="epsilon")
-    axes.legend()
-    figure.savefig(path)
+    deltas = sorted({found.question.delta for found in answers})
+    ends = [found.epsilon for found in answers if 0 < found.epsilon < math.inf]
+    logarithmic = bool(ends) and max(ends) > _FAR_APART * min(ends)
+    for found in sorted(
+        (found for found in answers if found.curve), key=lambda found: -found.epsilon
+    ):  # so that the legend stands in the order of the curves
+        name = found.accountant if len(deltas) == 1 else f"{found.accountant}, δ = {found.question.delta:g}"
+        label = f"{name}: {shown(found.epsilon)}, {'certified' if found.certified else 'ESTIMATE'}"
+        axes.plot(*zip(*found.curve, strict=True), "-" if found.certified else "--", linewidth=1.6, label=label)
+    axes.set(xlabel="steps", ylabel="ε (logarithmic)" if logarithmic else "ε", yscale="log" if logarithmic else "linear")
+    axes.set_xlim(left=0)
+    if not logarithmic:
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.grid(alpha=0.3)
+    figure.suptitle(_plot_title(answers, deltas), fontsize=10)
+    axes.legend(title="ε after the last step", fontsize=9, title_fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--plot: expected a picture that can be written, such as curve.png, got {path} ({error}).") from None
+
+
+def _plot_title(answers: list[Answer], deltas: list[float]) -> str:
+    """Say what all curves have in common."""
+    if not answers:
+        return "no accountant has an answer"
+    asked, noises = answers[0].question, {found.noise_multiplier for found in answers}
+    facts = [f"{asked.sampler.kind}, sample rate {asked.sample_rate:g}", asked.relation]
+    facts += [f"noise multiplier {noise:g} ({asked.mechanism})" for noise in noises if len(noises) == 1]
+    facts += [f"δ = {delta:g}" for delta in deltas if len(deltas) == 1]
+    return ", ".join(facts)

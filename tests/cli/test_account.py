@@ -167,7 +167,32 @@ def test_a_plot_asks_for_its_extra(tmp_path: Path) -> None:
     assert "dppipe[plot]" in ask(*SCHEDULE, "--plot", str(tmp_path / "curve.png"), code=2)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="the extra isn't installed")
-def test_a_plot_is_written(tmp_path: Path) -> None:
-    ask(*SCHEDULE, "--plot", str(tmp_path / "curve.png"))
-    assert (tmp_path / "curve.png").stat().st_size > 1000
+SHORT = ["--sample-rate", "0.01", "--noise-multiplier", "1.0", "--steps", "40", "--delta", "1e-5"]
+PICTURES = {
+    "several": ["--accountant", "all"],
+    "one": ["--accountant", "rdp"],
+    "deltas": ["--accountant", "rdp", "--delta", "1e-6"],
+}
+
+
+@pytest.mark.parametrize("words", PICTURES.values(), ids=PICTURES)
+def test_a_plot_is_a_picture_with_every_curve_in_it(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    drawn: list[Any] = []
+    save = figure.savefig
+    monkeypatch.setattr(figure, "savefig", lambda self, path: (drawn.append(self), save(self, path)))
+    shown = ask(*SHORT, *words, "--plot", str(tmp_path / "curve.png"))
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG\r\n")
+    (axes,) = drawn[0].axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(labels) == len(axes.lines) == max(1, shown.count("  certified") + shown.count("  ESTIMATE"))
+    assert axes.get_yscale() == ("log" if "all" in words else "linear")
+    for line, label in zip(axes.lines, labels, strict=True):
+        assert label.endswith("certified" if line.get_linestyle() == "-" else "ESTIMATE")
+        assert line.get_xdata()[-1] == 40
+
+
+def test_a_plot_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert "--plot" in ask(*SHORT, "--accountant", "rdp", "--plot", str(tmp_path / "curve.unknown"), code=2)
+    assert "--plot" in ask(*SHORT, "--accountant", "rdp", "--plot", str(tmp_path / "missing" / "curve.png"), code=2)
