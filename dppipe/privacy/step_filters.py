@@ -98,11 +98,13 @@ class Odometer:
     """Says what was spent at any moment, even at one that was chosen by looking at what was released.
 
     Guarantee: it runs a filter for each of K budgets at delta/K. At whatever step one stops, the smallest budget that was
-    never exceeded bounds the run at delta, by a union bound over the K filters. The numbers that accountants print during a
-    run don't have that property: they hold for the committed end.
+    never exceeded bounds the run at delta, by a union bound over the K filters (Lécuyer 2021). The numbers that accountants
+    print during a run don't have that property: they hold for the committed end.
     """
 
     def __init__(self, kind: str, *, budget: Budget, epsilons: Sequence[float], planned: Steps) -> None:
+        if not epsilons:
+            raise PrivacyRefusal("odometer: expected at least one epsilon, got none. Give the budgets that it may claim.")
         share = budget.delta / len(epsilons)
         self._filters = {
             epsilon: step_filter(kind, budget=budget.model_copy(update={"epsilon": epsilon, "delta": share}), planned=planned)

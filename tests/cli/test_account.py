@@ -167,7 +167,7 @@ def test_a_plot_asks_for_its_extra(tmp_path: Path) -> None:
     assert "dppipe[plot]" in ask(*SCHEDULE, "--plot", str(tmp_path / "curve.png"), code=2)
 
 
-SHORT = ["--sample-rate", "0.01", "--noise-multiplier", "1.0", "--steps", "40", "--delta", "1e-5"]
+SHORT = ["--sample-rate", "0.01", "--noise-multiplier", "1.0", "--steps", "8", "--delta", "1e-5"]
 PICTURES = {
     "several": ["--accountant", "all"],
     "one": ["--accountant", "rdp"],
@@ -189,7 +189,7 @@ def test_a_plot_is_a_picture_with_every_curve_in_it(words: list[str], tmp_path: 
     assert axes.get_yscale() == ("log" if "all" in words else "linear")
     for line, label in zip(axes.lines, labels, strict=True):
         assert label.endswith("certified" if line.get_linestyle() == "-" else "ESTIMATE")
-        assert line.get_xdata()[-1] == 40
+        assert line.get_xdata()[-1] == 8
 
 
 def test_a_plot_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:

@@ -127,3 +127,47 @@ def test_an_odometer_claims_the_smallest_budget_that_was_never_exceeded() -> Non
         assert Gdp().compose([(step, count)], relation="zero_out").epsilon(BUDGET.delta / 3) <= claim
     with pytest.raises(BudgetExhausted):
         odometer.charge(step)
+
+
+@settings(max_examples=30, deadline=None)
+@given(multipliers=st.lists(st.floats(4.0, 60.0), max_size=25), kind=st.sampled_from(["gdp", "zcdp", "rdp"]))
+def test_an_odometer_claims_what_a_filter_at_its_share_of_delta_would_have_admitted(multipliers: list[float], kind: str) -> None:
+    """Each of K filters holds but with delta/K, so all of them hold but with delta: whichever is claimed, at whatever step."""
+    epsilons, planned = [0.5, 1.0, 2.0, 4.0], [(gaussian(10.0), 20)]
+    odometer = Odometer(kind, budget=BUDGET, epsilons=epsilons, planned=planned)
+    share = {"delta": BUDGET.delta / len(epsilons)}
+    lone = {e: step_filter(kind, budget=BUDGET.model_copy(update={"epsilon": e, **share}), planned=planned) for e in epsilons}
+    for event in map(gaussian, multipliers):
+        if not odometer.fits(event):
+            break
+        odometer.charge(event)
+        lone = {epsilon: filter for epsilon, filter in lone.items() if filter.fits(event)}
+        for filter in lone.values():
+            filter.charge(event)
+        assert odometer.spent() == min(lone)
+
+
+def test_every_budget_of_an_odometer_costs_the_others_some_delta() -> None:
+    step = gaussian(10.0)
+
+    def steps_within_one(epsilons: list[float]) -> int:
+        odometer, count = Odometer("gdp", budget=BUDGET, epsilons=epsilons, planned=[(step, 20)]), 0
+        while odometer.fits(step) and odometer.spent() <= 1.0:
+            odometer.charge(step)
+            count += odometer.spent() <= 1.0
+        return count
+
+    assert steps_within_one([1.0, 2.0, 3.0, 4.0]) < steps_within_one([1.0])
+
+
+def test_a_budget_that_was_exceeded_never_comes_back() -> None:
+    odometer = Odometer("gdp", budget=BUDGET, epsilons=[0.5, 2.0], planned=[])
+    odometer.charge(gaussian(4.0))
+    assert odometer.spent() == 2.0
+    odometer.charge(gaussian(1000.0))
+    assert odometer.spent() == 2.0
+
+
+def test_an_odometer_without_budgets_is_refused() -> None:
+    with pytest.raises(PrivacyRefusal, match="at least one"):
+        Odometer("gdp", budget=BUDGET, epsilons=[], planned=[])
