@@ -1,15 +1,15 @@
 """What a model kind is: options that build an ordinary `torch.nn.Module`, which nothing wraps afterwards.
 
 Nothing here may mix the examples of a batch: batch normalisation would void the guarantee, and the engine refuses it.
-Every kind has the options of transfer, too: public weights, adapters, and which parameters are trained.
-Read next: `logistic.py`, then `mlp.py`; `adapting.py` for what is done to a network after it is built.
+Every kind has the options of transfer, too, which `build` needn't know of: training applies them to what it gives.
+Read next: `logistic.py`, then `mlp.py`; `dppipe/training/adapting.py` for transfer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, final
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
@@ -54,16 +54,6 @@ class Model(Component):
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Build the module for inputs of this shape (without the batch dimension) and this many outputs."""
         raise NotImplementedError
-
-    @final
-    def make(self, input_shape: Sequence[int], outputs: int, *, load_pretrained: bool = True) -> nn.Module:
-        """Build the module and finish it: public weights, adapters, frozen parameters.
-
-        Whoever loads other weights afterwards needs no public ones: the file may be gone by then.
-        """
-        from dppipe.models.adapting import finish
-
-        return finish(self.build(input_shape, outputs), self, load_pretrained=load_pretrained)
 
 
 def make_activation(name: Activation) -> nn.Module:

@@ -9,6 +9,7 @@ from torch import nn
 
 from dppipe.errors import UsageError
 from dppipe.spec.load import load_spec
+from dppipe.training.adapting import make_network
 from dppipe.training.checkpoints import load_weights
 from dppipe.training.run_directory import RunDirectory
 
@@ -29,6 +30,7 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     spec = spec_of(run, plugins=plugins)
     if not run.final_checkpoint.exists():
         raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: dppipe resume {run.path}")
-    network = spec.model.make(spec.data.input_shape, spec.data.outputs, load_pretrained=False)
+    shape, outputs = spec.data.input_shape, spec.data.outputs
+    network = make_network(spec.model, input_shape=shape, outputs=outputs, load_pretrained=False)
     load_weights(network, run.final_checkpoint)
     return network.eval()

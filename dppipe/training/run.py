@@ -14,6 +14,7 @@ from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
 
 from dppipe.errors import Interrupted, UsageError
+from dppipe.training.adapting import make_network
 from dppipe.training.callback import DPCallback
 from dppipe.training.checkpoints import DurableCheckpoints, restoring
 from dppipe.training.module import SpecModule
@@ -109,7 +110,7 @@ def _quieten_lightning() -> None:
 
 def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
     """Build the Lightning module of a spec: the user's own, or an ordinary network with its objective and optimizer."""
-    network = spec.model.make(spec.data.input_shape, spec.data.outputs)
+    network = make_network(spec.model, input_shape=spec.data.input_shape, outputs=spec.data.outputs)
     if isinstance(network, pl.LightningModule):
         if spec.optimizer is not None:
             raise UsageError("optimizer: expected none, as a LightningModule brings its own. Leave the block out.")

@@ -1,13 +1,13 @@
 """From a network as it was built to the one that is trained: public weights, adapters, and what is frozen.
 
-`finish` does this for every model kind, in that order, so that a file of weights has the names of the plain network. Nothing here
-reads a record: patterns and the file are public, and frozen parameters get neither gradient nor noise.
+`make_network` does this for every model kind, in that order, so that a file of weights has the names of the plain network.
+Nothing here reads a record: patterns and the file are public, and frozen parameters get neither gradient nor noise.
 Read next: `dppipe/models/base.py`, which holds the options.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,11 @@ class LowRankLinear(nn.Linear):
         """Add what the adapter gives to what the layer gives."""
         adapted: Tensor = self.up(self.down(input))
         return super().forward(input) + self.scale * adapted
+
+
+def make_network(model: Model, *, input_shape: Sequence[int], outputs: int, load_pretrained: bool = True) -> nn.Module:
+    """Build a model's network and finish it; whoever loads a run's weights afterwards needs no public ones."""
+    return finish(model.build(input_shape, outputs), model, load_pretrained=load_pretrained)
 
 
 def finish(network: nn.Module, options: Model, *, load_pretrained: bool = True) -> nn.Module:
