@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pytorch_lightning as pl
 from torch import nn
 
-from dppipe.budgets.binding import Binding, bind_run, settle_run
 from dppipe.component import Component
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
@@ -22,6 +21,9 @@ from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.training.run_files import read_summary
 from dppipe.training.statements import write_statement
+
+if TYPE_CHECKING:
+    from dppipe.budgets.binding import Binding
 
 
 class RunRecord:
@@ -135,6 +137,8 @@ class RunRecord:
         finally:
             self.ledger.close()
             if self._binding is not None:
+                from dppipe.budgets.binding import settle_run  # its database library is slow to load, and few runs need it
+
                 settle_run(self._binding)
 
 
@@ -142,6 +146,7 @@ def _bind(run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component
     """Reserve the run's whole plan in its scope, where it has one."""
     if parts.budget is None or parts.budget.scope is None:
         return None
+    from dppipe.budgets.binding import bind_run
     from dppipe.budgets.store import Store
 
     return bind_run(Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data)
