@@ -52,7 +52,26 @@ def drawn(count: int, *, seed: int) -> list[Case]:
     ]
 
 
-FEW, MANY = drawn(12, seed=1), drawn(60, seed=2)
+def interval(case: Case) -> tuple[float, float]:
+    """Give prv-accountant's bounds on epsilon; where its own check of a fine grid fails (large epsilons), on a coarser one."""
+    prv: Any = pytest.importorskip("prv_accountant")
+    mechanism = prv.PoissonSubsampledGaussianMechanism(noise_multiplier=case.z, sampling_probability=case.rate)
+    for error in (0.01, 0.1):
+        try:
+            theirs = prv.PRVAccountant(
+                prvs=mechanism, max_self_compositions=case.steps, eps_error=error, delta_error=case.delta / 1000
+            )
+        except RuntimeError as failure:
+            if "Discrete mean differs" not in str(failure):
+                raise
+            continue
+        low, _, high = theirs.compute_epsilon(delta=case.delta, num_self_compositions=[case.steps])
+        assert high - low < 2 * error + 0.01
+        return low, high
+    pytest.skip("prv-accountant has no answer")
+
+
+FEW, MANY = drawn(12, seed=1), drawn(30, seed=2)
 CASES = [*(pytest.param(case, id=str(case)) for case in FEW)]
 CASES += [pytest.param(case, id=str(case), marks=pytest.mark.slow) for case in MANY]
 
@@ -60,11 +79,7 @@ CASES += [pytest.param(case, id=str(case), marks=pytest.mark.slow) for case in M
 @pytest.mark.parametrize("case", CASES)
 def test_pld_lies_within_the_interval_of_an_independent_accountant(case: Case) -> None:
     """Below the interval's lower end it would be no upper bound, so that end has no tolerance."""
-    prv: Any = pytest.importorskip("prv_accountant")
-    mechanism = prv.PoissonSubsampledGaussianMechanism(noise_multiplier=case.z, sampling_probability=case.rate)
-    theirs = prv.PRVAccountant(prvs=mechanism, max_self_compositions=case.steps, eps_error=0.01, delta_error=case.delta / 1000)
-    low, _, high = theirs.compute_epsilon(delta=case.delta, num_self_compositions=[case.steps])
-    assert high - low < 0.03
+    low, high = interval(case)
     assert low <= case.epsilon(Pld) <= high + COARSE
 
 
