@@ -30,11 +30,11 @@ quickstart: $(READY)  ## train a private model on scikit-learn's digits
 
 test: $(READY) lint  ## tests, lint and types
 	@echo "==> tests"
-	@$(BIN)/python -m pytest -n 2 -m "not slow" --durations=5
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --durations=5
 
 slow: $(READY)  ## the tests that train for longer
 	@echo "==> slow tests"
-	@$(BIN)/python -m pytest -n 2 -m slow --durations=10
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --durations=10
 
 chaos: $(READY)  ## kill runs at random instants, 200 times, and resume them; about five minutes
 	@echo "==> chaos"
