@@ -51,7 +51,7 @@ def test_both_directions_agree_with_a_double_integral(z: float, order: float) ->
     assert bound == pytest.approx(removing, rel=1e-6 if order == int(order) else 0.1)
 
 
-@pytest.mark.parametrize(("z", "bins"), [(0.5, 20), (1.0, 100), (8.0, 300)])
+@pytest.mark.parametrize(("z", "bins"), [(0.5, 20), (1.0, 100), (8.0, 50)])
 def test_no_bound_is_below_what_is_drawn(z: float, bins: int) -> None:
     """At order 1.5 moments of both directions have small variance; false alarms below 1e-9 (6 standard errors)."""
     bound = bin_divergences(z, bins, np.array([1.5]))[0]
