@@ -15,26 +15,11 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Budget
 
 
-def refuse_clipping(clipping: Clipper, budget: Budget, *, unit: str, mechanism: str) -> None:
+def refuse_clipping(clipping: Clipper, budget: Budget) -> None:
     """Refuse a clipper that this budget's proof doesn't cover."""
-    adapts = clipping.statistics_std(1.0) is not None
-    if mechanism == "laplace" and (clipping.needs != "norms" or clipping.averages or adapts):
-        raise PrivacyRefusal(
-            f"clipping.kind: expected a clipper by norms alone with Laplace noise, got {clipping.kind!r}, whose bound is proven "
-            "for Gaussian noise. Take kind: flat, or mechanism: gaussian."
-        )
-    if unit == "user" and clipping.averages:
-        raise PrivacyRefusal(
-            f"clipping.kind: expected a clipper of single units, got {clipping.kind!r}, which averages records of several users."
-        )
     why = clipping.refusal(budget.relation)
     if why is not None:
         raise PrivacyRefusal(f"clipping.kind: {why}.")
-    if clipping.bound_schedule is not None and (clipping.needs != "norms" or adapts):
-        raise PrivacyRefusal(
-            f"clipping.bound_schedule: expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has "
-            "none. Leave the schedule out, or take kind: flat."
-        )
     reserved = clipping.failure_delta(uses=0)
     if reserved >= budget.delta:
         raise PrivacyRefusal(

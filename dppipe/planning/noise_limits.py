@@ -27,9 +27,6 @@ def refuse_noise(plan: Plan, noise: NoiseSchedule) -> None:
                 f"clipping.max_grad_norm: expected noise of a standard deviation that float32 can hold, got {std:.3g}. "
                 "It is the noise multiplier times the bound: choose a bound nearer to 1."
             )
-    if plan.mechanism == "laplace" and (plan.secure or noise.adaptive):
-        what = "noise.secure" if plan.secure else f"the schedule {noise.kind!r}"
-        raise PrivacyRefusal(f"noise.mechanism: expected gaussian with {what}, got laplace, for which it isn't proven.")
     if plan.secure and noise.adaptive:
         raise PrivacyRefusal(f"noise.secure: expected noise that is fixed in advance, got the schedule {noise.kind!r}.")
     if plan.secure and multipliers and max(multipliers) > SECURE_LARGEST_MULTIPLIER:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.spec.combinations import refuse_together
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -40,12 +41,14 @@ class PrivateParts:
     @property
     def unit(self) -> str:
         """Whose privacy is protected: a user's where users are drawn."""
-        stated = self.budget.unit if self.budget is not None else "example"
-        if stated == "user" and self.sampler.unit != "user":
-            raise PrivacyRefusal(
-                f"budget.unit: expected sampler: user, got {self.sampler.kind!r}, which bounds one record's part, not a user's."
-            )
-        return "user" if self.sampler.unit == "user" else stated
+        if self.sampler.unit == "user" or self.budget is None:
+            return self.sampler.unit
+        return self.budget.unit
+
+    def refuse_together(self, budget: Budget) -> None:
+        """Refuse parts that no proof covers together."""
+        for problem in refuse_together(self.sampler, self.clipping, self.noise, budget=budget, scaling=self.scaling):
+            raise PrivacyRefusal(f"{'.'.join(map(str, problem.path))}: {problem.message}")
 
     def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
         """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateParts", "make_plan", "parts_of", "plan_privacy"]
 
-CURVE_POINTS = 20
-"""Epsilon is computed at each twentieth of a run; each point costs PLD about a tenth of a second."""
-
 
 def plan_privacy(
     parts: PrivateParts,
@@ -110,23 +107,19 @@ def _batch_numbers(parts: PrivateParts, public: int | None) -> tuple[float, floa
 
 def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[str, Any]:
     given = table.parts
-    refuse_clipping(given.clipping, budget, unit=given.unit, mechanism=given.noise.mechanism)
-    if given.before and budget.relation == "add_remove":
-        raise PrivacyRefusal(
-            "data.normalize: expected constants under add_remove, which hides the number of records, got private."
-        )
+    given.refuse_together(budget)
+    refuse_clipping(given.clipping, budget)
     accountant = with_failure(with_prelude(given.accountant, given.before), given.clipping.failure_delta(uses=0))
     scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
     if given.noise.adaptive:
-        if given.before:
-            raise PrivacyRefusal("data.normalize: expected constants with noise that follows released values, got kind: private.")
         refuse_failure(given.clipping, why=f"the schedule {given.noise.kind!r}, whose filter has all of delta")
         return _filtered(table, budget, scale=scale)
     charges = _affordable(table, accountant, budget, scale=scale, allow_estimate=allow_estimate)
     events = first(table.events(scale, charges=table.charges or charges), charges)
     steps = min(table.steps or math.inf, charges * table.per_charge)
     noise = table.noise(scale, steps=int(steps))
-    at = sorted({math.ceil(charges * k / CURVE_POINTS) for k in range(0 if given.before else 1, CURVE_POINTS + 1)})
+    parts_of_run = given.accountant.curve_points
+    at = sorted({math.ceil(charges * k / parts_of_run) for k in range(0 if given.before else 1, parts_of_run + 1)})
     composed = accountant.compose(events, relation=budget.relation)
     if not allow_estimate:
         require_certificate(composed)

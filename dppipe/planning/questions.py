@@ -94,7 +94,8 @@ class Answer:
 
 def answer(question: Question, accountant: Accountant, *, curve_points: int = 0) -> Answer:
     """Work out what is missing; refuse (PrivacyRefusal) a combination that has no proof and no estimate."""
-    found = verdict(sampler=question.sampler.kind, relation=question.relation, accountant=accountant.kind)
+    kind, relation, mechanism = question.sampler.kind, question.relation, question.mechanism
+    found = verdict(sampler=kind, relation=relation, accountant=accountant.kind, mechanism=mechanism)
     if found.status == "refused":
         raise PrivacyRefusal(f"accountant {accountant.kind}: {found.why}. Take {found.instead}.")
     noise_multiplier, steps = _complete(question, accountant)

@@ -22,7 +22,7 @@ from dppipe.sampling import FullBatch, Poisson, Sampler, Shuffle
 @pytest.fixture(autouse=True)
 def only_the_last_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan epsilon at the last step alone: nothing here looks at the others."""
-    monkeypatch.setattr("dppipe.planning.privacy_plan.CURVE_POINTS", 1)
+    monkeypatch.setattr("dppipe.privacy.accountants.pld.Pld.curve_points", 1)
 
 
 def planned(

@@ -131,6 +131,9 @@ class Accountant(Component):
         stages = [merge(between(steps, low, high)) for low, high in zip([0, *at], at, strict=False)]
         return [composition.epsilon(delta) for composition in self.compositions(stages, relation=relation)]
 
+    curve_points: ClassVar[int] = 60
+    """At how many points of a run a plan asks for epsilon: at each of its tenths, and between them where that is cheap."""
+
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         """Bound the cost after each stage, where a stage adds its events to all those before it: what a kind implements."""
         raise NotImplementedError

@@ -20,6 +20,7 @@ class Pld(Accountant, kind="pld"):
     the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random draws of losses.
     """
 
+    curve_points: ClassVar[int] = 10
     _distinct: ClassVar[int] = 150
     """The most distinct events that are composed; a longer schedule is rounded onto as many."""
     _finest: ClassVar[float] = 1e-4
