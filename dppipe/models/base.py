@@ -37,8 +37,10 @@ class Model(Component):
     pretrained: Path | None = Field(
         None, description="Public weights to start from: a .safetensors file or a state dict. They are outside the guarantee."
     )
-    fresh: tuple[str, ...] = Field(
-        (), description="Patterns of names that are not taken from `pretrained`, such as those of a head for other classes."
+    fresh: tuple[str, ...] | None = Field(
+        None,
+        min_length=1,
+        description="Patterns of names not taken from `pretrained`, such as those of a head for other classes.",
     )
     trainable: tuple[str, ...] | None = Field(
         None, min_length=1, description="Patterns of the names of the parameters to train, such as `3.*`; the others are frozen."
@@ -47,7 +49,7 @@ class Model(Component):
 
     @model_validator(mode="after")
     def _fresh_beside_pretrained(self) -> Self:
-        if self.fresh and self.pretrained is None:
+        if self.fresh is not None and self.pretrained is None:
             raise ValueError("expected fresh beside pretrained only: without public weights all are fresh. Leave it out.")
         return self
 
