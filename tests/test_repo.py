@@ -29,7 +29,7 @@ LAYERS = [
     "planning",
     "budgets",
     "training",
-    "audit report plugin_kit",
+    "audit report plugin_kit bench",
     "cli",
     "__main__",
 ]

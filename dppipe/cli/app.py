@@ -9,6 +9,7 @@ import typer
 import dppipe
 from dppipe.cli import budget, ledger, plugins
 from dppipe.cli.account import account
+from dppipe.cli.bench import bench
 from dppipe.cli.compare import compare
 from dppipe.cli.doctor import doctor
 from dppipe.cli.errors import Commands
@@ -50,6 +51,7 @@ app.command()(resume)
 app.command()(plan)
 app.command()(validate)
 app.command()(doctor)
+app.command()(bench)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(tensorboard)

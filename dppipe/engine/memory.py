@@ -58,7 +58,8 @@ def step_bytes(engine: Engine, batch: Any) -> int:
     engine.prepare(batch)
     with LiveBytes() as live:
         engine.accumulate(batch, sums, bounds=bounds)
-    return live.peak + int(sum(tensor.nbytes for tensor in _tensors(batch)))
+    whole: int = live.peak + sum(tensor.nbytes for tensor in _tensors(batch))
+    return whole
 
 
 def find_physical_batch_size(engine: Engine, synthetic: Callable[[int], Any], *, limit: int, memory: int | None = None) -> int:

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(NamedTuple):
+    """A model with a batch, as one step of training sees them."""
+
     name: str
     title: str
     make: Callable[[], nn.Module]
-    batch: Callable[[], tuple[Tensor, Tensor]]
+    batch: Callable[[], Any]
     per_sample_loss: Callable[[nn.Module, Any], Tensor]
     tuned: bool = True
+    """Whether the engine's kernels were chosen with this model in view."""
 
 
 def classify(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    """Give the loss of one label for each row."""
     return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
 def tag(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    """Give the mean loss over a row's positions."""
     return F.cross_entropy(model(batch[0]).transpose(1, 2), batch[1], reduction="none").mean(1)
 
 
 def mlp() -> nn.Module:
+    """Make a perceptron with two hidden layers."""
     return nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
 
 
@@ -43,6 +47,8 @@ def cnn() -> nn.Module:
 
 
 class WideBlock(nn.Module):
+    """A residual block with normalisation before each convolution."""
+
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.norm1, self.conv1 = nn.GroupNorm(16, inputs), nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
@@ -50,9 +56,11 @@ class WideBlock(nn.Module):
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if stride > 1 or inputs != outputs else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Run the layers."""
         active = F.relu(self.norm1(x))
         y = self.conv2(F.relu(self.norm2(self.conv1(active))))
-        return y + (x if self.shortcut is None else self.shortcut(active))
+        result: Tensor = y + (x if self.shortcut is None else self.shortcut(active))
+        return result
 
 
 def wide_resnet() -> nn.Module:
@@ -62,29 +70,44 @@ def wide_resnet() -> nn.Module:
         blocks += [WideBlock(channels, width, stride), WideBlock(width, width, 1)]
         channels = width
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, 1, 1), *blocks, nn.GroupNorm(16, 256), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10)
+        nn.Conv2d(3, 16, 3, 1, 1),
+        *blocks,
+        nn.GroupNorm(16, 256),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(256, 10),
     )
 
 
 class Attention(nn.Module):
+    """Causal self-attention."""
+
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
         self.heads, self.project, self.out = heads, nn.Linear(size, 3 * size), nn.Linear(size, size)
 
     def forward(self, x: Tensor) -> Tensor:
-        query, key, value = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, 2))
-        return self.out(F.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2).flatten(2))
+        """Run the layers."""
+        query, key, value = (torch.unflatten(part, 2, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, 2))
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return result
 
 
 class Layer(nn.Module):
+    """One layer of a transformer."""
+
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
         self.norm1, self.attention = nn.LayerNorm(size), Attention(size, heads)
         self.norm2, self.up, self.down = nn.LayerNorm(size), nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Run the layers."""
         x = x + self.attention(self.norm1(x))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
+        result: Tensor = x + self.down(F.gelu(self.up(self.norm2(x))))
+        return result
 
 
 class Transformer(nn.Module):
@@ -97,8 +120,10 @@ class Transformer(nn.Module):
         self.norm, self.head = nn.LayerNorm(size), nn.Linear(size, words)
 
     def forward(self, ids: Tensor) -> Tensor:
+        """Run the layers."""
         places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        return self.head(self.norm(self.layers(self.words(ids) + self.positions(places))))
+        result: Tensor = self.head(self.norm(self.layers(self.words(ids) + self.positions(places))))
+        return result
 
 
 class Lora(nn.Module):
@@ -111,41 +136,53 @@ class Lora(nn.Module):
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x) + self.up(self.down(x))
+        """Run the layers."""
+        result: Tensor = self.layer(x) + self.up(self.down(x))
+        return result
 
 
 def lora_transformer() -> nn.Module:
+    """Make a frozen transformer with trainable adapters in every layer."""
     model = Transformer().requires_grad_(False)
-    for layer in model.layers:
-        layer.attention.project, layer.attention.out = Lora(layer.attention.project), Lora(layer.attention.out)
-        layer.up, layer.down = Lora(layer.up), Lora(layer.down)
+    for path, module in list(model.layers.named_modules()):
+        if isinstance(module, nn.Linear):
+            parent, _, name = path.rpartition(".")
+            setattr(model.layers.get_submodule(parent), name, Lora(module))
     return model
 
 
 class Tagger(nn.Module):
+    """A recurrent tagger that reads both ways."""
+
     def __init__(self) -> None:
         super().__init__()
         self.words, self.memory = nn.Embedding(8000, 128), nn.LSTM(128, 256, batch_first=True, bidirectional=True)
         self.head = nn.Linear(512, 20)
 
     def forward(self, ids: Tensor) -> Tensor:
-        return self.head(self.memory(self.words(ids))[0])
+        """Run the layers."""
+        result: Tensor = self.head(self.memory(self.words(ids))[0])
+        return result
 
 
 def images(rows: int, *shape: int) -> Callable[[], tuple[Tensor, Tensor]]:
+    """Make rows of numbers with one of ten labels."""
     return lambda: (torch.randn(rows, *shape), torch.randint(0, 10, (rows,)))
 
 
 def sequences(rows: int, length: int, words: int, labels: int) -> Callable[[], tuple[Tensor, Tensor]]:
+    """Make rows of tokens with a label at every position."""
     return lambda: (torch.randint(0, words, (rows, length)), torch.randint(0, labels, (rows, length)))
 
+
+TEXT = sequences(16, 128, 10_000, 10_000)
 
 WORKLOADS = (
     Workload("a", "MLP 784-1024-1024-10, batch 256", mlp, images(256, 784), classify),
     Workload("b", "CNN of Papernot et al., batch 512", cnn, images(512, 1, 28, 28), classify),
     Workload("c", "WRN-16-4, group norm, batch 32", wide_resnet, images(32, 3, 32, 32), classify),
-    Workload("d", "transformer, 4 layers of 256, batch 16 x 128", Transformer, sequences(16, 128, 10_000, 10_000), tag),
+    Workload("d", "transformer, 4 layers of 256, batch 16 x 128", Transformer, TEXT, tag),
     Workload("e", "logistic regression on 4000 features, batch 4096", lambda: nn.Linear(4000, 10), images(4096, 4000), classify),
     Workload("f", "LSTM tagger, batch 32 x 64", Tagger, sequences(32, 64, 8000, 20), tag, tuned=False),
-    Workload("g", "LoRA on the transformer of d, batch 16 x 128", lora_transformer, sequences(16, 128, 10_000, 10_000), tag, tuned=False),
+    Workload("g", "LoRA on the transformer of d, batch 16 x 128", lora_transformer, TEXT, tag, tuned=False),
 )

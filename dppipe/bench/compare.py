@@ -1,0 +1,119 @@
+"""One comparison: a subject (a spec's own model or a reference workload) against ordinary training and Opacus."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dppipe.bench.measure import Times, peak_in_child, time_step
+from dppipe.bench.steps import OPACUS_MODES, make_step, opacus_installed
+from dppipe.bench.workloads import WORKLOADS, Workload
+from dppipe.clipping import Flat
+
+if TYPE_CHECKING:
+    from dppipe.engine.contracts import Clips
+    from dppipe.spec.spec import Spec
+
+Subject = dict[str, Any]
+"""What is benchmarked, as plain data: `{"workload": name}` or `{"spec": path, "overrides": [...], "plugins": folder}`."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The figures of one subject."""
+
+    name: str
+    title: str
+    threads: int
+    plain: Times
+    contenders: tuple[Times, ...]
+
+    @property
+    def private(self) -> Times:
+        """The figures of dppipe's own step."""
+        return next(times for times in self.contenders if times.contender == "dppipe")
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the figures as plain data."""
+        return asdict(self)
+
+
+def compare(subject: Subject, *, rounds: int, threads: int, opacus: bool = True, memory: bool = True) -> Comparison:
+    """Time, and where the system allows weigh, all contenders on one subject."""
+    torch.set_num_threads(threads)
+    workload, clipper = workload_of(subject)
+    torch.manual_seed(0)
+    batch = workload.batch()
+    modes = [f"opacus {mode}" for mode in OPACUS_MODES] if opacus and opacus_installed() else []
+    plain = make_step("plain", workload, workload.make(), batch, clipper=clipper)
+    found = []
+    for contender in ("plain again", "dppipe", *modes):
+        torch.manual_seed(0)
+        try:
+            step = make_step(contender, workload, workload.make(), batch, clipper=clipper)
+            found.append(time_step(contender, step, plain, rounds=rounds))
+        except Exception as error:  # Whatever stops a contender is its result.
+            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            found.append(Times(contender, 0, 0, 0, 0, 0, failed=reason))
+    if memory:
+        found = [replace(one, megabytes=_weighed(subject, one, threads)) for one in found]
+    control, *rest = found
+    return Comparison(workload.name, workload.title, threads, control, tuple(rest))
+
+
+def _weighed(subject: Subject, times: Times, threads: int) -> float | None:
+    contender = "plain" if times.contender == "plain again" else times.contender
+    return None if times.failed else peak_in_child({"subject": subject, "contender": contender, "threads": threads})
+
+
+def workload_of(subject: Subject) -> tuple[Workload, Clips]:
+    """Give the model, batch and clipper of a subject."""
+    if "workload" in subject:
+        return next(workload for workload in WORKLOADS if workload.name == subject["workload"]), Flat(max_grad_norm=1.0)
+    from dppipe.spec.load import load_spec
+
+    plugins = subject.get("plugins")
+    spec = load_spec(Path(subject["spec"]), overrides=subject.get("overrides", ()), plugins=Path(plugins) if plugins else None)
+    return spec_workload(spec), spec.clipping
+
+
+def spec_workload(spec: Spec) -> Workload:
+    """Give a spec's own model on made-up examples, as many as fit its expected batch."""
+    from dppipe.training.networks import network_and_loss
+    from dppipe.training.run import build_module
+
+    size = spec.sampler.physical_batch_size
+    rows = max(1, round(spec.sampler.expected(spec.data.train_count())))
+    rows = rows if size == "auto" else min(rows, size)
+    _, loss = network_and_loss(build_module(spec, steps=1))
+    return Workload(
+        spec.name,
+        f"{spec.model.kind} on {spec.data.kind}, batch {rows}",
+        lambda: network_and_loss(build_module(spec, steps=1))[0],
+        lambda: spec.data.synthetic(rows),
+        loss,
+    )
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Give the geometric mean of positive numbers."""
+    logs = torch.tensor(list(values), dtype=torch.float64).log()
+    return float(logs.mean().exp())
+
+
+def machine() -> dict[str, Any]:
+    """Say what the figures were taken on."""
+    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    processor = names[0] if names else platform.processor()
+    load = [float(part) for line in _lines("/proc/loadavg") for part in line.split()[:3]]
+    return {"processor": processor, "cores": os.cpu_count(), "torch": torch.__version__, "load": load}
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []

@@ -1,0 +1,26 @@
+"""Weigh one contender in this process: `python -m dppipe.bench.weigh '{"workload": "a", "contender": "dppipe"}'`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import torch
+
+from dppipe.bench.compare import workload_of
+from dppipe.bench.measure import peak_megabytes
+from dppipe.bench.steps import make_step
+
+
+def weigh(arguments: dict[str, Any]) -> float:
+    """Give the megabytes that a contender's steps take above model and batch."""
+    torch.set_num_threads(arguments["threads"])
+    workload, clipper = workload_of(arguments["subject"])
+    torch.manual_seed(0)
+    model, batch = workload.make(), workload.batch()
+    return peak_megabytes(lambda: make_step(arguments["contender"], workload, model, batch, clipper=clipper))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{weigh(json.loads(sys.argv[1]))}\n")
