@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.privacy.support import Verdict, verdict
+from dppipe.spec.combinations import refuse_together
 from dppipe.spec.layout import Refusal
 from dppipe.spec.spec import Spec
 
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Give everything that is wrong between the blocks of a spec."""
-    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _clipping, _devices)
+    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _clipping, _together, _devices)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -54,17 +55,10 @@ def _rate(spec: Spec) -> Iterator[Problem]:
 
 
 def _unit(spec: Spec) -> Iterator[Problem]:
-    """Users are the unit where users are drawn, and nowhere else: only there does a user count for one bound."""
-    drawn = spec.sampler.unit == "user"
-    if spec.data.users is not None and not drawn:
+    """Data is split by users where users are drawn, and nowhere else."""
+    if spec.data.users is not None and spec.sampler.unit != "user":
         message = f"expected sampler: user, since the data is split by users, got {spec.sampler.kind!r}. Or leave users out."
         yield Problem(("data", "users"), message)
-    if spec.budget != "none" and spec.budget.unit == "user" and not drawn:
-        message = f"expected sampler: user, got {spec.sampler.kind!r}, which bounds a record's part, not a user's."
-        yield Refusal(("budget", "unit"), f"{message} Take sampler: user, or unit: example.")
-    if drawn and spec.clipping.averages:
-        message = f"expected a clipper of single units, got {spec.clipping.kind!r}, which averages records of several."
-        yield Refusal(("clipping", "kind"), f"{message} Take kind: flat.")
 
 
 def _secret(spec: Spec) -> Iterator[Problem]:
@@ -150,6 +144,13 @@ def _clipping(spec: Spec) -> Iterator[Problem]:
     why = None if spec.budget == "none" else spec.clipping.refusal(spec.budget.relation)
     if why is not None:
         yield Refusal(("clipping", "kind"), f"{why}.")
+
+
+def _together(spec: Spec) -> Iterator[Problem]:
+    """All parts go together under one proof."""
+    if spec.budget != "none":
+        scaling = spec.data.private_scaling
+        yield from refuse_together(spec.sampler, spec.clipping, spec.noise, budget=spec.budget, scaling=scaling)
 
 
 def _devices(spec: Spec) -> Iterator[Problem]:

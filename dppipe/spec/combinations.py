@@ -1,0 +1,51 @@
+"""Parts that don't go together for privacy's sake, however each is set: said at validation, and again by whoever plans.
+
+The pairs of sampler, relation and accountant stand in `dppipe.privacy.support`; here is the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dppipe.spec.layout import Refusal
+
+if TYPE_CHECKING:
+    from dppipe.clipping.base import Clipper
+    from dppipe.data.reading.private_scaling import PrivateScaling
+    from dppipe.noise.base import NoiseSchedule
+    from dppipe.privacy.budget import Budget
+    from dppipe.sampling.base import Sampler
+
+
+def refuse_together(
+    sampler: Sampler, clipping: Clipper, noise: NoiseSchedule, *, budget: Budget, scaling: PrivateScaling | None
+) -> Iterator[Refusal]:
+    """Give what no proof covers of these parts together, each at the place to change."""
+    yield from _units(sampler, clipping, budget)
+    adapts = clipping.statistics_std(1.0) is not None
+    if clipping.bound_schedule is not None and (clipping.needs != "norms" or adapts):
+        message = f"expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has none."
+        yield Refusal(("clipping", "bound_schedule"), f"{message} Leave the schedule out, or take kind: flat.")
+    if noise.mechanism == "laplace" and (clipping.needs != "norms" or clipping.averages or adapts):
+        message = f"expected a clipper by norms alone with Laplace noise, got {clipping.kind!r}, whose bound is proven for"
+        yield Refusal(("clipping", "kind"), f"{message} Gaussian noise. Take kind: flat, or mechanism: gaussian.")
+    if noise.mechanism == "laplace" and (noise.secure or noise.adaptive):
+        what = "noise.secure" if noise.secure else f"the schedule {noise.kind!r}"
+        yield Refusal(("noise", "mechanism"), f"expected gaussian with {what}, got laplace, for which it isn't proven.")
+    if scaling is not None and budget.relation == "add_remove":
+        message = "expected constants under add_remove, which hides the number of records, got kind: private."
+        yield Refusal(("data", "normalize"), f"{message} Give constants, or take relation: zero_out.")
+    if scaling is not None and noise.adaptive:
+        message = "expected constants with noise that follows released values, got kind: private."
+        yield Refusal(("data", "normalize"), f"{message} Give constants, or take a schedule that is fixed in advance.")
+
+
+def _units(sampler: Sampler, clipping: Clipper, budget: Budget) -> Iterator[Refusal]:
+    """Users are the unit where users are drawn, and nowhere else: only there does a user count for one bound."""
+    if budget.unit == "user" and sampler.unit != "user":
+        message = f"expected sampler: user, got {sampler.kind!r}, which bounds a record's part, not a user's."
+        yield Refusal(("budget", "unit"), f"{message} Take sampler: user, or unit: example.")
+    if sampler.unit == "user" and clipping.averages:
+        message = f"expected a clipper of single units, got {clipping.kind!r}, which averages records of several."
+        yield Refusal(("clipping", "kind"), f"{message} Take kind: flat.")
