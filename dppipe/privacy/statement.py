@@ -198,7 +198,7 @@ def guarantee_sentences(
             "Nothing about it can be promised to the people behind the records.",
         )
     claim = f"({shown(epsilon)}, {delta:g})-differentially private"
-    difference = _DIFFERENCE[relation].format(unit=unit)
+    difference = _DIFFERENCE[relation].format(unit=unit, units="users" if unit == "user" else "records")
     if reproducible:
         return (
             "This run gives no protection: seeded, so that whoever knows the seed can take the noise away again.",
@@ -224,9 +224,9 @@ def shown(epsilon: float) -> str:
 
 
 _DIFFERENCE = {
-    "zero_out": "one {unit}'s contribution being there or being nothing, where the number of records is public",
-    "add_remove": "one {unit} being in the data or not, where even the number of records is secret",
-    "replace_one": "one {unit} being replaced by any other, where the number of records is public",
+    "zero_out": "one {unit}'s contribution being there or being nothing, where the number of {units} is public",
+    "add_remove": "one {unit} being in the data or not, where even the number of {units} is secret",
+    "replace_one": "one {unit} being replaced by any other, where the number of {units} is public",
 }
 _WITHOUT = {
     "zero_out": "had any one {unit} contributed nothing",
