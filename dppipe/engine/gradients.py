@@ -13,7 +13,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from dppipe.engine.norms import row_squares
+from dppipe.engine.costs import outer_costs
+from dppipe.engine.norms import gram_squares, row_squares, slack
 from dppipe.engine.units import Units
 
 
@@ -87,15 +88,14 @@ class Outer(Gradients):
     def _squares(self) -> Tensor:
         if self.inputs.shape[1] == 1:
             return (row_squares(self.inputs) if self.input_squares is None else self.input_squares) * row_squares(self.outputs)
-        return self._gram(self)
+        return gram_squares(self._gram(self))
 
     def inner(self, other: Gradients) -> Tensor | None:
         """Give the inner product of the Gram matrices."""
-        return self._gram(other) if isinstance(other, Outer) else None
+        return self._gram(other).flatten(1).sum(1) if isinstance(other, Outer) else None
 
-    def _gram(self, other: Outer) -> Tensor:
-        gram = torch.bmm(self.inputs, other.inputs.transpose(1, 2)).mul_(torch.bmm(self.outputs, other.outputs.transpose(1, 2)))
-        return gram.flatten(1).sum(1)
+    def _gram(self, other: Outer) -> Tensor:  # -> [B, T, T]
+        return torch.bmm(self.inputs, other.inputs.transpose(1, 2)).mul_(torch.bmm(self.outputs, other.outputs.transpose(1, 2)))
 
     def dense(self) -> Tensor:
         """Form the gradients by one batched product."""
@@ -115,9 +115,17 @@ class Outer(Gradients):
         """Zero the other rows in both factors."""
         return Outer(zero_rows(self.inputs, rows), zero_rows(self.outputs, rows))
 
-    def average(self, units: Units) -> Outer:
+    def average(self, units: Units) -> Gradients:
         """Lay the positions of a unit's rows side by side."""
-        return Outer(units.gather(self.inputs), units.gather(self.outputs, weighted=True))
+        if units.ragged:
+            return super().average(units)
+        return Outer(units.gather(self.inputs), units.gather(self.outputs, weighted=True)).cheaper()
+
+    def cheaper(self) -> Gradients:
+        """Give the same gradients in the form whose norms are cheaper."""
+        rows, positions, size = self.inputs.shape
+        costs = outer_costs(rows, positions, size, self.outputs.shape[2])
+        return self if positions == 1 or costs["ghost"] < costs["dense"] else Dense(self.dense())
 
 
 class Total(Gradients):
@@ -127,7 +135,8 @@ class Total(Gradients):
         self.uses = uses
 
     def _squares(self) -> Tensor:
-        squares = torch.stack([use.squares for use in self.uses]).sum(0)
+        parts = torch.stack([use.squares for use in self.uses]).sum(0)
+        squares = parts + slack(parts)
         for i, left in enumerate(self.uses):
             for right in self.uses[:i]:
                 cross = left.inner(right)
@@ -159,7 +168,8 @@ def combine(uses: list[Gradients]) -> Gradients:
     dense = [use for use in uses if isinstance(use, Dense)]
     rest = [use for use in uses if not isinstance(use, (Outer, Dense))]
     if outer:
-        rest.append(Outer(torch.cat([use.inputs for use in outer], 1), torch.cat([use.outputs for use in outer], 1)))
+        inputs, outputs = torch.cat([use.inputs for use in outer], 1), torch.cat([use.outputs for use in outer], 1)
+        rest.append(Outer(inputs, outputs).cheaper())
     if dense:
         rest.append(Dense(torch.stack([use.values for use in dense]).sum(0)))
     return rest[0] if len(rest) == 1 else Total(rest)

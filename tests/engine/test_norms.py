@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from dppipe.engine.gradients import Outer
 from dppipe.engine.norms import row_squares
 
 
@@ -26,3 +27,15 @@ def test_half_precision_is_widened():
     values = torch.full((2, 5000), 3.0, dtype=torch.bfloat16)
     assert row_squares(values).dtype == torch.float32
     assert row_squares(values).tolist() == [45000.0, 45000.0]
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4, 0.0])
+@pytest.mark.parametrize(("positions", "inputs", "outputs"), [(2, 16, 16), (16, 64, 32), (128, 128, 256)])
+def test_ghost_norms_of_cancelling_positions_are_not_under_estimated(spread, positions, inputs, outputs):
+    """Inputs that hardly differ and output gradients that add up to nothing: the gradient is what is left of large parts."""
+    torch.manual_seed(positions)
+    given = torch.randn(8, 1, inputs) + spread * torch.randn(8, positions, inputs)
+    gradients = torch.randn(8, positions, outputs)
+    gradients = gradients - gradients.mean(1, keepdim=True)
+    exact = torch.bmm(gradients.double().transpose(1, 2), given.double()).flatten(1).norm(dim=1)
+    assert (Outer(given, gradients).squares.double().sqrt() >= exact * (1 - 1e-6)).all()

@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dppipe.engine.costs import MOVE, formed, outer_costs
 from dppipe.engine.gradients import Dense, Gradients, Outer, zero_rows
-from dppipe.engine.norms import row_squares
-from dppipe.engine.rules.costs import MOVE, formed, outer_costs
+from dppipe.engine.norms import gram_squares, row_squares
 
 PIECE = 1 << 20
 """Floats of patches that are unfolded at a time."""
@@ -170,7 +170,8 @@ class PixelConvolution(Convolution):
         patches = shifted[0].clone()
         for view in shifted[1:]:
             patches += view
-        return patches.mul_(torch.bmm(outputs, outputs.transpose(1, 2)).view_as(patches)).view(len(padded), -1).sum(1)
+        products = torch.bmm(outputs, outputs.transpose(1, 2)).mul_(patches.flatten(1).view(len(outputs), outputs.shape[1], -1))
+        return gram_squares(products).view(len(padded), -1).sum(1)
 
 
 KERNELS: dict[str, Callable[[Geometry, Tensor, Tensor, Tensor], Gradients]] = {

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dppipe.engine.costs import outer_costs
 from dppipe.engine.gradients import Dense, Outer
 from dppipe.engine.norms import row_squares
 from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, rows_first, wide
-from dppipe.engine.rules.costs import outer_costs
 
 PIECE = 1 << 20
 """Floats of a data set's rows that are multiplied and normed at a time, while they are in cache."""

@@ -16,8 +16,14 @@ MOVE = 20.0
 """Units to copy one float32 from one layout to another."""
 
 
+FEW = 1 << 15
+"""Floats so few that forming them costs nothing; formed gradients have the more accurate norms."""
+
+
 def formed(rows: int, values: int) -> float:
     """Give the cost per row of holding this many values for each of the rows."""
+    if rows * values <= FEW:
+        return 0.0
     return values * (WORD if rows * values <= CACHE else FAR_WORD)
 
 
