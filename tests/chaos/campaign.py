@@ -40,7 +40,11 @@ train:     {LENGTH, checkpoint_every: 7, validate_every: 20, accelerator: cpu}
 SPECS = [
     {"NOISE": "{kind: constant, noise_multiplier: 1.0}", "EPSILON": "20.0", "LENGTH": "steps: 60"},
     {"NOISE": "{kind: constant, noise_multiplier: 1.0}", "EPSILON": "3.2", "LENGTH": "until: budget"},
-    {"NOISE": "{kind: step, noise_multiplier: 1.0, drops: 2, factor: 0.9, secure: true}", "EPSILON": "20.0", "LENGTH": "steps: 40"},
+    {
+        "NOISE": "{kind: step, noise_multiplier: 1.0, drops: 2, factor: 0.9, secure: true}",
+        "EPSILON": "20.0",
+        "LENGTH": "steps: 40",
+    },
 ]
 MEANS = ["kill"] * 4 + ["term", "interrupt", "term-kill", "interrupt-twice", "file-limit"]
 MOST_DEATHS = 8
