@@ -124,6 +124,11 @@ class Data(Component):
             raise SpecError([Problem(("data", "split"), message)])
         return train
 
+    @property
+    def by_users(self) -> bool:
+        """Whether the data says whose each record is, and is split by users."""
+        return self.users is not None
+
     def train_users(self) -> int:
         """Give the number of users whose records are trained on."""
         if self.users is None:
@@ -151,7 +156,7 @@ class Data(Component):
         records = len(cast(Sized, ready.train))
         if self.records not in (None, records):
             raise UsageError(f"data.records: expected the number of records in the data, {records}, got {self.records}.")
-        if self.users is not None:
+        if self.by_users:
             return split_users(ready, self.split, users=self.users, seed=seed)
         order = draw_order(records, seed=seed)
         train, val, test = self.split.counts(records)
@@ -178,15 +183,19 @@ class Data(Component):
         return inputs, targets
 
 
-def split_users(ready: Splits, split: Split, *, users: int, seed: int) -> Splits:
-    """Share out the users by the public seed, each with all records; the training data set keeps its records' users."""
+def split_users(ready: Splits, split: Split, *, users: int | None, seed: int) -> Splits:
+    """Share out the users by the public seed, each with all records; the training data set keeps its records' users.
+
+    `users` is how many there are said to be, where that is public.
+    """
     import numpy
 
-    from dppipe.data.reading.users import check_user_count, users_of, with_users
+    from dppipe.data.reading.users import check_users, users_of, with_users
 
-    owners = check_user_count(users_of(ready.train), stated=users)
-    order = draw_order(users, seed=seed)
-    train, val, test = split.counts(users)
+    owners = check_users(users_of(ready.train), stated=users)
+    count = int(owners.max()) + 1
+    order = draw_order(count, seed=seed)
+    train, val, test = split.counts(count)
     shares = (order[:train], order[train : train + val], order[train + val :][:test])
     parts = [numpy.flatnonzero(numpy.isin(owners, share)) for share in shares]
     kept = take(ready.train, parts[0])

@@ -49,8 +49,8 @@ class Csv(Data, kind="csv"):
     def _options_fit(self) -> Self:
         if self.header == (self.names is not None):
             raise ValueError("expected names with header: false, and only there. State either.")
-        if (self.user is None) != (self.users is None):
-            raise ValueError("expected user, a column, and users, how many there are, together. State both, or neither.")
+        if self.users is not None and self.user is None:
+            raise ValueError("expected user, a column, beside users, got none. Say whose each record is.")
         if not self.numeric and not self.categorical:
             raise ValueError("expected numeric or categorical columns, got none. Declare the columns to learn from.")
         name, times = Counter(self._columns).most_common(1)[0]
@@ -81,6 +81,10 @@ class Csv(Data, kind="csv"):
     def _columns(self) -> list[str]:
         declared: tuple[Column, ...] = (*self.numeric, *self.categorical, self.target)
         return [*(column.column for column in declared), *([self.user] if self.user is not None else [])]
+
+    @property
+    def by_users(self) -> bool:
+        return self.user is not None
 
     def load(self) -> TensorDataset | Splits:
         records = self._read(self.path, key="path")

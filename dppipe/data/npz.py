@@ -40,8 +40,8 @@ class Npz(Data, kind="npz"):
 
     @model_validator(mode="after")
     def _users_together(self) -> Self:
-        if (self.user is None) != (self.users is None):
-            raise ValueError("expected user, an array's name, and users, how many there are, together. State both, or neither.")
+        if self.users is not None and self.user is None:
+            raise ValueError("expected user, an array's name, beside users, got none. Say whose each record is.")
         return self
 
     @property
@@ -61,6 +61,10 @@ class Npz(Data, kind="npz"):
 
     def count(self) -> int:
         return self.known_count(self._headers()[0].shape[0])
+
+    @property
+    def by_users(self) -> bool:
+        return self.user is not None
 
     def load(self) -> TensorDataset:
         import numpy

@@ -56,9 +56,12 @@ def _rate(spec: Spec) -> Iterator[Problem]:
 
 def _unit(spec: Spec) -> Iterator[Problem]:
     """Data is split by users where users are drawn, and nowhere else."""
-    if spec.data.users is not None and spec.sampler.unit != "user":
-        message = f"expected sampler: user, since the data is split by users, got {spec.sampler.kind!r}. Or leave users out."
-        yield Problem(("data", "users"), message)
+    key = "user" if "user" in type(spec.data).model_fields else "users"
+    if spec.data.by_users and spec.sampler.unit != "user":
+        message = f"expected sampler: user, since the data is split by users, got {spec.sampler.kind!r}. Or leave {key} out."
+        yield Problem(("data", key), message)
+    if not spec.data.by_users and spec.sampler.unit == "user":
+        yield Problem(("data", key), "expected data that says whose each record is, for sampler: user, got nothing. State it.")
 
 
 def _secret(spec: Spec) -> Iterator[Problem]:
@@ -66,10 +69,15 @@ def _secret(spec: Spec) -> Iterator[Problem]:
     if _relation(spec) == "add_remove" and spec.data.records is not None:
         message = f"expected nothing, got {spec.data.records}. Under add_remove the number of records is secret: leave it out."
         yield Problem(("data", "records"), message)
+    if _relation(spec) == "add_remove" and spec.data.users is not None and "user" in type(spec.data).model_fields:
+        message = f"expected nothing, got {spec.data.users}. Under add_remove the number of users is secret: leave it out."
+        yield Problem(("data", "users"), message)
 
 
 def _records(spec: Spec) -> Iterator[Problem]:
     """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are users where these are drawn."""
+    if any(_unit(spec)):
+        return  # whose records, is said first
     count = spec.data.train_users if spec.sampler.unit == "user" else spec.data.train_count
     try:
         records = None if _relation(spec) == "add_remove" else count()

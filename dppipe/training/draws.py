@@ -87,8 +87,7 @@ class PrivateLoader:
         self.collate = collate
         self.steps_per_epoch = 0
         self.ranks = Ranks()
-        self._plan: Plan | None = None
-        self._stream: ByteSource | None = None
+        self._armed: tuple[Plan, ByteSource] | None = None
         self._epoch: dict[int, numpy.ndarray] = {}
         self._synthetic = synthetic
 
@@ -99,13 +98,12 @@ class PrivateLoader:
                 f"data: expected {plan.records} training records, which the plan is made for, got {self.units}. "
                 "State the number that there is: sample rate and delta hang on it."
             )
-        self._plan, self.steps_per_epoch = plan, plan.steps_per_epoch
-        self.ranks, self._stream = ranks, stream
-        self._epoch = {}
+        self.steps_per_epoch, self.ranks = plan.steps_per_epoch, ranks
+        self._armed, self._epoch = (plan, stream), {}
 
     def disarm(self) -> None:
         """Let the loader draw no more."""
-        self._stream = None
+        self._armed = None
 
     def draw(self, step: int) -> numpy.ndarray:
         """Draw what is in a step's batch: by itself, or as its part of an epoch that is drawn whole.
@@ -113,14 +111,12 @@ class PrivateLoader:
         Guarantee: each batch of an epoch is handed out once. An epoch that was drawn is in memory only: a run that goes on after
         an interruption draws, and has paid for, another one.
         """
-        stream = self.require_callback()
-        if self._plan is None or not self._plan.epochwise:
-            rate = self._plan.batch(step).sample_rate if self._plan is not None else 0.0
-            return self.sampler.draw(self.units, rate=rate, generator=stream)
-        place = self._plan.place_in_epoch(step)
+        plan, stream = self.require_callback()
+        if not plan.epochwise:
+            return self.sampler.draw(self.units, rate=plan.batch(step).sample_rate, generator=stream)
+        place = plan.place_in_epoch(step)
         if place == 0 or not self._epoch:
-            drawn = self.sampler.draw_epoch(self.units, rate=self._plan.sample_rate, generator=stream)
-            self._epoch = dict(enumerate(drawn))
+            self._epoch = dict(enumerate(self.sampler.draw_epoch(self.units, rate=plan.sample_rate, generator=stream)))
         return self._epoch.pop(place)
 
     def __len__(self) -> int:
@@ -132,14 +128,14 @@ class PrivateLoader:
         self.require_callback()
         return (LogicalBatch(self) for _ in range(self.steps_per_epoch))
 
-    def require_callback(self) -> ByteSource:
-        """Give the stream that the loader's callback has armed it with; refuse unless it is at work."""
-        if self._stream is None:
+    def require_callback(self) -> tuple[Plan, ByteSource]:
+        """Give the plan and the stream that the loader's callback has armed it with; refuse unless it is at work."""
+        if self._armed is None:
             raise PrivacyRefusal(
                 "this loader is a DPCallback's: expected that callback among the Trainer's callbacks. "
                 "Without it training would not be private."
             )
-        return self._stream
+        return self._armed
 
     def synthetic(self, count: int) -> Any:
         """Make up a batch of examples in the data's shapes and types; no value of a record goes into it."""

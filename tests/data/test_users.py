@@ -67,11 +67,17 @@ def test_a_wrong_number_of_users_is_found_when_records_are_read(tmp_path: Path) 
         csv(tmp_path, users=5).splits(seed=0)
 
 
-@pytest.mark.parametrize("options", [{"user": None}, {"users": None}])
 @pytest.mark.parametrize("make", [csv, npz])
-def test_ids_and_their_number_are_stated_together(make: Any, options: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="together"):
-        make(tmp_path, **options)
+def test_a_number_of_users_without_ids_is_refused(make: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="whose each record is"):
+        make(tmp_path, user=None)
+
+
+@pytest.mark.parametrize("make", [csv, npz])
+def test_a_secret_number_of_users_is_not_stated_and_the_split_is_the_same(make: Any, tmp_path: Path) -> None:
+    secret, public = make(tmp_path, users=None), make(tmp_path)
+    assert secret.by_users
+    assert [records(part) for part in secret.splits(seed=3)] == [records(part) for part in public.splits(seed=3)]
 
 
 def test_an_array_of_ids_must_fit(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ def test_the_doctor_lists_every_parameter_and_reads_no_record(run, tmp_path, mon
 
 
 def test_the_doctor_names_a_layer_that_mixes_examples(run, tmp_path, monkeypatch):
-    (tmp_path / "nets.py").write_text(
+    (tmp_path / "mixing_nets.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Sequential):\n"
         "    def __init__(self):\n        super().__init__(nn.Linear(8, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))\n"
     )
     monkeypatch.chdir(tmp_path)
-    shown = CliRunner().invoke(app, ["doctor", "spec.yaml", "--set", "model={class_path: nets.Net}"])
+    shown = CliRunner().invoke(app, ["doctor", "spec.yaml", "--set", "model={class_path: mixing_nets.Net}"])
     assert shown.exit_code == 3
     assert "1" in shown.output
     assert "GroupNorm" in shown.output

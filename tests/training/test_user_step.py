@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import TensorDataset
+from typer.testing import CliRunner
 
 import dppipe
+from dppipe.cli.app import app
 from dppipe.clipping import Flat, Microbatch
 from dppipe.data.reading.users import with_users
 from dppipe.engine import Engine
@@ -194,3 +196,28 @@ def test_what_does_not_go_with_users_is_refused_before_anything_is_read(run, cha
     assert done.exit_code == code, done.output
     assert place in done.output
     assert not done.path.exists()
+
+
+def test_under_add_remove_the_number_of_users_is_neither_asked_for_nor_said(tmp_path):
+    rows = "".join(f"{row % 7},{row % 23},{row % 2}\n" for row in range(200))
+    (tmp_path / "visits.csv").write_text("age,patient,readmitted\n" + rows)
+    (tmp_path / "spec.yaml").write_text(f"""
+version: 1
+name: secret
+data: {{kind: csv, path: {tmp_path}/visits.csv, user: patient, numeric: [{{column: age}}],
+       target: {{column: readmitted, classes: [0, 1]}}, holdout: public}}
+model: logistic
+optimizer: {{kind: sgd, lr: 0.1}}
+sampler: {{kind: user, sample_rate: 0.1, expected_batch_size: 2}}
+noise: {{kind: constant, noise_multiplier: 2.0}}
+accountant: rdp
+budget: {{epsilon: 8.0, delta: 1.0e-3, relation: add_remove}}
+train: {{steps: 5}}
+""")
+    words = ["run", str(tmp_path / "spec.yaml"), "--run-dir", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert '"records": null' in (tmp_path / "run" / "plan.json").read_text()
+    said = CliRunner().invoke(app, [*words[:2], "--set", "data.users=23", "--run-dir", str(tmp_path / "other")])
+    assert said.exit_code == 2
+    assert "secret" in said.output

@@ -35,11 +35,11 @@ def users_of(dataset: Dataset[Any]) -> NDArray[numpy.int64] | None:  # -> [recor
     return numbers.astype(numpy.int64)
 
 
-def check_user_count(users: NDArray[numpy.int64] | None, *, stated: int) -> NDArray[numpy.int64]:
-    """Give the users of a data set that must tell them, and as many as are stated."""
-    if users is None:
+def check_users(users: NDArray[numpy.int64] | None, *, stated: int | None) -> NDArray[numpy.int64]:
+    """Give the users of a data set that must tell them, and as many as are stated, where that is public."""
+    if users is None or not len(users):
         raise UsageError("data.users: expected a data set that says whose each record is, got one that doesn't. Leave it out.")
-    count = int(users.max()) + 1 if len(users) else 0
-    if count != stated:
+    count = int(users.max()) + 1
+    if stated not in (None, count):
         raise UsageError(f"data.users: expected the number of users in the data, {count}, got {stated}.")
     return users
