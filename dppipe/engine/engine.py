@@ -10,7 +10,6 @@ contraction of the same form (book-keeping: Bu et al. 2023). `accumulate` is the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -20,24 +19,16 @@ from torch import Tensor, nn
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
 from dppipe.engine.coordinates import transformed
-from dppipe.engine.fallback import row_by_row
-from dppipe.engine.functional import FunctionalGradients
-from dppipe.engine.gradients import Dense, Gradients
+from dppipe.engine.gradients import Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
-from dppipe.engine.losses import SingletonLoss, batch_rows, take_rows
+from dppipe.engine.losses import SingletonLoss, batch_rows
 from dppipe.engine.norms import row_sizes
-from dppipe.engine.plan import Plan, make_plan
+from dppipe.engine.plan import Plan
 from dppipe.engine.projections import Projections
-from dppipe.engine.refusals import refuse_changed_state, refuse_mixing_layers
-from dppipe.engine.rules.base import Unhandled
-from dppipe.engine.tape import Tape
+from dppipe.engine.row_gradients import RowGradients
 from dppipe.engine.units import Units, make_units
-from dppipe.engine.weights import Weights
-from dppipe.errors import PrivacyRefusal, UsageError
 
 Mode = Literal["auto", "functional"]
-REPLANS = 20
-"""How often a model may show a new use of its parameters before it is refused."""
 
 
 class Engine:
@@ -57,23 +48,24 @@ class Engine:
         kernels: Mapping[str, str] | None = None,
         order: Literal[1, 2] = 2,
     ) -> None:
+        """Take the model as it is.
+
+        Args:
+            mode: `functional` evaluates every row on its own, whatever the model.
+            kernels: Kernels that rules are held to, by the rule's name; where none is given, cost decides.
+            order: Which norm is bounded: the Euclidean one or, for Laplace noise, the sum of absolute values.
+        """
         self.model = model
         self.per_sample_loss = per_sample_loss
         self.clipper = clipper
         self.order = order
-        """Which norm is bounded: Euclidean ones, or for Laplace noise sums of absolute values, of gradients that are formed."""
         self.needs = getattr(clipper, "needs", "norms")
         self.parameters = trainable(model)
         self.groups = make_groups(clipper, self.parameters)
-        self.kernels = dict(kernels or {})
-        self.plan = Plan(functional="asked for") if mode == "functional" or isinstance(per_sample_loss, SingletonLoss) else None
-        self._functional = FunctionalGradients(model, per_sample_loss)
-        self.chosen: dict[str, str] = {}
-        """The kernel of each parameter's last use, where there was a choice."""
-        self._tape: Tape | None = None
-        self._patches = ExitStack()
-        self._ready = False
-        self._replans = 0
+        alone = mode == "functional" or isinstance(per_sample_loss, SingletonLoss)
+        self.gradients = RowGradients(
+            model, per_sample_loss, self.parameters, kernels=kernels or {}, functional="asked for" if alone else None
+        )
 
     def __enter__(self) -> Self:
         """Start a fit."""
@@ -81,8 +73,16 @@ class Engine:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """End a fit: whatever was put on the user's module is taken off."""
-        self._patches.close()
-        self._ready = False
+        self.gradients.close()
+
+    @property
+    def plan(self) -> Plan:
+        """How the engine treats each use of a weight; complete after `prepare`."""
+        return self.gradients.plan
+
+    def prepare(self, batch: Any) -> None:
+        """Plan how to treat the model, from a batch's shapes and types; refuse what can't be private."""
+        self.gradients.prepare(batch)
 
     def bounds(self, state: Mapping[str, Any] | None = None) -> Tensor:  # -> [G]
         """Give the clipper's bounds in this state as a tensor on the model's device."""
@@ -113,91 +113,35 @@ class Engine:
         if not rows or not self.parameters:
             return bounds.new_zeros(rows, len(self.groups.names))
         layout = None if units is None else make_units(units, mask, like=bounds)
-
         if self.needs == "projections":
             projections = Projections(self.model, self.per_sample_loss, self.clipper)
             norms = projections.accumulate(self.parameters, batch, into, clipper, bounds=bounds, mask=mask, units=layout)
             return row_norms(norms, mask, layout)
 
-        gradients = self.gradients(batch, rows, layout)
-        if self.needs == "gradients":
-            gradients = transformed(clipper, gradients, self.parameters)
-
+        gradients = self.gradients(batch, units=layout)
         with torch.no_grad():
-            found_rows = layout.count if layout else rows
-            if self.order == 1:
-                sizes = {name: row_sizes(found.dense()) for name, found in gradients.items()}
-                norms = self.groups.totals(sizes, found_rows, like=bounds)
-            else:
-                norms = self.groups.norms({name: found.squares for name, found in gradients.items()}, found_rows, like=bounds)
+            if self.needs == "gradients":
+                gradients = transformed(clipper, gradients, self.parameters)
+            norms = self._norms(gradients, layout.count if layout else rows, like=bounds)
             factors = bounded_factors(clipper, norms, bounds)
-            finite = norms.isfinite()
             if layout is None and mask is not None:
                 factors = factors * mask[:, None]
-            clean = bounds.device.type == "cpu" and bool(finite.all())  # Elsewhere asking would wait for the device.
-            for name, found in gradients.items():
-                column = self.groups.column[name]
-                kept = found if clean else found.keep(finite[:, column])
-                kept.add_to(into[name], factors[:, column])
+            self._add(gradients, into, factors, finite=norms.isfinite())
             return row_norms(norms, mask, layout)
 
-    def gradients(self, batch: Any, rows: int, units: Units | None) -> dict[str, Gradients]:
-        """Give each parameter's gradients for every row, or every unit, in the form that is cheapest to hold."""
-        self.prepare(batch)
-        if self.plan is None or self.plan.functional is not None:
-            dense = self._functional(self.parameters, batch)
-            return {name: Dense(value if units is None else units.average(value)) for name, value in dense.items()}
-        try:
-            return self._taped(self.plan, batch, rows, units)
-        except Unhandled:
-            self._plan_again(batch)
-            return self.gradients(batch, rows, units)
+    def _norms(self, gradients: Mapping[str, Gradients], rows: int, *, like: Tensor) -> Tensor:  # -> [B, G]
+        if self.order == 1:
+            sizes = {name: row_sizes(found.dense()) for name, found in gradients.items()}
+            return self.groups.totals(sizes, rows, like=like)
+        return self.groups.norms({name: found.squares for name, found in gradients.items()}, rows, like=like)
 
-    def _taped(self, plan: Plan, batch: Any, rows: int, units: Units | None) -> dict[str, Gradients]:
-        weights = Weights(self.model, self.parameters)
-        self._tape = Tape(weights, rows=rows, axes=plan.axes, units=units, kernels=self.kernels)
-        try:
-            with torch.enable_grad(), self._tape:
-                losses = self.per_sample_loss(self.model, batch)
-                if losses.shape != (rows,):
-                    raise UsageError(
-                        f"per_sample_loss: expected one loss for each of {rows} rows, got shape {tuple(losses.shape)}."
-                    )
-                gradients = self._tape.backward(losses)
-                self.chosen.update(self._tape.chosen)
-                return gradients
-        finally:
-            self._tape = None
-
-    def prepare(self, batch: Any) -> None:
-        """Plan how to treat the model, from a batch's shapes and types; refuse what can't be private."""
-        if self._ready:
-            return
-        refuse_mixing_layers(self.model)
-        with refuse_changed_state(self.model):
-            if self.plan is None:
-                self.plan = make_plan(self.model, self.per_sample_loss, batch, parameters=self.parameters, trial=self._try)
-            else:
-                self.per_sample_loss(self.model, take_rows(batch, 0, 1))
-        self._patches.enter_context(row_by_row(self.model, self.plan, lambda: self._tape))
-        self._ready = True
-
-    def _plan_again(self, batch: Any) -> None:
-        """Add to the plan what the forward pass has not shown before."""
-        self._replans += 1
-        if self._replans > REPLANS:
-            raise PrivacyRefusal(
-                "model: expected a forward pass that uses its parameters in the same way in every step, got another way each "
-                "time. Take out branches that depend on the data."
-            )
-        known, self._ready = self.plan, False
-        self._patches.close()
-        self.plan = make_plan(self.model, self.per_sample_loss, batch, parameters=self.parameters, trial=self._try, known=known)
-        self.prepare(batch)
-
-    def _try(self, plan: Plan, batch: Any) -> None:
-        with row_by_row(self.model, plan, lambda: self._tape):
-            self._taped(plan, batch, batch_rows(batch), None)
+    def _add(self, gradients: Mapping[str, Gradients], into: Mapping[str, Tensor], factors: Tensor, *, finite: Tensor) -> None:
+        """Add each parameter's weighted sum; rows that aren't finite are taken out first, since 0 times infinity is not 0."""
+        clean = factors.device.type == "cpu" and bool(finite.all())  # Elsewhere asking would wait for the device.
+        for name, found in gradients.items():
+            column = self.groups.column[name]
+            kept = found if clean else found.keep(finite[:, column])
+            kept.add_to(into[name], factors[:, column])
 
 
 def row_norms(norms: Tensor, mask: Tensor | None, units: Units | None) -> Tensor:  # [B or U, G] -> [B, G]

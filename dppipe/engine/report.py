@@ -40,14 +40,15 @@ class EngineReport:
 def make_report(engine: Engine, batch: Any) -> EngineReport:
     """Run the engine once on made-up input and say what it did."""
     rows = batch_rows(batch)
-    found = engine.gradients(batch, rows, None)
+    found = engine.gradients(batch)
     reports = []
     for name, parameter in engine.parameters.items():
         gradients = found.get(name)
         held = sum(value.numel() for value in vars(gradients).values() if isinstance(value, Tensor)) if gradients else 0
         form = type(gradients).__name__.lower() if gradients else "unused"
         group = engine.groups.names[engine.groups.column[name]]
-        reports.append(ParameterReport(name, parameter.numel(), group, form, engine.chosen.get(name, ""), held // max(1, rows)))
-    plan = engine.plan
-    slow = {} if plan is None else {path or "model": reason for path, reason in plan.fallback.items()}
-    return EngineReport(tuple(reports), {"model": plan.functional} if plan and plan.functional else slow)
+        reports.append(
+            ParameterReport(name, parameter.numel(), group, form, engine.gradients.chosen.get(name, ""), held // max(1, rows))
+        )
+    slow = {path or "model": reason for path, reason in engine.plan.fallback.items()}
+    return EngineReport(tuple(reports), {"model": engine.plan.functional} if engine.plan.functional else slow)

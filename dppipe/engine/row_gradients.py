@@ -1,0 +1,117 @@
+"""Each parameter's gradients for every row of a batch, in the form that is cheapest to hold.
+
+One forward and one backward pass under the tape, by a plan that is made once from shapes and types; or, for a model that can't
+be planned, row by row with `torch.func`. What can't be private is refused before the first row goes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dppipe.engine.contracts import PerSampleLoss
+from dppipe.engine.fallback import row_by_row
+from dppipe.engine.functional import FunctionalGradients
+from dppipe.engine.gradients import Dense, Gradients
+from dppipe.engine.losses import batch_rows, take_rows
+from dppipe.engine.plan import Plan, make_plan
+from dppipe.engine.refusals import refuse_changed_state, refuse_mixing_layers
+from dppipe.engine.rules.base import Unhandled
+from dppipe.engine.tape import Tape
+from dppipe.engine.units import Units
+from dppipe.engine.weights import Weights
+from dppipe.errors import PrivacyRefusal, UsageError
+
+REPLANS = 20
+"""How often a model may show a new use of its parameters before it is refused."""
+
+
+class RowGradients:
+    """The gradients of one model's loss, row by row."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        per_sample_loss: PerSampleLoss,
+        parameters: Mapping[str, Tensor],
+        *,
+        kernels: Mapping[str, str],
+        functional: str | None = None,
+    ) -> None:
+        self.plan = Plan(functional=functional)
+        self.chosen: dict[str, str] = {}
+        """The kernel of each parameter's last use, where there was a choice."""
+        self._model, self._loss, self._parameters, self._kernels = model, per_sample_loss, parameters, kernels
+        self._functional = FunctionalGradients(model, per_sample_loss)
+        self._tape: Tape | None = None
+        self._patches = ExitStack()
+        self._prepared = False
+        self._replans = 0
+
+    def __call__(self, batch: Any, *, units: Units | None = None) -> dict[str, Gradients]:
+        """Give each used parameter's gradients for every row, or every unit."""
+        self.prepare(batch)
+        if self.plan.functional is not None:
+            dense = self._functional(self._parameters, batch)
+            return {name: Dense(value if units is None else units.average(value)) for name, value in dense.items()}
+        try:
+            return self._by_tape(self.plan, batch, units)
+        except Unhandled:
+            self._plan_again(batch)
+            return self(batch, units=units)
+
+    def _by_tape(self, plan: Plan, batch: Any, units: Units | None) -> dict[str, Gradients]:
+        rows = batch_rows(batch)
+        weights = Weights(self._model, self._parameters)
+        self._tape = Tape(weights, rows=rows, axes=plan.axes, units=units, kernels=self._kernels)
+        try:
+            with torch.enable_grad(), self._tape:
+                losses = self._loss(self._model, batch)
+                if losses.shape != (rows,):
+                    raise UsageError(
+                        f"per_sample_loss: expected one loss for each of {rows} rows, got shape {tuple(losses.shape)}."
+                    )
+                gradients = self._tape.backward(losses)
+            self.chosen.update(self._tape.chosen)
+            return gradients
+        finally:
+            self._tape = None
+
+    def prepare(self, batch: Any) -> None:
+        """Plan how to treat the model, from a batch's shapes and types; refuse what can't be private."""
+        if self._prepared:
+            return
+        refuse_mixing_layers(self._model)
+        with refuse_changed_state(self._model):
+            if self.plan.functional is None:
+                self.plan = make_plan(
+                    self._model, self._loss, batch, parameters=self._parameters, trial=self._try, known=self.plan
+                )
+            else:
+                self._loss(self._model, take_rows(batch, 0, 1))
+        self._patches.enter_context(row_by_row(self._model, self.plan, lambda: self._tape))
+        self._prepared = True
+
+    def close(self) -> None:
+        """Take off whatever was put on the user's module."""
+        self._patches.close()
+        self._prepared = False
+
+    def _plan_again(self, batch: Any) -> None:
+        """Add to the plan what the forward pass has not shown before."""
+        self._replans += 1
+        if self._replans > REPLANS:
+            raise PrivacyRefusal(
+                "model: expected a forward pass that uses its parameters in the same way in every step, got another way each "
+                "time. Take out branches that depend on the data."
+            )
+        self.close()
+        self.prepare(batch)
+
+    def _try(self, plan: Plan, batch: Any) -> None:
+        with row_by_row(self._model, plan, lambda: self._tape):
+            self._by_tape(plan, batch, None)
