@@ -13,6 +13,8 @@ from dppipe.cli.text import table
 def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> None:
     """Score the test split of a finished run, once; the statement says so."""
     from dppipe.training.evaluation import evaluate_run
+    from dppipe.training.outcome import plain_metrics
 
     scores = evaluate_run(run, plugins=plugins)
-    typer.echo(json.dumps(scores, indent=2) if as_json else table({name: f"{value:.4f}" for name, value in scores.items()}))
+    text = {name: f"{value:.4f}" for name, value in scores.items()}
+    typer.echo(json.dumps(plain_metrics(scores), indent=2) if as_json else table(text))

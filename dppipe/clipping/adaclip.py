@@ -45,7 +45,9 @@ class AdaClip(Clipper, kind="adaclip"):
 
     mean_decay: float = Field(0.99, ge=0, lt=1, description="How slowly the mean of each coordinate follows releases.")
     spread_decay: float = Field(0.9, ge=0, lt=1, description="How slowly the spread of each coordinate follows releases.")
-    spread_range: float = Field(10.0, ge=1, description="A spread stays within this factor of what it was taken for at first.")
+    spread_range: float = Field(
+        10.0, ge=1, le=1e6, description="A spread stays within this factor of what it was taken for at first."
+    )
 
     def init_state(self, group_sizes: Mapping[str, int]) -> State:
         return {"spread": self.max_grad_norm / math.sqrt(max(1, sum(group_sizes.values()))), "mean": {}, "variance": {}}

@@ -36,6 +36,7 @@ class Adaptive(Clipper, kind="adaptive"):
     unclipped_num_std: AutoFloat = Field(
         "auto",
         gt=0,
+        le=1e9,
         description="Noise on the count; `auto`: a twentieth of the expected batch. G groups: sqrt(G) times it each.",
     )
 

@@ -42,7 +42,7 @@ def with_whole_bound(data: Any) -> Any:
     listed = data.get("max_grad_norms") if isinstance(data, dict) else None
     if isinstance(listed, list):
         listed, data = tuple(listed), {**data, "max_grad_norms": tuple(listed)}
-    bounds = list(listed.values()) if isinstance(listed, dict) else list(listed or ())
+    bounds = list(listed.values()) if isinstance(listed, dict) else list(listed) if isinstance(listed, tuple) else []
     if not bounds or not all(isinstance(bound, (int, float)) and bound > 0 for bound in bounds):
         return data  # nothing is listed, or what is wrong with it is said elsewhere
     whole = math.hypot(*bounds)

@@ -66,6 +66,11 @@ def _one_row(engine: Engine, row: Any) -> _Row:
 def _refuse_mixing(engine: Engine, batch: Any, rows: list[_Row]) -> None:
     with torch.no_grad():
         together = engine.per_sample_loss(engine.model, batch)
+    if not torch.isfinite(torch.stack([row.loss for row in rows])).all():
+        raise PrivacyRefusal(
+            "per_sample_loss: expected finite losses on made-up examples, got others, on which nothing can be checked. If the "
+            "model has diverged, start anew with a lower learning rate."
+        )
     if not _close(together, torch.stack([row.loss for row in rows])):
         raise PrivacyRefusal(
             f"{_first_mixing_module(engine, batch)}: expected each record's loss to depend on that record alone, got another "

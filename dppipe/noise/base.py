@@ -28,7 +28,10 @@ class NoiseSchedule(Component):
     """Whether every step has the same multiplier, so that the number of steps needn't be known."""
 
     noise_multiplier: AutoFloat = Field(
-        "auto", gt=0, description="Noise standard deviation over sensitivity; `auto` lands the planned steps on the budget."
+        "auto",
+        ge=1e-9,
+        le=1e9,
+        description="Noise standard deviation over sensitivity; `auto` lands the planned steps on the budget.",
     )
     mechanism: Literal["gaussian", "laplace"] = Field(
         "gaussian", description="The distribution of the noise; `laplace` bounds L1 norms; its multiplier is scale over bound."

@@ -15,7 +15,7 @@ from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping, ref
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.parts import PrivateParts, parts_of
 from dppipe.planning.plan import CurvePoint, Plan
-from dppipe.planning.timetable import Timetable, steps_for
+from dppipe.planning.timetable import Timetable, refuse_length, steps_for
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
@@ -201,6 +201,7 @@ def _affordable(table: Timetable, accountant: Accountant, budget: Budget, *, sca
     count = affordable_steps(accountant, planned, budget=budget, at_most=table.charges, allow_estimate=allow_estimate)
     if count == 0:
         raise _nothing_fits("step" if table.per_charge == 1 else "epoch", budget, scale)
+    refuse_length(count * table.per_charge)
     return count
 
 

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from dppipe.planning.privacy_plan import PrivateParts
     from dppipe.privacy.accountants.base import Steps
 
+MOST_STEPS = 10_000_000
+"""The most steps of a run."""
+MOST_CHANGE = 1e6
+"""What a schedule can multiply by at most; also, what it can divide by."""
+
 
 @dataclass(frozen=True)
 class Timetable:
@@ -31,6 +36,9 @@ class Timetable:
     """The steps of an epoch."""
     steps: int | None
     """The steps that were asked for; None to go on until the budget is spent."""
+
+    def __post_init__(self) -> None:
+        refuse_length(self.steps or 0)
 
     @property
     def per_charge(self) -> int:
@@ -93,11 +101,18 @@ class Timetable:
         return tuple(BoundRun(factor=factor, steps=length) for factor, length in _runs(factors))
 
     def _multipliers(self, scale: float, charges: int) -> list[float]:
-        return [scale * relative for relative in self.parts.noise.relative(charges)]
+        return [scale * relative for relative in _checked(self.parts.noise.relative(charges), "noise")]
+
+
+def refuse_length(steps: float) -> None:
+    """Refuse a run that is longer than a plan, which knows each step's noise, can hold."""
+    if steps > MOST_STEPS:
+        raise UsageError(f"train: expected a run of at most {MOST_STEPS:,} steps, got one of {steps:.3g}. Shorten it.")
 
 
 def steps_for(epochs: float, parts: PrivateParts, *, rate: float, epoch: int) -> int:
     """Give the steps of so many epochs: enough to draw each record that often on average."""
+    refuse_length(epochs * epoch if parts.sampler.epochwise else epochs / rate)
     if parts.sampler.epochwise:
         return math.ceil(epochs * epoch)
     steps = math.ceil(epochs / rate)
@@ -114,6 +129,8 @@ def _runs(values: Iterable[float]) -> list[tuple[float, int]]:
 
 
 def _checked(factors: list[float], place: str) -> list[float]:
-    if not all(math.isfinite(factor) and factor > 0 for factor in factors):
-        raise UsageError(f"{place}: expected a finite factor > 0 at every step, got another. Change the schedule.")
+    if not all(1 / MOST_CHANGE <= factor <= MOST_CHANGE for factor in factors):
+        raise UsageError(
+            f"{place}: expected a factor from 1/{MOST_CHANGE:g} to {MOST_CHANGE:g} at every step. Change the schedule."
+        )
     return factors

@@ -117,11 +117,15 @@ def _read(path: Path) -> FinishedRun:
                 "steps": summary.get("steps", 0),
                 "epsilon": summary.get("epsilon"),
                 "delta": plan.get("delta"),
-                "metrics": {**summary.get("metrics", {}), **summary.get("test", {})},
+                "metrics": {name: value for name, value in _scores(summary).items() if value is not None},
             }
         )
     except (ValidationError, TypeError):
         raise UsageError(f"{path / 'summary.json'}: expected what a run has written, got other types.") from None
+
+
+def _scores(summary: Mapping[str, Any]) -> dict[str, Any]:
+    return {**summary.get("metrics", {}), **summary.get("test", {})}
 
 
 def _json(path: Path) -> dict[str, Any]:

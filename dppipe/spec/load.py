@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from dppipe.errors import UsageError
 from dppipe.spec.explain import explain
 from dppipe.spec.layout import error_of
+from dppipe.spec.numbers import find_extremes
 from dppipe.spec.registry import Registry
 from dppipe.spec.rules import check_rules
 from dppipe.spec.source import Source, read_source
@@ -50,7 +51,8 @@ def spec_from_text(
 
 
 def _check(source: Source, registry: Registry) -> Spec:
-    unread = [found.problem.path for found in source.faults]
+    faults = [*source.faults, *map(source.locate, find_extremes(source.data))]
+    unread = [found.problem.path for found in faults]
     try:
         spec = Spec.from_data(source.data, context=registry)
         problems = [] if unread else check_rules(spec)
@@ -61,7 +63,7 @@ def _check(source: Source, registry: Registry) -> Spec:
             for problem in explain(error, source.data, registry=registry)
             if not any(path and problem.path[: len(path)] == path for path in unread)
         ]
-    located = [*source.faults, *map(source.locate, problems)]
+    located = [*faults, *map(source.locate, problems)]
     if located:
         raise error_of(located, text=source.document.text)
     return spec

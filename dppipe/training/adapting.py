@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.errors import UsageError
+from dppipe.training.memory import fitting_memory
 
 if TYPE_CHECKING:
     from dppipe.models.base import Lora, Model
@@ -49,7 +50,8 @@ class LowRankLinear(nn.Linear):
 
 def make_network(model: Model, *, input_shape: Sequence[int], outputs: int, load_pretrained: bool = True) -> nn.Module:
     """Build a model's network and finish it; whoever loads a run's weights afterwards needs no public ones."""
-    return finish(model.build(input_shape, outputs), model, load_pretrained=load_pretrained)
+    with fitting_memory("model"):
+        return finish(model.build(input_shape, outputs), model, load_pretrained=load_pretrained)
 
 
 def finish(network: nn.Module, options: Model, *, load_pretrained: bool = True) -> nn.Module:

@@ -98,7 +98,7 @@ class PrivateLoader:
                 f"data: expected {plan.records} training records, which the plan is made for, got {self.units}. "
                 "State the number that there is: sample rate and delta hang on it."
             )
-        self.steps_per_epoch, self.ranks = plan.steps_per_epoch, ranks
+        self.steps_per_epoch, self.ranks = min(plan.steps_per_epoch, plan.steps), ranks
         self._armed, self._epoch = (plan, stream), {}
 
     def disarm(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from dppipe.errors import UsageError
 from dppipe.training.loading import load_model, spec_of
+from dppipe.training.outcome import plain_metrics
 from dppipe.training.private_scaling import read_constants, scale_splits
 from dppipe.training.run import scoring_loader
 from dppipe.training.run_directory import RunDirectory, write_json
@@ -24,11 +26,11 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
     if "test" not in summary:
         read_plan(run)  # a statement that can't be written must not be found out after the split was scored
         scores = _score(run, plugins=plugins)
-        summary = read_summary(run, *STATED) | {"test": scores, "evaluations": 1}
+        summary = read_summary(run, *STATED) | {"test": plain_metrics(scores), "evaluations": 1}
         write_json(run.summary, summary)
         write_statement(run)
     try:
-        return {str(name): float(value) for name, value in summary["test"].items()}
+        return {str(name): math.nan if value is None else float(value) for name, value in summary["test"].items()}
     except (AttributeError, TypeError, ValueError):
         raise UsageError(f"{run.summary}: expected metrics under `test`, got something else.") from None
 

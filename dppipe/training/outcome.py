@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -68,4 +69,9 @@ class Outcome:
 
     def to_data(self) -> dict[str, Any]:
         """Give the plain data of `summary.json`."""
-        return asdict(self)
+        return asdict(self) | {"metrics": plain_metrics(self.metrics)}
+
+
+def plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Give metrics as JSON can hold them: what isn't finite, of a model that has diverged, is null."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

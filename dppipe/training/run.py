@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
 
@@ -17,6 +18,7 @@ from dppipe.errors import Interrupted, UsageError
 from dppipe.training.adapting import make_network
 from dppipe.training.callback import DPCallback
 from dppipe.training.checkpoints import DurableCheckpoints, restoring
+from dppipe.training.memory import fitting_memory
 from dppipe.training.module import SpecModule
 from dppipe.training.outcome import Outcome
 from dppipe.training.private_scaling import InputScaling
@@ -50,7 +52,8 @@ def run_spec(
     _quieten_lightning()
     pl.seed_everything(spec.seed, verbose=False)
     module = build_module(spec, steps=plan.steps)
-    splits = spec.data.splits(seed=spec.seed)
+    with fitting_memory("data"):
+        splits = spec.data.splits(seed=spec.seed)
     private = DPCallback(
         sampler=spec.sampler,
         clipping=spec.clipping,
@@ -124,26 +127,29 @@ def make_trainer(
     spec: Spec, plan: Plan, module: pl.LightningModule, *, most_steps: int, callbacks: list[pl.Callback], validates: bool
 ) -> pl.Trainer:
     """Make a Trainer that only does what the private step allows; the record and the progress bar are dppipe's own."""
-    return pl.Trainer(
-        max_steps=most_steps,
-        max_epochs=-1,
-        accelerator=spec.train.accelerator,
-        devices=spec.train.devices,
-        precision=spec.train.precision,
-        callbacks=callbacks,
-        logger=False,
-        enable_checkpointing=False,
-        plugins=[DurableCheckpoints(module)],
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        num_sanity_val_steps=0,
-        num_nodes=spec.train.num_nodes,
-        strategy=PrivateDDP() if spec.train.devices * spec.train.num_nodes > 1 else "auto",
-        check_val_every_n_epoch=None,
-        val_check_interval=min(spec.train.validate_every or plan.steps_per_epoch, plan.steps),
-        limit_val_batches=None if validates else 0,
-    )
+    try:
+        return pl.Trainer(
+            max_steps=most_steps,
+            max_epochs=-1,
+            accelerator=spec.train.accelerator,
+            devices=spec.train.devices,
+            precision=spec.train.precision,
+            callbacks=callbacks,
+            logger=False,
+            enable_checkpointing=False,
+            plugins=[DurableCheckpoints(module)],
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            num_sanity_val_steps=0,
+            num_nodes=spec.train.num_nodes,
+            strategy=PrivateDDP() if spec.train.devices * spec.train.num_nodes > 1 else "auto",
+            check_val_every_n_epoch=None,
+            val_check_interval=min(spec.train.validate_every or plan.steps_per_epoch, plan.steps),
+            limit_val_batches=None if validates else 0,
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise UsageError(f"train: expected what this machine can train on, got: {error}") from error
 
 
 def scoring_loader(dataset: Dataset[Any] | None) -> DataLoader[Any] | None:
