@@ -26,7 +26,7 @@ Steps = Sequence[tuple["DpEvent", int]]
 Counts = Mapping["DpEvent", int]
 """What is done in any order: each event, as `dppipe.privacy.steps.merge` writes it, and how many times."""
 
-_DELTAS = tuple(10.0**-power for power in range(3, 11))
+_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
 
 
 class PrivacyCurve(Protocol):

@@ -20,7 +20,7 @@ class Pld(Accountant, kind="pld"):
     the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random draws of losses.
     """
 
-    curve_points: ClassVar[int] = 10
+    curve_points: ClassVar[int] = 20
     _distinct: ClassVar[int] = 150
     """The most distinct events that are composed; a longer schedule is rounded onto as many."""
     _finest: ClassVar[float] = 1e-4
@@ -41,6 +41,16 @@ class Pld(Accountant, kind="pld"):
         given = Estimate if any(estimated(event) for stage in stages for event in stage) else Certificate
         return [given(self.kind, relation, curve) for curve in curves]
 
+    def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
+        """Give epsilon after each of the step counts: on the fine grid at the last, on a coarse one, a bound too, before it."""
+        from dppipe.privacy.steps import first
+
+        if self._finest >= _CoarsePld._finest or len(at) < 2:
+            return super().curve(steps, at, delta=delta, relation=relation)
+        coarse = _CoarsePld().curve(steps, at, delta=delta, relation=relation)
+        last = self.compose(first(steps, at[-1]), relation=relation).epsilon(delta)
+        return [*(min(epsilon, last) for epsilon in coarse[:-1]), last]
+
     def rough(self) -> Accountant:
         return _RoughPld()
 
@@ -55,6 +65,12 @@ class Pld(Accountant, kind="pld"):
             for optimistic in (False, True)
         )
         return max(0.0, down - up)
+
+
+class _CoarsePld(Pld):
+    """The same on a coarse grid: a bound too, about a thousandth looser."""
+
+    _finest: ClassVar[float] = 1e-3
 
 
 class _RoughPld(Pld):
