@@ -4,20 +4,16 @@
     ...  # charge, release, and close the ledger
     settle_run(binding)
 
-The run's id is made up anew for every new run directory and kept in its `budget.json`: a directory that was deleted and used
-again is another run, whose predecessor's reservation stays.
+Read next: `identity.py`, what a run is called in its store; `reconcile.py`, how its ledger is settled.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dppipe.budgets.fingerprints import data_contents
+from dppipe.budgets.identity import take_identity
 from dppipe.budgets.reconcile import Reconciled, reconcile_run
 from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
@@ -25,8 +21,9 @@ from dppipe.component import Component
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
-from dppipe.privacy.charges import digest, read_ledger
+from dppipe.privacy.charges import LedgerRows, digest, read_ledger
 from dppipe.privacy.filters import Commitment
+from dppipe.privacy.steps import total
 
 
 @dataclass(frozen=True)
@@ -35,6 +32,8 @@ class Binding:
 
     store: Store
     entry: Entry
+    run_dir: Path
+    """Where the run stands now: it may have been moved since it reserved."""
 
 
 def commit(plan: Plan, parts: PrivateParts) -> Commitment:
@@ -55,50 +54,34 @@ def bind_run(
 ) -> Binding:
     """Reserve what a new run may cost, or take up the reservation of one that is resumed.
 
-    Guarantee: when this returns, all that the run's plan can charge is set aside in the scope. Call it before the first step
-    of every start, with `plan.json` written and the ledger made.
+    Guarantee: when this returns, all that the run's plan can charge is set aside in the scope, and the ledger holds whatever
+    was settled for the run before: one that was put back from a copy is refused. Call it before the first step of every start,
+    with `plan.json` written and the ledger made and locked.
     """
     plan_bytes = (run_dir / "plan.json").read_bytes()
-    rows = read_ledger(run_dir / "ledger.jsonl", plan=plan_bytes).rows
+    ledger = read_ledger(run_dir / "ledger.jsonl", plan=plan_bytes)
     commitment = commit(plan, parts)
-    run_id = _identity(run_dir / "budget.json", scope=scope, place=store.place, fresh=rows == 0)
-    if rows and store.find(run_id) is None:
+    run_id = take_identity(run_dir, scope=scope, place=store.place, fresh=ledger.rows == 0)
+    before = store.find(run_id)
+    if ledger.rows and before is None:
         raise PrivacyRefusal(f"{store.place}: expected the store that this run has reserved in, got another. Set DPPIPE_STORE.")
+    if before is not None and before.state == "settled":
+        _check_settled(store, before, ledger, run_dir=run_dir)
     fingerprint = store.fingerprint(data_contents(data)) if data is not None else None
     entry = store.reserve(scope, run_id, commitment, run_dir=run_dir, plan_hash=digest(plan_bytes), fingerprint=fingerprint)
-    return Binding(store, entry)
+    return Binding(store, entry, run_dir)
 
 
 def settle_run(binding: Binding) -> Reconciled:
     """Settle from the run's own ledger, which must be closed; if that fails, the reservation stays for `reconcile`."""
-    return reconcile_run(binding.store, binding.entry)
+    return reconcile_run(binding.store, binding.entry, run_dir=binding.run_dir)
 
 
-def _identity(path: Path, *, scope: str, place: str, fresh: bool) -> str:
-    if path.exists():
-        known = _read(path)
-        if known.get("scope") != scope:
-            raise PrivacyRefusal(f"budget.scope: expected {known.get('scope')!r}, which this run has reserved in, got {scope!r}.")
-        return str(known.get("run_id"))
-    if not fresh:
+def _check_settled(store: Store, settled: Entry, ledger: LedgerRows, *, run_dir: Path) -> None:
+    """A ledger isn't touched between its settlement and the next start: one that holds less has lost charges."""
+    known, found = total(store.run_steps(settled.run_id)), sum(charge.count for charge in ledger.charges) + bool(ledger.torn)
+    if found != known:
         raise PrivacyRefusal(
-            f"{path}: expected the id that this run has reserved with, got no file. Its charges are in no scope."
+            f"{run_dir / 'ledger.jsonl'}: expected the {known} charges that were settled for this run, got {found}. "
+            "It was put back from a copy, or a copy of it has gone on: start a new run."
         )
-    run_id = f"{path.absolute().parent.name}-{secrets.token_hex(8)}"
-    data = json.dumps({"run_id": run_id, "scope": scope, "store": place}, indent=2).encode() + b"\n"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DSYNC | os.O_CLOEXEC, 0o644)
-    try:
-        os.write(fd, data)
-    finally:
-        os.close(fd)
-    return run_id
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        known = json.loads(path.read_bytes())
-    except ValueError:
-        known = None
-    if not isinstance(known, dict):
-        raise PrivacyRefusal(f"{path}: expected the id that this run has reserved with, got a damaged file.")
-    return known

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from dppipe.budgets.identity import read_identity
 from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
 from dppipe.errors import DppipeError
@@ -57,6 +58,8 @@ def reconcile_run(store: Store, entry: Entry, *, run_dir: Path | None = None) ->
         plan = (directory / "plan.json").read_bytes()
         if digest(plan) != entry.plan_hash:
             return Reconciled(entry, "kept", f"{directory / 'plan.json'} is not the plan that the run reserved with")
+        if (read_identity(directory) or {}).get("run_id") != entry.run_id:
+            return Reconciled(entry, "kept", f"{directory} holds another run than {entry.run_id}")
         with _unused(directory / "ledger.jsonl") as unused:
             if not unused:
                 return Reconciled(entry, "running", f"a process holds {directory / 'ledger.jsonl'}")

@@ -66,7 +66,7 @@ class Database:
         """Open `place`: a file, or the URL of a PostgreSQL database; by default what DPPIPE_STORE names."""
         chosen = str(place or os.environ.get("DPPIPE_STORE") or DEFAULT_STORE)
         url = _url(chosen)
-        self.place = url.render_as_string(hide_password=True) if "://" in chosen else chosen
+        self.place = _shown(url) if "://" in chosen else chosen
         try:
             # Processes fork and are killed: every transaction has a connection of its own.
             self._engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args=_connect_args(url))
@@ -97,21 +97,31 @@ class Database:
             new = {"version": _VERSION, "key": secrets.token_hex(32)}
             connection.execute(sa.insert(facts), [{"name": name, "value": value} for name, value in new.items()])
         elif known.get("version") != _VERSION:
-            raise UsageError(f"{self.place}: expected a store of version {_VERSION}, got {known.get('version')}.")
+            raise UsageError(
+                f"{self.place}: expected a store of version {_VERSION}, got {known.get('version')}. Use the dppipe that made it."
+            )
 
 
 def _url(chosen: str) -> sa.URL:
-    if "://" not in chosen:
+    if "://" not in chosen and not (":" in chosen and "@" in chosen):  # a URL with a slip in it would be made a file's name
         return sa.URL.create("sqlite", database=str(Path(chosen).absolute()))
     try:
         url = sa.make_url(chosen)
-    except (ArgumentError, ValueError) as error:
-        raise UsageError("store: expected a file or a URL such as postgresql://user@host/database.") from error
+    except (ArgumentError, ValueError):
+        raise UsageError("store: expected a file or a URL such as postgresql://user@host/database.") from None
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise UsageError(f"store: expected a file or a postgresql:// URL, got {url.get_backend_name()}://.")
+    if "@" in (url.host or ""):
+        raise UsageError("store: expected one @ in the URL, got several. Write %40 for one in a password.")
     return url
+
+
+def _shown(url: sa.URL) -> str:
+    """Write a URL as it may be seen: a password can stand among its options, too."""
+    options = {name: value for name, value in url.query.items() if name in ("host", "port")}
+    return url.set(query=options).render_as_string(hide_password=True)
 
 
 def _connect_args(url: sa.URL) -> dict[str, Any]:

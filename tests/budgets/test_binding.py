@@ -178,6 +178,56 @@ def test_a_directory_that_is_used_again_is_another_run(store: Store, tmp_path: P
     assert store.status("clinic").used.amount == 2 * first.cost.amount
 
 
+def test_a_run_is_never_settled_from_another_that_stands_in_its_place(store: Store, tmp_path: Path) -> None:
+    """The same spec in the same directory, deleted and used again: its plan and its path are the first run's."""
+    first = Run(tmp_path / "run")
+    whole = first.bind(store).entry
+    first.charge(9)
+    first.ledger.close()
+    shutil.rmtree(first.path)
+    second = Run(tmp_path / "run")
+    second.bind(store)
+    second.charge(1)
+    second.ledger.close()
+    outcomes = {one.entry.run_id: one.outcome for one in reconcile(store, "clinic")}
+    assert outcomes.pop(whole.run_id) == "kept"
+    assert list(outcomes.values()) == ["settled"]
+    assert store.find(whole.run_id) == whole
+
+
+def test_a_moved_run_is_settled_from_where_it_stands_now(store: Store, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.bind(store)
+    run.charge(3)
+    run.ledger.close()
+    shutil.copytree(run.path, tmp_path / "moved")  # and the one it came from still holds three charges
+    run.path, run.ledger = tmp_path / "moved", Ledger.open(tmp_path / "moved" / "ledger.jsonl", plan=run.plan.to_json())
+    binding = run.bind(store)
+    run.charge(6)
+    run.ledger.close()
+    assert settle_run(binding).entry.cost.amount == pytest.approx(binding.entry.cost.amount * 9 / STEPS)
+
+
+@pytest.mark.parametrize("rule", ["rdp", "basic"])
+def test_a_settled_run_that_was_put_back_is_refused(store: Store, tmp_path: Path, rule: str) -> None:
+    store.create(Scope.make("ward", epsilon=20.0, delta=1e-4, filter=rule))
+    run = Run(tmp_path / "run")
+    run.bind(store, "ward")
+    run.charge(3)
+    early = (run.path / "ledger.jsonl").read_bytes()
+    run.charge(5)
+    run.ledger.close()
+    assert [one.outcome for one in reconcile(store, "ward")] == ["settled"]
+    late = (run.path / "ledger.jsonl").read_bytes()
+    (run.path / "ledger.jsonl").write_bytes(early)
+    with pytest.raises(PrivacyRefusal, match="8 charges that were settled"):
+        run.bind(store, "ward")
+    (run.path / "ledger.jsonl").write_bytes(late[:-100])  # a torn row counts, before and after its settlement
+    run.bind(store, "ward")
+    assert [one.outcome for one in reconcile(store, "ward")] == ["settled"]
+    run.bind(store, "ward")
+
+
 def test_a_run_with_charges_is_bound_only_where_it_was(store: Store, tmp_path: Path) -> None:
     other = Store(tmp_path / "other.db")
     for name, place in (("clinic", other), ("ward", store)):

@@ -225,7 +225,11 @@ def test_the_store_is_where_the_environment_says(tmp_path: Path, monkeypatch: py
     [
         ("mysql://root@host/x", "postgresql://"),
         ("postgresql://me:secret@/x?host=/nowhere/at/all", "the store of budgets failed"),
-        ("postgresql://me@host:port/x", "expected a file or a URL"),
+        ("postgresql://me:secret@host:port/x", "expected a file or a URL"),
+        ("postgresql://me:very@secret@host/x", "%40"),
+        ("postgresql://me@/x?host=/nowhere/at/all&password=secret", "the store of budgets failed"),
+        ("postgresql:/me:secret@host/x", "expected a file or a URL"),
+        ("me:secret@host/x", "expected a file or a URL"),
         ("/proc/nowhere/x.db", "can be written"),
     ],
 )
@@ -235,6 +239,14 @@ def test_a_store_that_cannot_be_opened_is_named_without_its_password(place: str,
     with pytest.raises(DppipeError, match=message) as caught:
         Store(place)
     assert "secret" not in str(caught.value)
+
+
+def test_a_store_of_a_newer_version_is_left_as_it_is(place: str) -> None:
+    store = Store(place)
+    with store._database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE dppipe_facts SET value = '2' WHERE name = 'version'")
+    with pytest.raises(UsageError, match="version 1, got 2"):
+        Store(place)
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:

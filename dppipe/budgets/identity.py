@@ -1,0 +1,53 @@
+"""What a run is called in its store: made up once for every run directory, and kept there in `budget.json`.
+
+A directory that was deleted and used again is another run, and so is one at the same place of another machine: what they
+charged is never settled for a run that stood there before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from dppipe.errors import PrivacyRefusal
+
+_FILE = "budget.json"
+
+
+def read_identity(run_dir: Path) -> dict[str, Any] | None:
+    """Give a run's id, scope and store; None where it never reserved."""
+    path = run_dir / _FILE
+    if not path.exists():
+        return None
+    try:
+        known = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        known = None
+    if not isinstance(known, dict):
+        raise PrivacyRefusal(f"{path}: expected the id that this run has reserved with, got a damaged file.")
+    return known
+
+
+def take_identity(run_dir: Path, *, scope: str, place: str, fresh: bool) -> str:
+    """Give the id that a run has in its scope; one that has charged nothing yet gets a new one."""
+    known = read_identity(run_dir)
+    if known is not None:
+        if known.get("scope") != scope:
+            raise PrivacyRefusal(f"budget.scope: expected {known.get('scope')!r}, which this run has reserved in, got {scope!r}.")
+        return str(known.get("run_id"))
+    path = run_dir / _FILE
+    if not fresh:
+        raise PrivacyRefusal(
+            f"{path}: expected the id that this run has reserved with, got no file. Its charges are in no scope."
+        )
+    run_id = f"{path.absolute().parent.name}-{secrets.token_hex(8)}"
+    data = json.dumps({"run_id": run_id, "scope": scope, "store": place}, indent=2).encode() + b"\n"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DSYNC | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+    return run_id
