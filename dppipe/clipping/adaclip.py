@@ -84,5 +84,5 @@ class AdaClip(Clipper, kind="adaclip"):
 
     def _scale(self, state: State) -> dict[str, Tensor]:
         spreads = {name: variance.sqrt() for name, variance in state["variance"].items()}
-        total = sum(float(spread.sum()) for spread in spreads.values())
+        total = sum(spread.sum() for spread in spreads.values())  # stays on its device
         return {name: (spread * total).sqrt() / self.max_grad_norm for name, spread in spreads.items()}

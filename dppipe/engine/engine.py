@@ -9,7 +9,7 @@ contraction of the same form (book-keeping: Bu et al. 2023). `accumulate` is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -26,7 +26,7 @@ from dppipe.engine.norms import row_sizes
 from dppipe.engine.plan import Plan
 from dppipe.engine.projections import Projections
 from dppipe.engine.row_gradients import RowGradients
-from dppipe.engine.units import Units, make_units
+from dppipe.engine.units import Ids, Units, make_units
 
 Mode = Literal["auto", "functional"]
 
@@ -102,7 +102,7 @@ class Engine:
         *,
         bounds: Tensor,  # [G]
         mask: Tensor | None = None,  # [B] of bool
-        units: Tensor | Sequence[int] | None = None,  # [B] of int
+        units: Ids | None = None,
         clipper: Factors | None = None,
     ) -> Tensor:  # -> [B, G]
         """Add the batch's clipped sums onto `into` and give each row's norms; masked rows count for nothing.
@@ -157,7 +157,7 @@ def clipped_sum(
     clipper: Clips,
     *,
     mask: Tensor | None = None,
-    units: Tensor | Sequence[int] | None = None,
+    units: Ids | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> ClippedSum:
     """Give the sum of the clipped per-sample gradients and the norms before clipping; `.grad` is untouched."""

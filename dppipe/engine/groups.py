@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy
 import torch
 from torch import Tensor, nn
 
@@ -52,10 +53,31 @@ def make_groups(clipper: Clips, parameters: Mapping[str, Tensor]) -> Groups:
     return Groups(names, sizes, {name: names.index(chosen[name]) for name in parameters})
 
 
-def bounds_tensor(clipper: Clips, groups: Groups, state: Mapping[str, object] | None, like: Tensor) -> Tensor:  # -> [G]
-    """Give the bounds of a clipper's state as a tensor beside `like`; without a state, of its first one."""
+def bound_values(
+    clipper: Clips, groups: Groups, state: Mapping[str, object] | None, *, like: Tensor, factor: float = 1.0
+) -> tuple[float, ...]:  # -> [G]
+    """Give the bounds of a clipper's state as numbers of the host, times a factor; without a state, of its first one.
+
+    The precision of the sums holds them exactly, so what noise is scaled to is the very bound that is enforced.
+    """
     bounds = clipper.bounds(clipper.init_state(groups.sizes) if state is None else state)
     values = [float(bounds)] * len(groups.names) if isinstance(bounds, (int, float)) else [float(value) for value in bounds]
     if len(values) != len(groups.names):
         raise UsageError(f"clipping: expected {len(groups.names)} bounds, one for each group, got {len(values)}. Fix bounds().")
-    return torch.tensor(values, dtype=torch.promote_types(like.dtype, torch.float32)).to(like.device)
+    precision = numpy.dtype(str(_precision(like)).removeprefix("torch."))
+    with numpy.errstate(over="ignore"):  # an infinite bound is refused where noise is scaled to it
+        return tuple((factor * numpy.asarray(values)).astype(precision).tolist())
+
+
+def place_bounds(values: Sequence[float], *, like: Tensor) -> Tensor:  # [G] -> [G]
+    """Give bounds as a tensor beside `like`; nothing is read from its device."""
+    return torch.tensor(values, dtype=_precision(like)).to(like.device)
+
+
+def bounds_tensor(clipper: Clips, groups: Groups, state: Mapping[str, object] | None, like: Tensor) -> Tensor:  # -> [G]
+    """Give the bounds of a clipper's state as a tensor beside `like`; without a state, of its first one."""
+    return place_bounds(bound_values(clipper, groups, state, like=like), like=like)
+
+
+def _precision(like: Tensor) -> torch.dtype:
+    return torch.promote_types(like.dtype, torch.float32)

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 import numpy
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+Ids = Tensor | Sequence[int] | NDArray[numpy.int64]
+"""`[B]`: the unit of each row; best on the host, where they are looked at."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,9 @@ class Units:
         return scaled.flatten(1, 2)
 
 
-def make_units(ids: Tensor | Sequence[int], mask: Tensor | None, *, like: Tensor) -> Units:
+def make_units(ids: Ids, mask: Tensor | None, *, like: Tensor) -> Units:
     """Find the units of a batch; ids that stand on the host cost no synchronisation with a device."""
-    host = ids.cpu().numpy() if isinstance(ids, Tensor) else numpy.asarray(ids)
+    host = _on_host(ids)
     _, slots, sizes = numpy.unique(host, return_inverse=True, return_counts=True)
     order, starts = numpy.argsort(slots, kind="stable"), sizes.cumsum() - sizes
     places = numpy.arange(sizes.max())
@@ -76,10 +80,16 @@ def _weigh(slots: Tensor, grid: Tensor, filled: Tensor, mask: Tensor | None, *, 
     return Units(slots, weights, grid, weights[grid].masked_fill(filled, 0), in_order)
 
 
-def first_of_units(units: Tensor | Sequence[int]) -> Tensor:  # [B] -> [B] of bool
-    """Mark one row of each unit, to count every unit once."""
-    ids = torch.as_tensor(units)
-    return ~(ids[:, None] == ids[None, :]).tril(diagonal=-1).any(dim=1)
+def first_of_units(units: Ids) -> Tensor:  # [B] -> [B] of bool
+    """Mark the first row of each unit, on the host, to count every unit once."""
+    ids = _on_host(units)
+    first = numpy.zeros(len(ids), dtype=bool)
+    first[numpy.unique(ids, return_index=True)[1]] = True
+    return torch.from_numpy(first)
+
+
+def _on_host(ids: Ids) -> NDArray[numpy.int64]:
+    return ids.cpu().numpy() if isinstance(ids, Tensor) else numpy.asarray(ids)
 
 
 def _weighted(values: Tensor, weights: Tensor) -> Tensor:

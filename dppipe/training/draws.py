@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.training.ranks import Ranks
-from dppipe.training.slots import Slots, slot_pieces
+from dppipe.training.slots import Indices, Slots, slot_pieces
 
 if TYPE_CHECKING:
     import numpy
-    from torch import Tensor
     from torch.utils.data import Dataset
 
     from dppipe.planning.plan import Plan
@@ -30,20 +29,18 @@ class LogicalBatch:
     def __init__(self, loader: PrivateLoader) -> None:
         self.loader = loader
 
-    def draw(self, step: int, slots: Slots | None = None) -> Iterator[tuple[Any, Tensor | None]]:
+    def draw(self, step: int, slots: Slots | None = None) -> Iterator[tuple[Any, Indices | None]]:
         """Draw a step's records and give them in physical pieces; an empty draw gives no piece.
 
         With `slots`, or where users are drawn, each piece comes with its records' slots, and holds each of its slots whole.
         """
-        import torch
-
         loader = self.loader
         drawn = loader.draw(step)
         if loader.users is not None:
             drawn, slots = loader.users.records(drawn), loader.users.slots
         if slots is not None:
             for indices, slot in slot_pieces(drawn, slots, size=loader.physical_batch_size, ranks=loader.ranks):
-                yield loader.gather(indices), torch.from_numpy(slot)
+                yield loader.gather(indices), slot
             return
         indices = loader.ranks.share(drawn)
         for start in range(0, len(indices), loader.physical_batch_size):

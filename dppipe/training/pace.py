@@ -79,7 +79,7 @@ class FilteredPace:
         self.filter.charge(event)
 
     def see(self, released: Tensor) -> None:
-        """Add the norm of a released gradient to the history."""
+        """Add the norm of a released gradient to the history; this waits for the device, as the next step's noise hangs on it."""
         self.history.append(float(released.norm()))
 
 

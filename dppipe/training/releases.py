@@ -7,6 +7,7 @@ and statistics are held to [-1/2, 1/2]. Read next: `step.py`, which adds the noi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,27 +21,32 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Relation
 
 
-def noise_unit(clipper: Clipper, bounds: Tensor, relation: Relation, *, order: int = 2) -> float:  # [G]
+def noise_unit(clipper: Clipper, bounds: Sequence[float], relation: Relation, *, order: int = 2) -> float:  # [G]
     """Give the noise on the clipped sum that a multiplier of 1 stands for.
 
     Guarantee: it is the clipper's sensitivity under the relation, over 2 under `replace_one`, where accountants double what a
     multiplier is measured by. It is at least the norm of the bounds, and twice that where examples are averaged and one of them
     is taken out. Of order 1, where groups are bounded in their L1 norms, it is the sum of the bounds.
     """
-    values = bounds.double().tolist()
-    if not all(math.isfinite(bound) and bound > 0 for bound in values):
-        raise PrivacyRefusal(f"clipping: expected finite bounds > 0, got {values}. Fix bounds() or update().")
+    if not all(math.isfinite(bound) and bound > 0 for bound in bounds):
+        raise PrivacyRefusal(f"clipping: expected finite bounds > 0, got {list(bounds)}. Fix bounds() or update().")
+    whole = norm_of(bounds, order=order)
     if order == 1:
-        return math.fsum(values)
+        return whole
     replaced = relation == "replace_one"
-    least = math.hypot(*values) * (2 if replaced or clipper.averages else 1)
-    stated = clipper.sensitivity(values, relation)
+    least = whole * (2 if replaced or clipper.averages else 1)
+    stated = clipper.sensitivity(bounds, relation)
     if not least * (1 - 1e-9) <= stated < math.inf:
         raise PrivacyRefusal(
             f"clipping: expected a sensitivity of at least {least:g} under {relation}, which the bounds imply, got {stated:g}. "
             "Fix sensitivity(), or leave it to its base."
         )
     return max(stated, least) / (2 if replaced else 1)
+
+
+def norm_of(bounds: Sequence[float], *, order: int) -> float:  # [G]
+    """Give the norm of the bounds of all groups: the Euclidean one, or their sum."""
+    return math.fsum(bounds) if order == 1 else math.hypot(*bounds)
 
 
 def count_statistics(clipper: Clipper, bounds: Tensor) -> int:  # [G]
@@ -62,4 +68,5 @@ def add_statistics(clipper: Any, norms: Tensor, bounds: Tensor, *, into: Tensor,
             f"clipping: expected {len(into)} statistics of an example, got shape {tuple(found.shape[1:])}. Fix statistics()."
         )
     held = torch.where(found.isnan(), 0, found.to(into.dtype)).clamp(-0.5, 0.5)
-    into += (held if units is None else held[first_of_units(units).to(held.device)]).sum(0)
+    # Each unit counts once. A product, since picking rows out by a mask would wait for the device to count them.
+    into += (held if units is None else held * first_of_units(units)[:, None].to(held)).sum(0)

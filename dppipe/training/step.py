@@ -2,13 +2,14 @@
 
 Read `PrivateStep.__call__` from top to bottom: ask the budget, sample, clip and sum, charge, add noise, divide (Abadi et al.
 2016, Algorithm 1, with the charge made durable before anything noisy can be seen), and let an adaptive clipper look at what was
-released. Nothing here imports Lightning. Read next: `releases.py`, how far one unit can move what is noised here.
+released. Nothing here imports Lightning, and nothing waits for the device but to read what was released, where a clipper or a
+schedule follows it, and diagnostics. Read next: `releases.py`, how far one unit can move what is noised here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dppipe.engine.groups import bound_values, place_bounds
 from dppipe.engine.units import make_units
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
@@ -25,7 +27,7 @@ from dppipe.training.follower import NoLedger
 from dppipe.training.ledger import Charge, Ledger
 from dppipe.training.pace import CommittedPace, Pace
 from dppipe.training.ranks import Ranks
-from dppipe.training.releases import add_statistics, count_statistics, noise_unit
+from dppipe.training.releases import add_statistics, count_statistics, noise_unit, norm_of
 
 if TYPE_CHECKING:
     from dppipe.engine import Engine
@@ -69,7 +71,9 @@ class PrivateStep:
         self.taken = self.plan.start_after(self.ledger.step)
         self._pace = self.pace or CommittedPace(self.plan)
         self._slots = partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
-        self._statistics = count_statistics(clipping, self._bounds(1)) if self.plan.statistics_std is not None else 0
+        self._like = next(iter(self.engine.parameters.values()), torch.zeros(()))
+        self._placed: tuple[Sequence[float], Tensor] = ((), torch.zeros(0))
+        self._statistics = count_statistics(clipping, self._place(self._bounds(1))) if self.plan.statistics_std is not None else 0
         # All K counts together cost what one would: each gets sqrt(K) times the noise.
         self._count_std = math.sqrt(self._statistics) * (self.plan.statistics_std or 0.0)
 
@@ -80,13 +84,12 @@ class PrivateStep:
         if noise_multiplier is None:
             raise BudgetExhausted(f"step {step} would exceed the budget or the planned {self.plan.steps} steps: refused")
         bounds, clipper, expected = self._bounds(step), clipping.at(state), self.plan.batch(step).expected_batch_size
-        noise_std = self.plan.gradient_multiplier(noise_multiplier) * noise_unit(
-            clipping, bounds, self.relation, order=self.engine.order
-        )
+        unit, limits = noise_unit(clipping, bounds, self.relation, order=self.engine.order), self._place(bounds)
+        noise_std = self.plan.gradient_multiplier(noise_multiplier) * unit
         flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
         for piece, units in batch.draw(step, self._slots):
-            norms = self.engine.accumulate(place(piece), sums, bounds=bounds, units=units, clipper=clipper)
-            add_statistics(clipper, norms, bounds, into=counts, units=units)
+            norms = self.engine.accumulate(place(piece), sums, bounds=limits, units=units, clipper=clipper)
+            add_statistics(clipper, norms, limits, into=counts, units=units)
             if self.diagnostics is not None:
                 self.diagnostics.add(norms, units)
         self.ranks.sum_(flat)
@@ -95,7 +98,7 @@ class PrivateStep:
         self.ledger.charge(charge)
         self._pace.charge(charge.event)
         if self.diagnostics is not None:
-            self.diagnostics.summarise(gradient, bounds=bounds, noise_std=noise_std)
+            self.diagnostics.summarise(gradient, bounds=limits, noise_std=noise_std)
         if self.ranks.first:
             self.noise.add_(gradient, std=noise_std)
             if self._statistics:
@@ -105,7 +108,8 @@ class PrivateStep:
 
         self.taken, self.noise_multiplier = step, noise_multiplier
         self._pace.see(gradient)
-        released = {"means": tuple(counts.tolist()), "gradient": sums, "noise_std": noise_std / expected}
+        means = tuple(counts.tolist()) if self._statistics else ()  # waits for the device: the next bounds hang on them
+        released = {"means": means, "gradient": sums, "noise_std": noise_std / expected}
         self.clipper_state = clipping.update(state, released | {"expected_batch_size": expected})
         return clipping.restore(state, sums)
 
@@ -113,9 +117,9 @@ class PrivateStep:
         """Look ahead: whether the next step may be taken."""
         return self._pace.noise(self.taken + 1) is not None
 
-    def charge_of(self, step: int, bounds: Tensor, noise_multiplier: float) -> Charge:
+    def charge_of(self, step: int, bounds: Sequence[float], noise_multiplier: float) -> Charge:
         """Say what a step costs: its event is built from the very multiplier and rate that it is drawn with."""
-        self.max_grad_norm = float(bounds.double().norm(self.engine.order))
+        self.max_grad_norm = norm_of(bounds, order=self.engine.order)
         rate = self.plan.batch(step).sample_rate
         return Charge(
             step=step,
@@ -150,8 +154,16 @@ class PrivateStep:
                 self._pace.charge(charge.event)
             self.taken = step if goes_on else self.taken
 
-    def _bounds(self, step: int) -> Tensor:  # -> [G]
-        return self.engine.bounds(self.clipper_state) * self.plan.bound_factor(step)
+    def _bounds(self, step: int) -> tuple[float, ...]:  # -> [G]
+        """Give a step's bounds as numbers of the host, where the noise and the charge need them."""
+        factor = self.plan.bound_factor(step)
+        return bound_values(self.engine.clipper, self.engine.groups, self.clipper_state, like=self._like, factor=factor)
+
+    def _place(self, bounds: Sequence[float]) -> Tensor:  # [G] -> [G]
+        """Give bounds on the device, where sums are clipped: copied over when they change."""
+        if self._placed[0] != bounds:
+            self._placed = bounds, place_bounds(bounds, like=self._like)
+        return self._placed[1]
 
 
 @dataclass

@@ -186,7 +186,7 @@ def sensitivity_is_enough(clipper: Clipper) -> Remark:
     for _, bounds in bounds_cases(clipper):
         for relation in get_args(Relation):
             if relation not in refused:
-                noise_unit(clipper, bounds, relation)
+                noise_unit(clipper, bounds.tolist(), relation)
     return f"it refuses {', '.join(refused)}" if refused else None
 
 
