@@ -42,6 +42,20 @@ def import_class(class_path: str, *, block: str) -> type:
     return found
 
 
+def find_source(class_path: str) -> Path | None:
+    """Find the file of a class path's module without importing it; None where it is a library's, or isn't there.
+
+    Libraries have versions, which are recorded; a user's own file is known by its contents alone.
+    """
+    *parts, _ = class_path.split(".")
+    for root in (*sys.path, str(Path.cwd())):
+        module = Path(root).joinpath(*parts).absolute()
+        for file in (module / "__init__.py", module.parent / f"{module.name}.py"):
+            if file.is_file():
+                return None if any(file.is_relative_to(folder) for folder in _LIBRARIES) else file
+    return None
+
+
 def describe_failure(error: BaseException) -> str:
     """Say what went wrong in a user's code and where; its text could hold a record's value, unless it is Python's own."""
     if isinstance(error, ImportError | SyntaxError):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, WrapValidator
 from pydantic.functional_validators import ModelWrapValidatorHandler
+
+from dppipe.errors import UsageError
 
 __all__ = ["AutoFloat", "AutoInt", "Component", "Field", "Options"]
 
@@ -34,6 +36,19 @@ class Component(Options):
     def __init_subclass__(cls, *, kind: str = "", **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.kind = kind
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except (ValidationError, AttributeError):  # pydantic's words are about validation
+            raise UsageError(
+                f"{self.kind or type(self).__name__}: expected a frozen component to stay as it is, got an assignment to "
+                f"self.{name}. State goes in and comes out of methods as a value."
+            ) from None
+
+    def unwritten(self, method: str) -> UsageError:
+        """Give the error of a kind that lacks a method which its family asks for."""
+        return UsageError(f"{self.kind or type(self).__name__}: expected the kind to define {method}, got none. Write it.")
 
     def to_data(self) -> dict[str, Any]:
         """Give the plain data that a spec would hold for this component, defaults included."""

@@ -93,9 +93,12 @@ def kinds_text(found: list[KindFacts]) -> Iterator[str]:
 def checked_text(kind: CheckedKind) -> Iterator[str]:
     """Lay the checks of one kind out for a person: what was tried, and what broke."""
     yield f"{kind.file}: {f'{kind.block} {kind.kind}' if kind.kind else 'no kind'}"
+    said: set[str] = set()
     for outcome in kind.outcomes:
         mark = "ok  " if outcome.ok else "FAIL"
-        yield _fill(f"{mark}  {outcome.check}{f': {outcome.remark}' if outcome.remark else ''}", indent=2, hanging=6)
+        remark = "the same" if not outcome.ok and outcome.remark in said else outcome.remark
+        yield _fill(f"{mark}  {outcome.check}{f': {remark}' if remark else ''}", indent=2, hanging=6)
+        said.add(outcome.remark)
     failed = sum(not outcome.ok for outcome in kind.outcomes)
     yield f"  {len(kind.outcomes)} tried, {failed} failed"
 

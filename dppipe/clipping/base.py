@@ -61,7 +61,7 @@ class Clipper(Component):
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # one example: [groups], [groups] -> [groups]
         """Give the factor by which each group of one example's gradient is multiplied."""
-        raise NotImplementedError
+        raise self.unwritten("factors(norms, bounds)")
 
     def sensitivity(self, bounds: Sequence[float], relation: Relation) -> float:
         """Say how far one unit can move the clipped sum: by the norm of the bounds, twice that where another takes its place."""
@@ -85,7 +85,7 @@ class Clipper(Component):
 
     def statistics(self, norms: Tensor, bounds: Tensor) -> Tensor:  # one example: [groups], [groups] -> [statistics]
         """Give one example's statistics; the core holds each to [-1/2, 1/2]."""
-        raise NotImplementedError
+        raise self.unwritten("statistics(norms, bounds)")
 
     def update(self, state: State, released: Mapping[str, Any]) -> State:
         """Give the next state from values that were released with noise.
@@ -105,7 +105,7 @@ class Clipper(Component):
 
     def slots(self, indices: NDArray[numpy.int64], *, expected_batch_size: float) -> NDArray[numpy.int64]:  # [B] -> [B]
         """Give the slot of each record by its own index alone; gradients of one slot are averaged, then clipped."""
-        raise NotImplementedError
+        raise self.unwritten("slots(indices, *, expected_batch_size)")
 
     # What can't be combined, or has to be paid for.
 

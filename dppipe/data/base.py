@@ -145,7 +145,7 @@ class Data(Component):
 
         Where no validation records come with `Splits`, `split` takes them from the training records.
         """
-        raise NotImplementedError
+        raise self.unwritten("load()")
 
     def splits(self, *, seed: int) -> Splits:
         """Read the records and split them by the public seed."""

@@ -55,7 +55,7 @@ class Model(Component):
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Build the module for inputs of this shape (without the batch dimension) and this many outputs."""
-        raise NotImplementedError
+        raise self.unwritten("build(input_shape, outputs)")
 
 
 def make_activation(name: Activation) -> nn.Module:

@@ -42,7 +42,7 @@ class NoiseSchedule(Component):
 
     def multiplier(self, progress: float) -> float:
         """Give the relative size of the noise: progress is 0.0 at the first step and 1.0 at the last."""
-        raise NotImplementedError
+        raise self.unwritten("multiplier(progress)")
 
     def relative(self, steps: int) -> list[float]:
         """Give the relative size at each of `steps` steps; overridden by a shape that depends on how many there are."""
@@ -66,4 +66,4 @@ class NoiseSchedule(Component):
             history: The norm of the noisy gradient that each step so far has released. A filter admits the step, or ends the
                 run, so an adaptive schedule needs an accountant that has one (rdp, tcdp, zcdp, gdp, advanced).
         """
-        raise NotImplementedError
+        raise self.unwritten("next_multiplier(history)")

@@ -35,4 +35,4 @@ class Optimizer(Component):
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         """Build the optimizer of these parameters."""
-        raise NotImplementedError
+        raise self.unwritten("build(params)")

@@ -17,7 +17,7 @@ from dppipe.plugin_kit.checks.table import CHECKS, Check, Fault, Trial
 from dppipe.plugin_kit.checks.variations import make_components
 from dppipe.spec.families import FAMILIES
 from dppipe.spec.plugin_scan import FoundKind, find_folder, scan_file
-from dppipe.spec.plugins import hash_file, import_plugin, show_path
+from dppipe.spec.plugins import find_line, hash_file, import_plugin, show_path
 from dppipe.spec.registry import Registry
 
 NO_KIND = "none"
@@ -107,7 +107,6 @@ def all_checks() -> list[Check]:
 
 def _prepare(found: FoundKind, registry: Registry, outcomes: list[Outcome]) -> Trial | None:
     """Load the kind and make components of it, as far as that goes."""
-    cls: Any = None
     for title, step in (
         ("it loads", lambda: import_plugin(found.file)),
         ("its name is free", lambda: registry.load(found.block, found.kind)),
@@ -116,10 +115,8 @@ def _prepare(found: FoundKind, registry: Registry, outcomes: list[Outcome]) -> T
             step()
         except UsageError as error:
             outcomes.append(Outcome(title, False, str(error)))
-            if title == "it loads" or not FAMILIES[found.block].takes_plugins:
-                return None
-        else:
-            outcomes.append(Outcome(title, True))
+            return None
+        outcomes.append(Outcome(title, True))
     cls = getattr(import_plugin(found.file), found.class_name, None)
     title = "it can be made with its defaults and with options at their limits"
     try:
@@ -148,15 +145,11 @@ def _run(check: Check, trial: Trial) -> Outcome:
 def _say(error: BaseException, file: Path, *, block: str) -> str:
     """Say what went wrong; what data code raises may hold a record's value, so only its type and place are said."""
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()) if note)
-    if isinstance(error, (Fault, DppipeError)):
-        return f"{error}{notes}"
-    line = error.lineno if isinstance(error, SyntaxError) else None
-    trace = error.__traceback__
-    while trace is not None:
-        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(file) else line
-        trace = trace.tb_next
-    text = "" if block == "data" else f": {error.msg if isinstance(error, SyntaxError) else error}"
+    line = find_line(error, file)
     place = f"{show_path(file)}:{line}: " if line else ""
+    if isinstance(error, (Fault, DppipeError)):
+        return f"{place}{error}{notes}"
+    text = "" if block == "data" else f": {error.msg if isinstance(error, SyntaxError) else error}"
     return " ".join(f"{place}{type(error).__name__}{text}".split())[:300] + notes
 
 

@@ -42,15 +42,19 @@ def import_plugin(file: Path) -> ModuleType:
 
 def describe_failure(error: BaseException, file: Path) -> str:
     """Say where in a plugin file something went wrong, and what."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    what = " ".join(f"{type(error).__name__}: {text}".split())[:200]
+    return f"{show_path(file)}:{find_line(error, file) or 1}: the plugin can't be loaded: {what}"
+
+
+def find_line(error: BaseException, file: Path) -> int | None:
+    """Give the line of a plugin file that an error comes from, or that called what it comes from."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(file):
-            line = trace.tb_lineno
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(file) else line
         trace = trace.tb_next
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    what = " ".join(f"{type(error).__name__}: {text}".split())[:200]
-    return f"{show_path(file)}:{line or 1}: the plugin can't be loaded: {what}"
+    return line
 
 
 def show_path(file: Path) -> str:

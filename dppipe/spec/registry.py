@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dppipe
+from dppipe.class_path import find_source
 from dppipe.component import Component
 from dppipe.errors import UsageError
 from dppipe.spec.families import FAMILIES, Family
 from dppipe.spec.plugin_scan import FoundKind, Scan, find_folder, scan_folder
-from dppipe.spec.plugins import import_plugin, plugin_hash, show_path
+from dppipe.spec.plugins import hash_file, import_plugin, plugin_hash, show_path
 from dppipe.spec.suggestions import suggest_kind
 
 if TYPE_CHECKING:
@@ -116,14 +117,28 @@ def load_built_in(family: Family, kind: str) -> type[Component]:
 
 
 def plugin_files(components: Iterable[Component]) -> dict[str, str]:
-    """Give the file of each component that dppipe doesn't bring, with its hash."""
-    modules = {type(component).__module__ for component in components}
+    """Give the file of each component that dppipe doesn't bring, with its hash; of a class path, the file that it names.
+
+    Names are the same wherever a command is run: a plugin's folder and file, or a module's place in its package.
+    """
     found = {}
-    for name in sorted(modules):
-        if name.split(".")[0] != "dppipe" or name.startswith("dppipe.spec.plugins."):
-            module = sys.modules[name]
-            found[show_path(Path(module.__file__ or name))] = plugin_hash(module)
-    return found
+    for component in components:
+        name = type(component).__module__
+        module = sys.modules[name]
+        if name.startswith("dppipe.spec.plugins."):
+            file = Path(module.__file__ or name)
+            found[f"{file.parent.name}/{file.name}"] = plugin_hash(module)
+        elif name.split(".")[0] != "dppipe":
+            found[_module_file(name)] = plugin_hash(module)
+        named = str(getattr(component, "class_path", ""))
+        source = find_source(named) if named else None
+        if source is not None:
+            found[_module_file(named.rpartition(".")[0])] = hash_file(source)
+    return dict(sorted(found.items()))
+
+
+def _module_file(name: str) -> str:
+    return f"{name.replace('.', '/')}.py"
 
 
 def _load_found(found: FoundKind) -> object:

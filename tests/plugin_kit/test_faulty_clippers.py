@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from dppipe.cli.plugins import checked_text
 from dppipe.clipping.base import Clipper
 from dppipe.engine import clipped_sum
 from dppipe.errors import UsageError
@@ -77,6 +78,7 @@ STATES = {
     "class_variable": (body("self.history.append(1)"), "Mine.history"),
     "class_attribute": (body("type(self).count = getattr(type(self), 'count', 0) + 1"), "Mine.count"),
     "global_list": (body("seen.append(1)"), "the global seen"),
+    "global_norms": (body("seen.append(norms)"), "the global seen"),
     "global_number": (body("global calls\ncalls += 1"), "the global calls"),
     "closure": (body("note(1)"), "kept around note"),
     "function": (body("noted(time.perf_counter())"), "an attribute of noted"),
@@ -84,7 +86,7 @@ STATES = {
 }
 
 OTHERS = {
-    "assignment": (body("self.count = 1"), "equal calls", "plugins/mine.py:21"),
+    "assignment": (body("self.count = 1"), "equal calls", "plugins/mine.py:21: mine: expected a frozen component to stay"),
     "randomness": ("return (bounds / norms).clamp(max=1) * random.random()", "equal calls", "Use no randomness"),
     "torch_randomness": ("return (bounds / norms).clamp(max=1) * torch.rand(1)", "under vmap", "random"),
     "looks": (body("norms.max().item()"), "under vmap", "item()"),
@@ -124,6 +126,16 @@ def test_state_in_a_default_is_named(check: Check) -> None:
 def test_other_faults_are_named(name: str, check: Check) -> None:
     text, where, why = OTHERS[name]
     assert why in failed(check(clipper_text(text)), where)
+
+
+def test_a_method_that_is_missing_is_named(check: Check) -> None:
+    assert "mine: expected the kind to define factors(norms, bounds), got none. Write it." in failed(check(HEAD), "norms of 0")
+
+
+def test_what_was_said_is_not_said_again(check: Check) -> None:
+    said = " ".join(" ".join(checked_text(check(clipper_text(body("self.count = 1"))))).split())
+    assert said.count("expected a frozen component") == 1
+    assert said.count(": the same") > 5
 
 
 def test_wrong_groups_and_bounds_are_named(check: Check) -> None:

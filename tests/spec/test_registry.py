@@ -200,6 +200,28 @@ def test_an_edited_plugin_is_read_anew_with_its_new_hash(base: str, plugins: Pat
     assert second.plugin_files() != first
 
 
+def test_a_users_own_class_is_known_by_its_file_without_importing_it(base: str, here: Path) -> None:
+    (here / "clinic").mkdir()
+    source = "import nothing_of_this_name\nclass Net: ...\n"
+    (here / "clinic" / "nets.py").write_text(source)
+    spec = spec_from_text(base, overrides=["model={class_path: clinic.nets.Net}"])
+    assert spec.plugin_files() == {"clinic/nets.py": hashlib.sha256(source.encode()).hexdigest()}
+    (here / "clinic" / "nets.py").write_text(source + "\n")
+    assert spec.plugin_files() != {"clinic/nets.py": hashlib.sha256(source.encode()).hexdigest()}
+    for library in ("torch.nn.Linear", "collections.OrderedDict", "nowhere.Net"):
+        assert spec_from_text(base, overrides=[f"model={{class_path: {library}}}"]).plugin_files() == {}
+
+
+def test_a_plugin_has_the_same_name_in_the_plan_wherever_a_command_is_run(
+    base: str, plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plugins / "soft.py").write_text(SOFT)
+    text = base.replace("kind: flat", "kind: soft")
+    here = spec_from_text(text).plugin_files()
+    monkeypatch.chdir("/")
+    assert spec_from_text(text, plugins=plugins).plugin_files() == here
+
+
 def test_what_a_plugin_defines_can_be_pickled_for_another_process(base: str, plugins: Path) -> None:
     (plugins / "soft.py").write_text(SOFT)
     spec = spec_from_text(base.replace("kind: flat", "kind: soft"))
@@ -220,7 +242,7 @@ def test_kinds_of_installed_packages_are_found(base: str, here: Path, monkeypatc
     monkeypatch.syspath_prepend(site)
     spec = spec_from_text(base.replace("kind: flat", "kind: soft"))
     assert spec.clipping.kind == "soft"
-    assert spec.plugin_files() == {"site/elsewhere_clips.py": hashlib.sha256(SOFT.encode()).hexdigest()}
+    assert spec.plugin_files() == {"elsewhere_clips.py": hashlib.sha256(SOFT.encode()).hexdigest()}
     with pytest.raises(SpecError, match="elsewhere_clips:Nothing: the plugin can't be loaded: AttributeError"):
         spec_from_text(base.replace("kind: flat", "kind: torn"))
     with pytest.raises(SpecError, match="got 2: dppipe and elsewhere_clips:SoftClip of elsewhere"):

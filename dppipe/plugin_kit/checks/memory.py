@@ -84,7 +84,7 @@ def _plain(value: Any, *, depth: int) -> Any:
     if isinstance(value, Random):
         return value.getstate()
     if hasattr(value, "tolist") and hasattr(value, "shape"):
-        return str(value.dtype), tuple(value.shape), value.tolist() if str(getattr(value, "device", "cpu")) == "cpu" else ""
+        return str(value.dtype), tuple(value.shape), _numbers(value)
     if hasattr(value, "bit_generator"):
         return _plain(value.bit_generator.state, depth=depth + 1)
     if hasattr(value, "cell_contents"):
@@ -95,3 +95,11 @@ def _plain(value: Any, *, depth: int) -> Any:
         return type(value).__name__, _plain(vars(value), depth=depth + 1)
     # The address in a plain object's text would differ between equal objects; here it is the same object both times.
     return repr(value)
+
+
+def _numbers(array: Any) -> Any:
+    """Give the numbers of an array or tensor, as far as they can be read: one kept from inside vmap has lost them."""
+    try:
+        return array.tolist() if str(getattr(array, "device", "cpu")) == "cpu" else ""
+    except RuntimeError:
+        return ""
