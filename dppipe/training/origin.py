@@ -1,13 +1,15 @@
 """Where a run directory was made, so that a copy of it can't be resumed beside the original.
 
 Two copies that both went on would each spend what is left, and neither ledger would know of the other. So a run remembers
-the place and the inode of its ledger, and the files that its data came from by their times, never by their contents.
+the place and the inode of its ledger, when its plan was written, by a time that no copying program can set, and the files that
+its data came from by their sizes and times, never by their contents. What this can't see is a whole file system, or a whole
+machine, that was set back to an earlier state.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,37 +18,85 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.training.run_directory import RunDirectory, write_json
 
 
-def remember_origin(run: RunDirectory, *, data: Component | None) -> None:
-    """Note where the run stands and what its data came from; the ledger must be there already."""
-    write_json(_path(run), {"ledger": _identity(run.ledger), "data": [_identity(file) for file in _files(data)]})
+def remember_origin(run: RunDirectory, *, data: Component | None, spec: str | None = None) -> None:
+    """Note where the run stands, what its data came from and the spec that it began with; the ledger must be there already."""
+    known: dict[str, Any] = {"ledger": _place(run.ledger), "plan": _written(run.plan), "data": list(map(_identity, _files(data)))}
+    write_json(_path(run), known | {"spec": spec if spec is not None else first_spec(run)})
+
+
+def first_spec(run: RunDirectory) -> str | None:
+    """Give the text of the spec that a run began with, as far as it is known."""
+    spec = _read(run).get("spec")
+    return spec if isinstance(spec, str) else None
 
 
 def check_origin(run: RunDirectory, *, data: Component | None, original_is_gone: bool) -> None:
     """Refuse a run directory that was copied or moved, and data files that were changed since the run began.
 
-    Where nothing is charged yet, a copy is as good as a new run, and a crash may have come before the origin was noted.
+    Guarantee: of all copies of a directory on one machine, only the one in which the run began goes on; another one only if
+    the user says that the original is gone, and if it is not to be found. Where nothing is charged yet, a copy is as good as a
+    new run, and a crash may have come before the origin was noted.
     """
     if not run.ledger.stat().st_size and not _path(run).exists():
         return
-    try:
-        known = json.loads(_path(run).read_bytes())
-        place, before = known["ledger"], {entry["path"]: entry for entry in known["data"]}
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        place, before = None, None
-    if place != _identity(run.ledger) and not original_is_gone:
+    known = _read(run)
+    moved = known.get("ledger") != _place(run.ledger) or known.get("plan") != _written(run.plan)
+    if moved and not original_is_gone:
         raise PrivacyRefusal(
-            f"{run.path}: expected the directory in which the run began, got a copy or a moved one. If two copies went on, each "
-            "would spend what is left. If the original is gone for good, say so by --original-is-gone."
+            f"{run.path}: expected the directory in which the run began, got a copy, a moved one, or one that was put back. If "
+            "two copies went on, each would spend what is left. If the original is gone for good, say so by --original-is-gone."
         )
-    if before is None:
+    if moved and (original := _still_there(known.get("ledger"), run)):
+        raise PrivacyRefusal(f"{original}: expected the original to be gone, got its ledger. Resume it there, or delete it.")
+    before = known.get("data")
+    if not isinstance(before, list):
         raise PrivacyRefusal(f"{_path(run)}: expected to find what data the run began with, got nothing that says so.")
-    changed = [str(file) for file in _files(data) if before.get(str(file.resolve())) != _identity(file)]
-    if changed:
-        raise PrivacyRefusal(f"{', '.join(changed)}: expected the data that the run began with, got files that changed since.")
+    _check_data(before, [*_files(data)], moved=moved)
+
+
+def _check_data(before: list[Any], files: list[Path], *, moved: bool) -> None:
+    """Compare the data files one by one; those of a run that was moved may have been moved as well, with their times kept."""
+    kept = ("size", "changed") if moved else ("path", "inode", "size", "changed")
+    noted = [{name: entry.get(name) for name in kept} for entry in before if isinstance(entry, Mapping)]
+    found = [{name: _identity(file).get(name) for name in kept} for file in files]
+    if noted != found:
+        changed = next((str(file) for file, now in zip(files, found, strict=True) if now not in noted), "data")
+        raise PrivacyRefusal(
+            f"{changed}: expected the data that the run began with, got files that changed since. "
+            "Put them back with their times, or start a new run."
+        )
+
+
+def _still_there(place: Any, run: RunDirectory) -> Path | None:
+    original = Path(place["path"]) if isinstance(place, dict) and isinstance(place.get("path"), str) else None
+    if original is None or original == run.ledger or _place(original) != place:
+        return None
+    return original.parent
 
 
 def _path(run: RunDirectory) -> Path:
     return run.path / "origin.json"
+
+
+def _read(run: RunDirectory) -> dict[str, Any]:
+    try:
+        known = json.loads(_path(run).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _place(ledger: Path) -> dict[str, Any]:
+    try:
+        return {"path": str(ledger.resolve()), "inode": ledger.stat().st_ino}  # its times change with every charge
+    except OSError:
+        return {}
+
+
+def _written(plan: Path) -> dict[str, Any]:
+    """Give when the plan's inode was last changed: inodes are used again, these times can't be set back."""
+    stat = plan.stat()
+    return {"inode": stat.st_ino, "changed": stat.st_ctime_ns}
 
 
 def _identity(file: Path) -> dict[str, Any]:
@@ -54,9 +104,7 @@ def _identity(file: Path) -> dict[str, Any]:
         stat = file.stat()
     except OSError:
         return {}  # gone: like nothing that was noted
-    identity: dict[str, Any] = {"path": str(file.resolve()), "inode": stat.st_ino}
-    # The ledger's own times change with every charge.
-    return identity if file.name == "ledger.jsonl" else identity | {"changed": stat.st_mtime_ns}
+    return {"path": str(file.resolve()), "inode": stat.st_ino, "size": stat.st_size, "changed": stat.st_mtime_ns}
 
 
 def _files(data: Component | None) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from dppipe.training.ledger import Ledger
 from dppipe.training.origin import remember_origin
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
-from dppipe.training.run_files import read_summary
+from dppipe.training.run_files import read_summary, refuse_finished
 from dppipe.training.statements import write_statement
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RunRecord:
                 write_whole(run.config, config.encode())
             write_whole(run.plan, plan.to_json())
             ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
-            remember_origin(run, data=data)
+            remember_origin(run, data=data, spec=config)
             record = cls(run, plan=plan, ledger=ledger)
             record._binding = _bind(run, plan=plan, parts=parts, data=data)  # last: what is reserved has a run that can settle it
             return record
@@ -73,6 +73,7 @@ class RunRecord:
         seen = (restored["ledger_head"], restored["ledger_rows"]) if restored else None
         ledger = Ledger.open(run.ledger, plan=run.plan.read_bytes(), seen=seen)
         try:
+            refuse_finished(run)  # another process may have gone on, to the end, while this one was starting
             run.clean_up()
             remember_origin(run, data=data)
             record = cls(run, plan=plan, ledger=ledger)

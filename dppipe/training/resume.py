@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.privacy.charges import LedgerCorrupt, read_ledger
-from dppipe.spec.spec import committed_hash, spec_hash
+from dppipe.training.changes import check_unchanged
 from dppipe.training.loading import spec_of
 from dppipe.training.origin import check_origin
 from dppipe.training.run_directory import RunDirectory
-from dppipe.training.run_files import read_plan, read_summary
+from dppipe.training.run_files import read_plan, read_summary, refuse_finished
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
-
-ENDED = ("completed", "budget_exhausted")
 
 
 def prepare_resume(
@@ -35,7 +33,7 @@ def prepare_resume(
             f"{run.path}: expected a run that has begun, got one without a ledger. Start it anew in another directory."
         )
     spec, plan, summary = spec_of(run, plugins=plugins), read_plan(run), read_summary(run)
-    _check_unchanged(spec, plan, run, accept_changes=accept_changes)
+    check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
     ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
     if not ledger.rows and run.plan.read_bytes() != make_plan(spec).to_json():  # no row names the plan yet
@@ -43,21 +41,7 @@ def prepare_resume(
     if summary.get("ledger_head", ledger.head) not in ledger.heads:
         raise LedgerCorrupt(f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be trusted.")
     taken = plan.start_after(max((charge.step for charge in ledger.charges), default=0))
-    if run.final_checkpoint.exists() and summary.get("status") in ENDED and run.statement.exists():
-        raise UsageError(f"{run.path}: expected an unfinished run, got one that is finished. There is nothing to go on with.")
+    refuse_finished(run)
     if taken >= plan.steps and plan.private and not run.last_checkpoint.exists():
         raise PrivacyRefusal(f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from.")
     return run, spec, plan, taken
-
-
-def _check_unchanged(spec: Spec, plan: Plan, run: RunDirectory, *, accept_changes: bool) -> None:
-    if committed_hash(spec) != plan.committed_hash or spec.plugin_files() != plan.plugins:
-        raise PrivacyRefusal(
-            f"{run.config}: expected the spec and plugins that the run began with, got others in what decides privacy. "
-            "Put them back as they were, or start a new run."
-        )
-    if spec_hash(spec) != plan.spec_hash and not accept_changes:
-        raise PrivacyRefusal(
-            f"{run.config}: expected the spec that the run began with, got another optimizer or way of training. "
-            "That costs no privacy: say --accept-changes to go on with it."
-        )

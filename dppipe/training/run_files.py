@@ -35,6 +35,13 @@ def read_summary(run: RunDirectory, *needed: str) -> dict[str, Any]:
     return summary
 
 
+def refuse_finished(run: RunDirectory) -> None:
+    """Refuse a run that has written all that it ever will."""
+    ended = read_summary(run).get("status") in ("completed", "budget_exhausted")
+    if ended and run.final_checkpoint.exists() and run.statement.exists():
+        raise UsageError(f"{run.path}: expected an unfinished run, got one that is finished. There is nothing to go on with.")
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()

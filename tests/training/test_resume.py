@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
+from dppipe.training.ledger import Ledger
 from dppipe.training.record import RunRecord
 
 
@@ -52,7 +54,7 @@ def killed(run, tmp_path):
 def start(run, monkeypatch):
     """Run the small spec in this process, which gets a real signal after its 20th step."""
 
-    def go(number: int):
+    def go(number: int, *, changes=LONG):
         finish = RunRecord.step
 
         def then_signal(record, **facts):
@@ -62,7 +64,7 @@ def start(run, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(RunRecord, "step", then_signal)
-            done = run(*LONG)
+            done = run(*changes)
         return done.path, done.exit_code, done.output
 
     return go
@@ -135,28 +137,101 @@ def test_a_copy_is_refused_until_the_original_is_said_to_be_gone(start, tmp_path
     refused = resume(copy)
     assert refused.exit_code == 3
     assert "copy" in refused.output
+    untrue = resume(copy, "--original-is-gone")
+    assert untrue.exit_code == 3
+    assert f"{path}: expected the original to be gone" in untrue.output
+    shutil.rmtree(path)
     assert resume(copy, "--original-is-gone").exit_code == 0
 
 
-def test_a_backup_that_was_put_back_is_refused(start, tmp_path):
+@pytest.mark.parametrize("way", ["a new directory", "over the old files", "with the ledger's own inode"])
+def test_a_backup_that_was_put_back_is_refused(start, tmp_path, way):
     path, *_ = start(signal.SIGINT)
+    inode = (path / "ledger.jsonl").stat().st_ino
     shutil.copytree(path, tmp_path / "backup")
-    shutil.rmtree(path)
-    shutil.copytree(tmp_path / "backup", path)
-    assert resume(path).exit_code == 3
+    if way == "a new directory":
+        shutil.rmtree(path)
+        shutil.copytree(tmp_path / "backup", path)
+    elif way == "over the old files":
+        shutil.copytree(tmp_path / "backup", path, dirs_exist_ok=True)
+    else:  # as a file system does that uses inodes again
+        origin = json.loads((path / "origin.json").read_text())
+        shutil.rmtree(path)
+        shutil.copytree(tmp_path / "backup", path)
+        origin["ledger"]["inode"] = (path / "ledger.jsonl").stat().st_ino
+        origin["plan"]["inode"] = (path / "plan.json").stat().st_ino
+        (path / "origin.json").write_text(json.dumps(origin))
+    assert way != "over the old files" or (path / "ledger.jsonl").stat().st_ino == inode
+    done = resume(path)
+    assert done.exit_code == 3
+    assert "put back" in done.output
+
+
+CSV = """
+version: 1
+name: small
+data: {kind: csv, path: d.csv, records: 40, numeric: [{column: age, std: 10}], target: {column: ill, classes: ["0", "1"]}}
+model: {kind: logistic}
+optimizer: {kind: sgd, lr: 0.5}
+sampler: {kind: poisson, sample_rate: 0.5}
+noise: {kind: constant, noise_multiplier: 5.0}
+accountant: rdp
+budget: {epsilon: 100.0, delta: 1.0e-3}
+train: {steps: 400, accelerator: cpu}
+"""
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words", "code"),
+    ("happen", "words", "code"),
     [
-        ("noise_multiplier: 1.0", "noise_multiplier: 0.5", ["--accept-changes"], 3),
-        ("steps: 400", "steps: 4000", ["--accept-changes"], 3),
-        ("size: 1000", "size: 1001", ["--accept-changes"], 3),
-        ("lr: 0.5", "lr: 0.25", [], 3),
-        ("lr: 0.5", "lr: 0.25", ["--accept-changes"], 0),
+        ("nothing", [], 0),
+        ("edited", [], 3),
+        ("edited", ["--accept-changes"], 3),
+        ("edited, its time put back", [], 3),
+        ("moved with the run", ["--original-is-gone"], 0),
+        ("moved with the run and edited", ["--original-is-gone"], 3),
     ],
 )
-def test_a_changed_spec_is_refused_unless_it_cannot_change_privacy(start, old, new, words, code):
+def test_data_that_changed_since_the_run_began_is_refused(start, tmp_path, monkeypatch, happen, words, code):
+    (tmp_path / "first").mkdir()
+    monkeypatch.chdir(tmp_path / "first")
+    data = Path("d.csv")
+    data.write_text("age,ill\n" + "".join(f"{row % 10},{row % 2}\n" for row in range(40)))
+    (tmp_path / "spec.yaml").write_text(CSV)
+    path, code_before, output = start(signal.SIGINT, changes=[])
+    assert code_before == 130, output
+    times = data.stat()
+    if "moved" in happen:
+        (tmp_path / "first").rename(tmp_path / "second")
+        path = path.rename(tmp_path / "second" / "run")
+        monkeypatch.chdir(tmp_path / "second")
+        shutil.copy2("d.csv", "copy.csv")
+        Path("copy.csv").replace("d.csv")
+    if "edited" in happen:
+        with data.open("r+") as file:
+            file.write("age,ill\n9,1\n")
+        if happen != "edited, its time put back":
+            os.utime(data, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+        else:
+            shutil.copy(data, "other.csv")
+            Path("other.csv").replace(data)
+            os.utime(data, ns=(times.st_atime_ns, times.st_mtime_ns))
+    done = resume(path, *words)
+    assert done.exit_code == code, done.output
+    assert code == 0 or "d.csv: expected the data that the run began with" in done.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words", "code", "told"),
+    [
+        ("noise_multiplier: 1.0", "noise_multiplier: 0.5", ["--accept-changes"], 3, "noise.noise_multiplier: expected 1.0"),
+        ("steps: 400", "steps: 4000", ["--accept-changes"], 3, "train.steps: expected 400"),
+        ("size: 1000", "size: 1001", ["--accept-changes"], 3, "data.size: expected 1000"),
+        ("lr: 0.5", "lr: 0.25", [], 3, "optimizer.lr: expected 0.5"),
+        ("lr: 0.5", "lr: 0.25", ["--accept-changes"], 0, ""),
+    ],
+)
+def test_a_changed_spec_is_refused_unless_it_cannot_change_privacy(start, old, new, words, code, told):
     path, *_ = start(signal.SIGINT)
     config = (path / "config.yaml").read_text()
     assert old in config
@@ -165,6 +240,9 @@ def test_a_changed_spec_is_refused_unless_it_cannot_change_privacy(start, old, n
     done = resume(path, *words)
     assert done.exit_code == code, done.output
     assert code == 0 or rows(path) == before
+    line = config[: config.index(old)].count("\n") + 1
+    assert told in done.output
+    assert code == 0 or f"config.yaml:{line}:" in done.output
 
 
 def test_a_ledger_that_lost_rows_is_refused(start):
@@ -188,3 +266,47 @@ def test_no_key_or_generator_state_is_in_a_checkpoint(start):
     state = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)
     private = state["callbacks"]["DPCallback"]
     assert set(private) == {"steps", "ledger_head", "ledger_rows", "clipper_state", "validations"}
+
+
+PLUGIN = """
+from dppipe import Clipper, Field
+
+class Own(Clipper, kind="own"):
+    '''Shrinks gradients to the bound.'''
+    max_grad_norm: float = Field(1.0, gt=0)
+    def factors(self, norms, bounds):
+        return bounds / norms
+"""
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_changed_plugin_is_refused_and_one_in_another_folder_is_not(start, tmp_path, monkeypatch, changed):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "own.py").write_text(PLUGIN)
+    path, code, output = start(signal.SIGINT, changes=[*LONG, "clipping={kind: own}"])
+    assert code == 130, output
+    (tmp_path / "plugins").rename(tmp_path / "elsewhere")
+    if changed:
+        (tmp_path / "elsewhere" / "own.py").write_text(PLUGIN.replace("bounds / norms", "bounds"))
+    done = resume(path, "--plugins", str(tmp_path / "elsewhere"), "--accept-changes")
+    assert done.exit_code == (3 if changed else 0), done.output
+    assert not changed or "own.py: expected the code that the run began with" in done.output
+
+
+def test_a_run_that_another_process_has_finished_meanwhile_is_left_as_it_is(start, monkeypatch):
+    """The checkpoint is read before the ledger's lock is taken: what happens in between must not be written over."""
+    path, *_ = start(signal.SIGINT)
+    open_ledger = Ledger.open
+
+    def after_another(*args, **options):
+        monkeypatch.setattr(Ledger, "open", open_ledger)
+        assert resume(path).exit_code == 0
+        return open_ledger(*args, **options)
+
+    monkeypatch.setattr(Ledger, "open", after_another)
+    done = resume(path)
+    assert done.exit_code == 2, done.output
+    assert "finished" in done.output
+    assert json.loads((path / "summary.json").read_text())["steps"] == 400
+    assert CliRunner().invoke(app, ["ledger", "verify", str(path)]).exit_code == 0
