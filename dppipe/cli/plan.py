@@ -90,4 +90,6 @@ def _scaling(plan: Plan) -> str:
 
 
 def _ends(plan: Plan) -> str:
+    if plan.schedule == "filter":
+        return "the budget, if that comes first"
     return "its planned steps" if plan.ends_at == "steps" else "the budget"

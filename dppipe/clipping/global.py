@@ -14,6 +14,9 @@ from dppipe.component import AutoFloat, Field
 if TYPE_CHECKING:
     from torch import Tensor
 
+LOWEST, HIGHEST = 1e-6, 1e6
+"""What the threshold stays within."""
+
 
 class Global(Clipper, kind="global"):
     """Scales every gradient within the threshold by the same factor.
@@ -28,14 +31,17 @@ class Global(Clipper, kind="global"):
         "strict", description="Drop what is above the threshold, or adapt it and keep all."
     )
     threshold: float = Field(
-        10.0, gt=0, description="Gradients up to this norm are scaled alike; where it adapts, the first one."
+        10.0, ge=LOWEST, le=HIGHEST, description="Gradients up to this norm are scaled alike; where it adapts, the first one."
     )
     target_unclipped_quantile: float = Field(
         0.9, ge=0, le=1, description="`adaptive`: the share of examples within the threshold."
     )
     clipbound_learning_rate: float = Field(0.2, gt=0, description="`adaptive`: how fast the threshold moves.")
     unclipped_num_std: AutoFloat = Field(
-        "auto", gt=0, description="`adaptive`: noise on the count of examples within; `auto`: a twentieth of the expected batch."
+        "auto",
+        gt=0,
+        le=1e9,
+        description="`adaptive`: noise on the count of examples within; `auto`: a twentieth of the expected batch.",
     )
 
     def init_state(self, group_sizes: Mapping[str, int]) -> State:
@@ -64,7 +70,7 @@ class Global(Clipper, kind="global"):
             released["means"][0],
             target=self.target_unclipped_quantile,
             learning_rate=self.clipbound_learning_rate,
-            low=1e-6,
-            high=1e6,
+            low=LOWEST,
+            high=HIGHEST,
         )
         return {"threshold": moved}

@@ -107,7 +107,13 @@ def _read(path: Path) -> Mapping[str, Tensor]:
 
 
 def _add_adapters(network: nn.Module, lora: Lora) -> tuple[nn.Module, list[nn.Parameter]]:
-    paths = _adaptable(network)
+    paths, passed = _linear_layers(network)
+    for pattern in lora.targets:
+        if not _matches_any(pattern, paths) and _matches_any(pattern, passed):
+            raise UsageError(
+                f"model.lora.targets: expected layers that are called for their outputs, got {pattern!r}: torch's attention and "
+                f"encoder layers read the weights of {_listed(passed)} past them. Leave it out, or train them by model.trainable."
+            )
     _refuse_idle(lora.targets, paths, key="lora.targets", what="linear layer")
     alpha = lora.alpha if lora.alpha is not None else lora.rank
     # A layer that stands at two places is one layer, and so is the one with its adapter.
@@ -123,16 +129,19 @@ def _add_adapters(network: nn.Module, lora: Lora) -> tuple[nn.Module, list[nn.Pa
     return made.get(network, network), parameters
 
 
-def _adaptable(network: nn.Module) -> dict[str, nn.Linear]:
-    """Find the linear layers by their paths.
+def _linear_layers(network: nn.Module) -> tuple[dict[str, nn.Linear], dict[str, nn.Linear]]:
+    """Find the linear layers by their paths: those that can have adapters, and those that can't.
 
-    Those of torch's encoder layer and attention are left out: both read the weights past the layer's own forward.
+    Torch's encoder layer and attention read the weights of theirs past the layer's own forward, so an adapter would do nothing.
     """
-    passed = {
-        id(child) for module in network.modules() if isinstance(module, nn.TransformerEncoderLayer) for child in module.children()
-    }
+    readers = (nn.TransformerEncoderLayer, nn.MultiheadAttention)
+    passed = {id(child) for module in network.modules() if isinstance(module, readers) for child in module.children()}
     modules = network.named_modules(remove_duplicate=False)
-    return {path: module for path, module in modules if type(module) is nn.Linear and id(module) not in passed}
+    linear = {path: module for path, module in modules if isinstance(module, nn.Linear)}
+    return (
+        {path: layer for path, layer in linear.items() if type(layer) is nn.Linear and id(layer) not in passed},
+        {path: layer for path, layer in linear.items() if id(layer) in passed},
+    )
 
 
 def _freeze(network: nn.Module, patterns: Collection[str], *, kept: Iterable[nn.Parameter]) -> None:
@@ -147,9 +156,13 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def _matches_any(pattern: str, names: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
 def _refuse_idle(patterns: Iterable[str], names: Collection[str], *, key: str, what: str) -> None:
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not _matches_any(pattern, names):
             known = f"which matches none of {_listed(names)}" if names else "and the model has none that can be named"
             raise UsageError(f"model.{key}: expected patterns that each match some {what}, got {pattern!r}, {known}. Mend it.")
 

@@ -77,6 +77,17 @@ def test_from_a_bound_a_hundred_times_off_the_target_is_reached_within_150_steps
     assert share_below(state["bounds"][0]) == pytest.approx(target, abs=0.1)
 
 
+@pytest.mark.parametrize(("options", "wanted"), [({"max_clipbound": 2.0}, 2.0), ({"min_clipbound": 9.0}, 9.0), ({}, 5.0)])
+def test_the_first_bound_is_within_the_limits_too(options, wanted):
+    assert Adaptive(max_grad_norm=5.0, **options).init_state({"all": 10})["bounds"] == (wanted,)
+
+
+def test_groups_by_patterns_start_from_the_bounds_that_are_listed_for_them():
+    clipper = Adaptive(max_grad_norms={"a": 3.0, "b": 4.0})
+    assert clipper.init_state({"b": 1, "a": 1})["bounds"] == (4.0, 3.0)
+    assert clipper.max_grad_norm == 5.0
+
+
 def test_every_group_finds_its_own_bound():
     clipper = Adaptive(max_grad_norms={"a": 100.0, "b": 0.01, "*": 1.0})
     state = course(clipper, clipper.init_state({"a": 1, "b": 1, "*": 1}), steps=150)
