@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -149,5 +150,15 @@ def _load_point(point: EntryPoint) -> object:
     try:
         return point.load()
     except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{point.value}: the plugin can't be loaded: {what}. Mend the package, or use another kind.") from error
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        message = f"{point.value}: the plugin can't be loaded: {what}. Mend the package, or use another kind."
+        raise UsageError(f"{_place(error)}{message}") from error
+
+
+def _place(error: BaseException) -> str:
+    """Give file and line of an installed package's code that an error comes from, if it comes from there."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{show_path(Path(error.filename))}:{error.lineno}: "
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    own = Path(frame.filename).is_file() and not Path(frame.filename).is_relative_to(Path(importlib.__file__).parent)
+    return f"{show_path(Path(frame.filename))}:{frame.lineno}: " if own else ""

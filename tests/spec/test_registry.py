@@ -236,15 +236,23 @@ def test_kinds_of_installed_packages_are_found(base: str, here: Path, monkeypatc
     (site / "elsewhere-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
     points = (
         "[dppipe.clippers]\nsoft = elsewhere_clips:SoftClip\ntorn = elsewhere_clips:Nothing\nflat = elsewhere_clips:SoftClip\n"
+        "bust = elsewhere_bust:Bust\nill = elsewhere_ill:Ill\n"
     )
     (site / "elsewhere-1.0.dist-info" / "entry_points.txt").write_text(points)
     (site / "elsewhere_clips.py").write_text(SOFT)
+    (site / "elsewhere_bust.py").write_text("import os\n1 / 0\n")
+    (site / "elsewhere_ill.py").write_text("import os\n\nclass (\n")
     monkeypatch.syspath_prepend(site)
     spec = spec_from_text(base.replace("kind: flat", "kind: soft"))
     assert spec.clipping.kind == "soft"
     assert spec.plugin_files() == {"elsewhere_clips.py": hashlib.sha256(SOFT.encode()).hexdigest()}
     with pytest.raises(SpecError, match="elsewhere_clips:Nothing: the plugin can't be loaded: AttributeError"):
         spec_from_text(base.replace("kind: flat", "kind: torn"))
+    for kind, line in (("bust", 2), ("ill", 3)):
+        with pytest.raises(
+            SpecError, match=rf"clipping\.kind: site/elsewhere_{kind}\.py:{line}: elsewhere_{kind}:.* can't be loaded"
+        ):
+            spec_from_text(base.replace("kind: flat", f"kind: {kind}"))
     with pytest.raises(SpecError, match="got 2: dppipe and elsewhere_clips:SoftClip of elsewhere"):
         spec_from_text(base)
 
