@@ -170,6 +170,31 @@ def test_adaclip_is_flat_at_first_and_then_follows_what_was_released():
     assert now.scale["w"][0] > now.scale["w"][1]
 
 
+def test_adaclip_follows_releases_by_its_formula():
+    """Mean and variance of each coordinate, by hand: a release is the mean of B examples in rescaled coordinates, with noise."""
+    clipper = AdaClip(max_grad_norm=2.0, mean_decay=0.7, spread_decay=0.6, spread_range=10.0)
+    batch, noise = 50.0, 0.03
+    state = clipper.init_state({"all": 3})
+    first = 2.0 / math.sqrt(3)
+    mean, variance, scale, shift = [0.0] * 3, [first**2] * 3, [1.0] * 3, [0.0] * 3
+    for released in ([0.5, -0.2, 0.0], [0.3, 0.04, -0.5], [0.1, 0.1, 3.0]):
+        given = {"gradient": {"w": torch.tensor(released, dtype=torch.float64)}, "noise_std": noise, "expected_batch_size": batch}
+        seen = [scale[j] * released[j] + shift[j] for j in range(3)]
+        restored = clipper.restore(state, {"w": torch.tensor(released, dtype=torch.float64)})["w"]
+        assert restored.tolist() == pytest.approx(seen, rel=1e-12)
+        state = clipper.update(state, given)
+        for j in range(3):
+            found = batch * ((seen[j] - mean[j]) ** 2 - (noise * scale[j]) ** 2)
+            found = min(max(found, (first / 10) ** 2), (first * 10) ** 2)
+            mean[j] = 0.7 * mean[j] + 0.3 * seen[j]
+            variance[j] = 0.6 * variance[j] + 0.4 * found
+        spreads = [math.sqrt(v) for v in variance]
+        scale, shift = [math.sqrt(s * sum(spreads)) / 2.0 for s in spreads], list(mean)
+        assert state["mean"]["w"].tolist() == pytest.approx(mean, rel=1e-12)
+        assert state["variance"]["w"].tolist() == pytest.approx(variance, rel=1e-12)
+        assert clipper.at(state).scale["w"].tolist() == pytest.approx(scale, rel=1e-12)
+
+
 def test_what_a_clipper_is_given_has_no_examples_but_one():
     seen: list[Tensor] = []
 
