@@ -7,6 +7,7 @@ Read next: `dppipe/models/base.py`, which holds the options.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -96,7 +97,8 @@ def _read(path: Path) -> Mapping[str, Tensor]:
 
             weights = load_file(path)
         else:
-            weights = torch.load(path, weights_only=True, map_location="cpu")
+            with warnings.catch_warnings(action="ignore"):  # what is wrong with a file is said once, below
+                weights = torch.load(path, weights_only=True, map_location="cpu")
     except ImportError as error:
         raise UsageError(f"{place}, which needs safetensors. Install dppipe[safetensors], or save a state dict.") from error
     except Exception as error:

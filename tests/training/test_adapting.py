@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import types
 from pathlib import Path
@@ -264,6 +265,32 @@ def test_files_that_are_no_weights_are_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     with pytest.raises(UsageError, match=r"model\.pretrained: .*needs safetensors\. Install dppipe\[safetensors\]"):
         mlp(pretrained=str(tmp_path / "text.safetensors"))
+
+
+class _Malicious:
+    """Runs a program when it is unpickled the ordinary way."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("name", ["saved.pt", "raw.pt", "raw.safetensors"])
+def test_a_file_that_would_run_something_runs_nothing(tmp_path: Path, name: str) -> None:
+    mark, file = tmp_path / "was run", tmp_path / name
+    malicious = {"1.weight": _Malicious(mark)}
+    if name == "saved.pt":
+        torch.save(malicious, file)
+    else:
+        file.write_bytes(pickle.dumps(malicious))
+    with pytest.raises(UsageError, match=r"model\.pretrained: "):
+        mlp(pretrained=str(file))
+    assert not mark.exists()
+    if name == "raw.pt":
+        pickle.loads(file.read_bytes())
+        assert mark.exists()
 
 
 def test_safetensors_are_read_where_they_are_installed(tmp_path: Path) -> None:
