@@ -150,6 +150,7 @@ class DPCallback(pl.Callback):
             raise PrivacyRefusal(
                 "Trainer.fit: expected the DPCallback's own loader, got another. Make it by callback.loader(dataset)."
             )
+        self.signals.listen()  # from now on: a Trainer's own handler talks to the other ranks, whatever they are waiting for
         refuse_unsafe_optimizers(trainer)
         network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping, order=1 if self.parts.noise.mechanism == "laplace" else 2)
@@ -174,8 +175,8 @@ class DPCallback(pl.Callback):
                 resume=self._resume,
             )
         self._fit = Fit(trainer, network, engine, record, step, self._average(network, steps=self.plan.steps))
-        trainer.should_stop = not self._fit.step.goes_on()  # a resumed run may have only its end left to write
-        self.signals.listen()
+        # A resumed run may have only its end left to write, and a signal may have come already.
+        trainer.should_stop = not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None)
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
         fit = self._fit

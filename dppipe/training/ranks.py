@@ -7,10 +7,16 @@ pieces: ranks with unequal or empty shares can't wait for each other forever.
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
+
+from dppipe.errors import DppipeError
 
 if TYPE_CHECKING:
     import numpy
@@ -58,6 +64,21 @@ class Ranks:
         flags = [False] * self.world
         dist.all_gather_object(flags, flag)
         return any(flags)
+
+
+@contextmanager
+def naming_lost_ranks() -> Iterator[None]:
+    """Say so where a process has waited in vain for another: one that was killed ends the run, with its charges kept."""
+    try:
+        yield
+    except RuntimeError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if not any(Path(frame.filename).is_relative_to(Path(dist.__file__).parent) for frame in frames):
+            raise
+        raise DppipeError(
+            f"train.devices: expected every process to take part, lost one or the way to it ({type(error).__name__}). "
+            "What was charged stays charged: go on with dppipe resume."
+        ) from error
 
 
 def leave_group() -> None:

@@ -22,7 +22,7 @@ from dppipe.training.memory import fitting_memory
 from dppipe.training.module import SpecModule
 from dppipe.training.outcome import Outcome
 from dppipe.training.private_scaling import InputScaling
-from dppipe.training.ranks import leave_group
+from dppipe.training.ranks import leave_group, naming_lost_ranks
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.strategies import PrivateDDP
 from dppipe.training.tasks import Objective
@@ -78,7 +78,7 @@ def run_spec(
     checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
     loader = private.loader(splits.train, synthetic=spec.data.synthetic)
     try:
-        with restoring(checkpoint):
+        with naming_lost_ranks(), restoring(checkpoint):
             trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
     except SystemExit as end:
         # How a Trainer ends after a signal that nobody waits for: a second Ctrl-C, or one before the first step.

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
+from deaths import Death
 from inspection import Life, finished, inspect_done, inspect_end
-from lives import Death, End, live
+from lives import End, live
 
 SPEC = """
 version: 1
@@ -34,7 +35,7 @@ sampler:   {kind: poisson, sample_rate: 0.05}
 noise:     NOISE
 accountant: {kind: rdp}
 budget:    {epsilon: EPSILON, delta: 1.0e-5}
-train:     {LENGTH, checkpoint_every: 7, validate_every: 20, accelerator: cpu}
+train:     {LENGTH, checkpoint_every: 7, validate_every: 20, accelerator: cpu, devices: RANKS}
 """
 # Runs that end by their steps, by their budget, and with noise that changes on the way.
 SPECS = [
@@ -47,6 +48,8 @@ SPECS = [
     },
 ]
 MEANS = ["kill"] * 4 + ["term", "interrupt", "term-kill", "interrupt-twice", "file-limit"]
+MEANS_ON_A_DISK = [*MEANS, *["full-disk"] * 9]
+MEANS_IN_A_PAIR = ["rank-kill"] * 6 + ["kill", "term"]
 MOST_DEATHS = 8
 """After so many deaths a run is left in peace, so that it gets done."""
 HEAVY = ["dppipe.training.run", "dppipe.training.resume", "dppipe.training.verify", "dppipe.training.progress"]
@@ -61,11 +64,18 @@ class Report:
     done: int = 0
     lost: int = 0
     """Steps that were charged and whose updates a death has taken."""
+    released: int = 0
+    charged: int = 0
+    left_waiting: int = 0
+    """Processes that had lost the other one and were ended by the launcher."""
 
     def __str__(self) -> str:
         ways = ", ".join(f"{way} {count}" for way, count in sorted(self.deaths.items()))
         codes = ", ".join(f"{code}: {count}" for code, count in sorted(self.codes.items()))
-        return f"{self.deaths.total()} deaths ({ways}) over {self.done} runs; exit codes {codes}; {self.lost} steps lost"
+        return (
+            f"{self.deaths.total()} deaths ({ways}) over {self.done} runs; exit codes of first ranks {codes}; "
+            f"{self.charged} charges for {self.released} releases, {self.lost} updates lost; {self.left_waiting} left waiting"
+        )
 
 
 def campaign(folder: Path, *, kills: int, seed: int) -> Report:
@@ -76,37 +86,38 @@ def campaign(folder: Path, *, kills: int, seed: int) -> Report:
     report, dice = Report(), random.Random(seed)
     with small_disk(folder / "disk") as disk:
         while report.deaths.total() < kills:
-            on_disk = disk is not None and dice.random() < 0.25
             home = folder / f"run-{report.done}"
             home.mkdir()
-            one_run(
-                disk / "run" if on_disk else home / "run", home=home, disk=disk if on_disk else None, dice=dice, report=report
-            )
-            shutil.rmtree(home)
-            if on_disk:
+            chance = dice.random()
+            if disk is not None and chance < 0.2:
+                one_run(disk / "run", home=home, disk=disk, dice=dice, report=report)
                 shutil.rmtree(disk / "run")
+            else:
+                one_run(home / "run", home=home, ranks=2 if chance > 0.75 else 1, dice=dice, report=report)
+            shutil.rmtree(home)
     return report
 
 
-def one_run(run: Path, *, home: Path, disk: Path | None, dice: random.Random, report: Report) -> None:
+def one_run(run: Path, *, home: Path, ranks: int = 1, disk: Path | None = None, dice: random.Random, report: Report) -> None:
     """Take one run from its start to its end, through as many deaths as it meets."""
     spec = home / "spec.yaml"
-    text = SPEC
+    text = SPEC.replace("RANKS", str(ranks))
     for name, value in dice.choice(SPECS).items():
         text = text.replace(name, value)
     spec.write_text(text)
     life = Life(run)
-    means = [*MEANS, *["full-disk"] * 9] if disk else MEANS
+    means = MEANS_IN_A_PAIR if ranks > 1 else MEANS_ON_A_DISK if disk else MEANS
     for attempt in range(MOST_DEATHS + 1):
         mortal = attempt < MOST_DEATHS
-        death = Death.draw(dice, means=means, seconds=1.0, operations=150) if mortal else None
+        death = Death.draw(dice, means=means, seconds=float(ranks), operations=150 if ranks == 1 else 60) if mortal else None
         words = ["resume", str(run)] if (run / "ledger.jsonl").exists() else ["run", str(spec), "--run-dir", str(run)]
         if words[0] == "run":
             shutil.rmtree(run, ignore_errors=True)
-        end = live(words, run_dir=run, death=death, disk=disk)
+        end = live(words, run_dir=run, ranks=ranks, death=death, disk=disk)
         if disk is not None:
             (disk / "ballast").unlink(missing_ok=True)
         report.codes[end.code] += 1
+        report.left_waiting += end.left_waiting
         try:
             if settled(life, end, death=death, report=report):
                 return
@@ -127,6 +138,8 @@ def settled(life: Life, end: End, *, death: Death | None, report: Report) -> boo
     inspect_done(life, end, before=before)
     report.done += 1
     report.lost += life.lost
+    report.released += life.released
+    report.charged += life.charged
     return True
 
 

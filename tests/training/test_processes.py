@@ -16,6 +16,9 @@ import torch
 import torch.multiprocessing as mp
 from torch import nn
 from torch.utils.data import TensorDataset
+from typer.testing import CliRunner
+
+from dppipe.cli.app import app
 
 TWO = ["train.devices=2", "train.accelerator=cpu"]
 
@@ -46,9 +49,10 @@ def test_two_processes_give_the_same_model_and_one_ledger(run, tmp_path):
     assert "terminate" not in output
 
 
-def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path):
-    run()  # writes the spec
-    process = dppipe(tmp_path, "two", "train.steps=5000", "budget.epsilon=1000", *TWO, wait=False)
+@pytest.mark.parametrize("victim", ["the first", "another"])
+def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path, victim):
+    """`dppipe resume` then goes on, here with one process."""
+    process = dppipe(tmp_path, "two", "train.steps=600", "budget.epsilon=1000", *TWO, wait=False)
     ledger = tmp_path / "two" / "ledger.jsonl"
     deadline = time.monotonic() + 120
     while not ledger.exists() or ledger.read_bytes().count(b"\n") < 10:
@@ -56,12 +60,21 @@ def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(children[0]), signal.SIGKILL)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode not in (0, 2, 3), output
-    summary = json.loads((tmp_path / "two" / "summary.json").read_text())
-    assert summary["status"] in ("failed", "interrupted")
-    assert summary["charged"] == len(ledger.read_text().splitlines()) >= 10
+    os.kill(process.pid if victim == "the first" else int(children[0]), signal.SIGKILL)
+    output, _ = process.communicate(timeout=120)  # the pipe is closed when both have ended
+    assert process.returncode == (-signal.SIGKILL if victim == "the first" else 1), output
+    assert "lost one" in output
+    assert "internal error" not in output
+    charged = len(ledger.read_text().splitlines())
+    assert charged >= 10
+    if victim != "the first":
+        summary = json.loads((tmp_path / "two" / "summary.json").read_text())
+        assert (summary["status"], summary["charged"]) == ("failed", charged)
+    config = tmp_path / "two" / "config.yaml"
+    config.write_text(config.read_text().replace("devices: 2", "devices: 1"))
+    done = CliRunner().invoke(app, ["resume", str(config.parent), "--accept-changes"])
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "two" / "summary.json").read_text())["charged"] == 600
 
 
 def zero_loss(model, batch):
