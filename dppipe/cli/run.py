@@ -67,6 +67,8 @@ def closing_text(outcome: Outcome) -> str:
     else:
         facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {outcome.delta:g}, {outcome.relation}, one {outcome.unit}"
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
+    if outcome.physical_batch_size is not None:
+        facts["pieces"] = f"{outcome.physical_batch_size} records at once"
     facts["time"] = f"{outcome.seconds:.1f} s"
     facts["read"] = f"{outcome.run_dir}/privacy.md"
     facts["curves"] = f"dppipe tensorboard {outcome.run_dir}"

@@ -35,7 +35,10 @@ class Sampler(Component):
     """Whether a record is in a batch at most once."""
 
     physical_batch_size: AutoInt = Field(
-        "auto", gt=0, description="Records that go through the model at once; it changes memory and speed, never the result."
+        "auto",
+        gt=0,
+        description="Records that go through the model at once; it changes memory and speed, never the result. `auto` finds what "
+        "fits on made-up records.",
     )
 
     def rate(self, records: int | None) -> float:

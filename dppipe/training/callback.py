@@ -43,6 +43,7 @@ from dppipe.training.follower import Follower
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
+from dppipe.training.pieces import choose_piece
 from dppipe.training.private_scaling import InputScaling
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
@@ -54,8 +55,6 @@ from dppipe.training.user_index import user_index
 
 CHECKED_EXAMPLES = 4
 """How many made-up examples the engine is checked on before anything is spent."""
-
-DEFAULT_PHYSICAL_BATCH_SIZE = 512
 
 
 class DPCallback(pl.Callback):
@@ -154,10 +153,11 @@ class DPCallback(pl.Callback):
         refuse_unsafe_optimizers(trainer)
         network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping, order=1 if self.parts.noise.mechanism == "laplace" else 2)
-        if self.parts.budget is not None:
-            with silenced(pl_module):
-                check_engine(engine, trainer.strategy.batch_to_device(self._loader.synthetic(CHECKED_EXAMPLES)))
-        self._loader.physical_batch_size = self._physical_batch_size(engine, self._loader)
+        place = trainer.strategy.batch_to_device
+        with silenced(pl_module):
+            if self.parts.budget is not None:
+                check_engine(engine, place(self._loader.synthetic(CHECKED_EXAMPLES)))
+            self._loader.physical_batch_size = choose_piece(engine, self._loader, self.plan, place=place)
         record = self._open_record(self.plan)
         if self._scaling is not None:
             self._scaling.scale(self.plan, record, ranks=self._ranks, seed=self._seed)
@@ -263,7 +263,8 @@ class DPCallback(pl.Callback):
             fit, self._fit = self._fit, None
             with fit.engine, nullcontext() if fit.average is None else fit.average.in_place():
                 # What stands on the user's module is taken off, whatever the record meets with.
-                self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps)
+                piece = self._loader.physical_batch_size if self._loader is not None else None
+                self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps, physical_batch_size=piece)
 
     def _leave(self) -> None:
         self._patches.undo()
@@ -275,10 +276,6 @@ class DPCallback(pl.Callback):
         if self._averaging is None:
             return None
         return WeightAverage(network, self._averaging, steps=steps, means=self._restored.get("average"))
-
-    def _physical_batch_size(self, engine: Engine, loader: PrivateLoader) -> int:
-        wanted = self.parts.sampler.physical_batch_size
-        return DEFAULT_PHYSICAL_BATCH_SIZE if wanted == "auto" else wanted
 
 
 def _wanted_steps(trainer: pl.Trainer, *, epoch: int) -> int | None:

@@ -43,5 +43,5 @@ class Follower:
         """Take part in saving, which only the first rank writes."""
         trainer.save_checkpoint("unused")
 
-    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int) -> None:
+    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int, physical_batch_size: int | None = None) -> None:
         """Do nothing."""

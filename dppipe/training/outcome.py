@@ -45,6 +45,8 @@ class Outcome:
     metrics: Mapping[str, float]
     validations: int
     """How many times the validation split was scored."""
+    physical_batch_size: int | None
+    """How many records went through the model at once, on the first rank, whoever chose it."""
     seconds: float
     ledger_head: str | None
     versions: Mapping[str, str] = field(default_factory=software_versions)

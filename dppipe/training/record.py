@@ -104,7 +104,7 @@ class RunRecord:
         with replacing(self.run.last_checkpoint) as temporary:
             trainer.save_checkpoint(temporary)
 
-    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int) -> Outcome:
+    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int, physical_batch_size: int | None = None) -> Outcome:
         """Write the final model, where there is one, the summary and the statement."""
         try:
             self.ledger.catch_up()
@@ -119,6 +119,7 @@ class RunRecord:
                 charged=charged,
                 last_step=last_step,
                 steps=steps,
+                physical_batch_size=physical_batch_size,
                 run_dir=str(self.run.path),
                 metrics=self.metrics,
                 validations=self.validations,
