@@ -22,13 +22,19 @@ app = typer.Typer(help="Write and check kinds of your own.", no_args_is_help=Tru
 
 
 @app.command("list")
-def list_plugins(plugins: Plugins = None, as_json: AsJson = False) -> None:
-    """List every kind, built-in or plugin: its file, what it does, and its options."""
+def list_plugins(
+    block: Annotated[
+        str | None, typer.Argument(metavar="BLOCK", help="A block of the spec, such as clipping; else all.", show_default=False)
+    ] = None,
+    plugins: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """List kinds, built-in or not: file, purpose and options."""
     from dppipe.plugin_kit.listing import list_kinds, unread_files
     from dppipe.spec.registry import Registry
 
     registry = Registry(plugins)
-    found, unread = list_kinds(registry), unread_files(registry)
+    found, unread = list_kinds(registry, block=block), unread_files(registry)
     if as_json:
         typer.echo(json.dumps({"kinds": [facts.to_data() for facts in found], "unread": unread}, indent=2))
         return
@@ -43,7 +49,10 @@ def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name that a spec will use.", show_default=False)],
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder of plugin files.")] = Path("plugins"),
 ) -> None:
-    """Write a plugin that works, its test and a spec that uses it; files that are there stay as they are."""
+    """Write a plugin that works, its test and its spec.
+
+    All three work before the first edit; files that are there stay as they are.
+    """
     from dppipe.plugin_kit.scaffold import write_plugin
     from dppipe.spec.plugins import show_path
 
@@ -57,12 +66,15 @@ def new(
 @app.command()
 def check(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A plugin file; else every one of the folder.", show_default=False)
+        Path | None, typer.Argument(metavar="FILE", help="A plugin file; else every one of the folder.", show_default=False)
     ] = None,
     plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try to break a plugin, and say what was tried; exit code 1 if something broke."""
+    """Try to break a plugin, and say what was tried.
+
+    It ends with exit code 1 if something broke.
+    """
     from dppipe.plugin_kit.checking import check_file, check_folder
 
     with redirect_stdout(sys.stderr):  # what a plugin prints isn't part of the report

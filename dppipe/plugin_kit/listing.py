@@ -20,6 +20,7 @@ from dppipe.spec.families import FAMILIES
 from dppipe.spec.plugin_scan import scan_folder
 from dppipe.spec.plugins import show_path
 from dppipe.spec.registry import Registry
+from dppipe.spec.suggestions import suggest_kind
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,13 @@ class KindFacts:
         return asdict(self)
 
 
-def list_kinds(registry: Registry) -> list[KindFacts]:
-    """Give every kind of every family, in the order of a spec's blocks and by name."""
-    return [_facts(registry, block, kind) for block in FAMILIES for kind in registry.kinds(block)]
+def list_kinds(registry: Registry, *, block: str | None = None) -> list[KindFacts]:
+    """Give every kind of every family, or of the one whose block is named, in the order of a spec's blocks and by name."""
+    if block is not None and block not in FAMILIES:
+        guess = suggest_kind(block, list(FAMILIES))
+        raise UsageError(f"plugins list: expected one of {', '.join(FAMILIES)}, got {block!r}.{guess}")
+    blocks = FAMILIES if block is None else [block]
+    return [_facts(registry, each, kind) for each in blocks for kind in registry.kinds(each)]
 
 
 def unread_files(registry: Registry) -> tuple[str, ...]:

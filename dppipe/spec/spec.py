@@ -82,7 +82,7 @@ class Spec(Options):
     budget: BudgetOrNone = Field(description="The most the run may cost, or `none` for a run without privacy.")
     train: Train = Field(description="How long and on what the run trains.")
     diagnostics: Literal["off", "nonprivate"] = Field(
-        "off", description="`nonprivate`: log training loss and gradient norms, which the guarantee doesn't cover."
+        "off", description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no guarantee covers."
     )
 
     @property

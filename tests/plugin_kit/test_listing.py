@@ -60,6 +60,13 @@ def test_a_kind_says_its_file_help_options_defaults_and_limits(here: Path) -> No
     assert "  flat  (dppipe/clipping/flat.py)\n" in text
 
 
+def test_one_block_can_be_listed_alone(here: Path) -> None:
+    assert {facts["block"] for facts in json.loads(listed("clipping", "--json"))["kinds"]} == {"clipping"}
+    result = CliRunner().invoke(app, ["plugins", "list", "cliping"])
+    assert result.exit_code == 2
+    assert "got 'cliping'. Did you mean 'clipping'?" in result.stderr
+
+
 def test_the_list_fits_80_columns(here: Path) -> None:
     assert max(map(len, listed().splitlines())) <= 80
 
