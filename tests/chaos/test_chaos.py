@@ -20,10 +20,11 @@ def run_campaign(kills: int, *, seed: int) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "rank-kill" in done.stdout, done.stdout
 
 
 def test_no_death_hides_spending_or_leaves_a_run_that_cannot_go_on() -> None:
-    run_campaign(10, seed=1)
+    run_campaign(12, seed=1)
 
 
 @pytest.mark.slow
