@@ -155,6 +155,12 @@ def test_what_has_no_proof_is_refused_by_name_at_validation(clipping, said):
         spec_from_text(SPEC.replace("CLIPPING", clipping))
 
 
+def test_a_schedule_of_the_bound_starts_at_the_bound_and_stays_above_its_end():
+    factors = Flat.from_data({"bound_schedule": {"kind": "linear", "end": 0.5}}).bound_factors(5)
+    assert factors == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6])
+    assert Flat().bound_factors(3) == [1.0] * 3
+
+
 def test_adaclip_is_flat_at_first_and_then_follows_what_was_released():
     clipper = AdaClip(max_grad_norm=2.0)
     state = clipper.init_state({"all": 4})
