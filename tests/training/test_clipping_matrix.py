@@ -74,7 +74,7 @@ def test_what_can_not_be_combined_is_refused_by_name(run, changes, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clipper", ["adaptive", "global adaptive", "adaclip", "microbatch"])
+@pytest.mark.parametrize("clipper", ["adaptive", "adaptive layerwise", "global adaptive", "adaclip", "microbatch"])
 def test_two_processes_give_the_model_and_the_bounds_of_one(run, tmp_path, clipper):
     changes = [f"clipping={CLIPPERS[clipper]}", "reproducible=true"]
     one = run(*changes)
