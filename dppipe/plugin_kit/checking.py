@@ -100,7 +100,7 @@ def _check_found(found: FoundKind) -> CheckedKind:
 
 def all_checks() -> list[Check]:
     """Give the table, with the checks of every family in it."""
-    from dppipe.plugin_kit.checks import adaptive_clippers, any_kind  # noqa: F401 - with them come all the others
+    from dppipe.plugin_kit.checks import any_kind, clipper_states  # noqa: F401 - with them come all the others
 
     return sorted(CHECKS, key=lambda check: check.block != "any")
 

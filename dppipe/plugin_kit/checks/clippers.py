@@ -7,7 +7,6 @@ because it isn't what its author meant.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import Any, get_args
 
 import torch
@@ -17,41 +16,27 @@ from dppipe.clipping.base import Clipper
 from dppipe.engine import clipped_sum
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.groups import bounds_tensor, make_groups
+from dppipe.plugin_kit.checks.clipper_cases import (
+    HUGE,
+    TINY,
+    TOLERANCE,
+    ask_factors,
+    bounds_cases,
+    judge_factors,
+    mixed_norms,
+    try_norms,
+)
 from dppipe.plugin_kit.checks.reductions import Reductions
 from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
 from dppipe.privacy.budget import Relation
 from dppipe.training.releases import noise_unit
-
-ONE = {"weight": torch.zeros(3)}
-MANY = {
-    name: torch.zeros(shape)
-    for name, shape in {"0.weight": (4, 3), "0.bias": (4,), "2.weight": (2, 4), "2.bias": (2,), "scale": ()}.items()
-}
-TINY, HUGE = (1e-30, 1e-12, 1e-6), (1e6, 1e18, 1e30)
-TOLERANCE = 1e-3
-
-
-def bounds_cases(clipper: Clipper) -> Iterator[tuple[str, Tensor]]:
-    """Give the bounds for a model with one parameter, for one with many and, where groups are free, for five groups."""
-    for parameters in (ONE, MANY):
-        groups = make_groups(clipper, parameters)
-        bounds = bounds_tensor(clipper, groups, None, torch.zeros(()))
-        yield f"{len(groups.names)} group{'s' if len(groups.names) > 1 else ''}", bounds
-    if type(clipper).groups is Clipper.groups:
-        yield "5 groups", bounds[:1].repeat(5)
-
-
-def mixed_norms(bounds: Tensor) -> Tensor:  # [G] -> [B, G]
-    """Give norms from far below to far above the bounds, other ones in each group."""
-    sizes, rows = torch.logspace(-4, 4, 12), torch.arange(12)
-    return sizes[(rows[:, None] + torch.arange(len(bounds))) % len(sizes)] * bounds
 
 
 def exercise(clipper: Clipper) -> Any:
     """Call everything that a run calls, on several batches; equal calls must give equal results."""
     found: list[Any] = []
     for _, bounds in bounds_cases(clipper):
-        found += [bounds, _factors(clipper, mixed_norms(bounds), bounds), _factors(clipper, bounds.repeat(2, 1), bounds)]
+        found += [bounds, ask_factors(clipper, mixed_norms(bounds), bounds), ask_factors(clipper, bounds.repeat(2, 1), bounds)]
     return found
 
 
@@ -67,27 +52,27 @@ def groups_and_bounds(clipper: Clipper) -> Remark:
 @check_each("clipping")
 def norms_of_zero(clipper: Clipper) -> Remark:
     """Norms of 0 get a factor from 0 to bound / norm."""
-    return _try_norms(clipper, (0.0,))
+    return try_norms(clipper, (0.0,))
 
 
 @check_each("clipping")
 def tiny_norms(clipper: Clipper) -> Remark:
     """Tiny norms, 1e-30 to 1e-6, get one too."""
-    return _try_norms(clipper, TINY)
+    return try_norms(clipper, TINY)
 
 
 @check_each("clipping")
 def ordinary_norms(clipper: Clipper) -> Remark:
     """Norms around the bound, other ones in each group, get one too."""
     for label, bounds in bounds_cases(clipper):
-        _judge(_factors(clipper, mixed_norms(bounds), bounds), mixed_norms(bounds), bounds, label=label)
+        judge_factors(ask_factors(clipper, mixed_norms(bounds), bounds), mixed_norms(bounds), bounds, label=label)
     return None
 
 
 @check_each("clipping")
 def huge_norms(clipper: Clipper) -> Remark:
     """Huge norms, 1e6 to 1e30, get one too."""
-    return _try_norms(clipper, HUGE)
+    return try_norms(clipper, HUGE)
 
 
 @check_each("clipping")
@@ -95,7 +80,7 @@ def norms_that_are_no_numbers(clipper: Clipper) -> Remark:
     """Norms that are inf or NaN get a factor of any size."""
     for _, bounds in bounds_cases(clipper):
         norms = torch.tensor([[torch.inf], [torch.nan]]) * torch.ones_like(bounds)
-        _factors(clipper, norms, bounds)
+        ask_factors(clipper, norms, bounds)
         if bounded_factors(clipper, norms, bounds).any():
             raise Fault("expected the core to drop an example whose norm is no number, got a factor > 0")
     return "the core drops such an example whatever the factor"
@@ -117,7 +102,7 @@ def vmap_and_loop(clipper: Clipper) -> Remark:
     for label, bounds in bounds_cases(clipper):
         norms = mixed_norms(bounds)
         alone = torch.stack([clipper.factors(row.clone(), bounds.clone()) for row in norms])
-        if not torch.allclose(_factors(clipper, norms, bounds), alone, rtol=1e-5, equal_nan=True):
+        if not torch.allclose(ask_factors(clipper, norms, bounds), alone, rtol=1e-5, equal_nan=True):
             raise Fault(
                 f"expected the same factors in a batch and alone, got others for {label}. Use no randomness and no state."
             )
@@ -163,7 +148,7 @@ def other_precisions(clipper: Clipper) -> Remark:
     for dtype, tolerance in ((torch.float64, TOLERANCE), (torch.bfloat16, 0.05)):
         for label, bounds in bounds_cases(clipper):
             norms, given = mixed_norms(bounds).to(dtype), bounds.to(dtype)
-            _judge(_factors(clipper, norms, given), norms, given, label=f"{label} in {dtype}", tolerance=tolerance)
+            judge_factors(ask_factors(clipper, norms, given), norms, given, label=f"{label} in {dtype}", tolerance=tolerance)
     return None
 
 
@@ -171,7 +156,7 @@ def other_precisions(clipper: Clipper) -> Remark:
 def meta_device(clipper: Clipper) -> Remark:
     """On the meta device, no value is looked at and no tensor made elsewhere."""
     for _, bounds in bounds_cases(clipper):
-        found = _factors(clipper, mixed_norms(bounds).to("meta"), bounds.to("meta"))
+        found = ask_factors(clipper, mixed_norms(bounds).to("meta"), bounds.to("meta"))
         if found.device.type != "meta":
             raise Fault(
                 f"expected factors beside the norms, got them on {found.device}. Make tensors with norms.new_tensor(...)."
@@ -214,36 +199,3 @@ def one_record_moves_little(clipper: Clipper) -> Remark:
 def _loss(network: nn.Module, batch: Tensor) -> Tensor:  # -> [B]
     outputs: Tensor = network(batch)
     return outputs.sum(1)
-
-
-def _try_norms(clipper: Clipper, values: Sequence[float]) -> Remark:
-    for label, bounds in bounds_cases(clipper):
-        norms = torch.tensor(values)[:, None] * torch.ones_like(bounds)
-        _judge(_factors(clipper, norms, bounds), norms, bounds, label=label)
-    return None
-
-
-def _factors(clipper: Clipper, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
-    found = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms.clone(), bounds.clone())
-    if not isinstance(found, Tensor) or found.shape != norms.shape:
-        got = f"shape {list(found.shape[1:])}" if isinstance(found, Tensor) else type(found).__name__
-        raise Fault(f"expected one factor for each group, shape [{len(bounds)}], got {got}. Give [groups] for [groups].")
-    if not found.is_floating_point():
-        raise Fault(f"expected factors that are floating-point numbers, got {found.dtype}. Multiply, or use torch.where.")
-    return found
-
-
-def _judge(factors: Tensor, norms: Tensor, bounds: Tensor, *, label: str, tolerance: float = TOLERANCE) -> None:
-    factors, norms, bounds = factors.double(), norms.double(), bounds.double()
-    for wrong, why, instead in (
-        (factors.isnan(), "which is no number", "0"),
-        (factors.isinf(), "which is infinite", "0"),
-        (factors < 0, "which is negative", "0"),
-        (factors * norms > bounds * (1 + tolerance), "so factor x norm exceeds the bound", "bound / norm"),
-    ):
-        if wrong.any():
-            row, group = wrong.nonzero()[0].tolist()
-            raise Fault(
-                f"expected a factor from 0 to bound / norm, got {factors[row, group]:g} at norm {norms[row, group]:g} and bound "
-                f"{bounds[group]:g} with {label}, {why}. The core puts {instead} there."
-            )

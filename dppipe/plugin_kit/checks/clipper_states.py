@@ -9,7 +9,7 @@ import torch
 
 from dppipe.clipping.base import Clipper, State
 from dppipe.engine.groups import make_groups
-from dppipe.plugin_kit.checks.clippers import MANY, bounds_cases, mixed_norms
+from dppipe.plugin_kit.checks.clipper_cases import MANY, bounds_cases, mixed_norms
 from dppipe.plugin_kit.checks.memory import digest
 from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
 
