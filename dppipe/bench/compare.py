@@ -15,6 +15,7 @@ from dppipe.bench.measure import Times, peak_in_child, time_step
 from dppipe.bench.steps import OPACUS_MODES, make_step, opacus_installed
 from dppipe.bench.workloads import WORKLOADS, Workload
 from dppipe.clipping import Flat
+from dppipe.engine.allocator import keep_freed_memory
 
 if TYPE_CHECKING:
     from dppipe.engine.contracts import Clips
@@ -46,6 +47,7 @@ class Comparison:
 
 def compare(subject: Subject, *, rounds: int, threads: int, opacus: bool = True, memory: bool = True) -> Comparison:
     """Time, and where the system allows weigh, all contenders on one subject."""
+    keep_freed_memory()
     torch.set_num_threads(threads)
     workload, clipper = workload_of(subject)
     torch.manual_seed(0)

@@ -11,10 +11,12 @@ import torch
 from dppipe.bench.compare import workload_of
 from dppipe.bench.measure import peak_megabytes
 from dppipe.bench.steps import make_step
+from dppipe.engine.allocator import keep_freed_memory
 
 
 def weigh(arguments: dict[str, Any]) -> float:
     """Give the megabytes that a contender's steps take above model and batch."""
+    keep_freed_memory()
     torch.set_num_threads(arguments["threads"])
     workload, clipper = workload_of(arguments["subject"])
     torch.manual_seed(0)

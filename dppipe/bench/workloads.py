@@ -29,7 +29,8 @@ def classify(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 def tag(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     """Give the mean loss over a row's positions."""
-    return F.cross_entropy(model(batch[0]).transpose(1, 2), batch[1], reduction="none").mean(1)
+    losses = F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten(), reduction="none")
+    return losses.view_as(batch[1]).mean(1)
 
 
 def mlp() -> nn.Module:

@@ -1,17 +1,17 @@
 """What a kernel costs, so that each layer takes the cheaper one: a model of arithmetic and traffic, never a timing of data.
 
-One unit is one multiply-add of a large matrix product. The constants were fitted to one core of a server processor; they decide
-speed alone, never a result.
+One unit is one multiply-add of a large matrix product. The constants were fitted to a server processor
+with freed memory kept (`allocator.py`); they decide speed alone, never a result.
 """
 
 from __future__ import annotations
 
-WORD = 28.0
+WORD = 37.0
 """Units to write one float32, read it for its norm and read it again for the weighted sum, while all of them fit in a cache."""
-FAR_WORD = 85.0
-"""The same where they don't."""
-CACHE = 3_000_000
-"""Floats that fit in a cache."""
+FAR_WORD = 100.0
+"""The same where they don't, with a toll on the memory they take."""
+CACHE = 1 << 23
+"""Floats that fit in a cache that the cores share."""
 MOVE = 20.0
 """Units to copy one float32 from one layout to another."""
 
@@ -29,7 +29,7 @@ def formed(rows: int, values: int) -> float:
 
 def outer_costs(rows: int, positions: int, inputs: int, outputs: int) -> dict[str, float]:
     """Give what norms of sums of outer products add to the cost of the weighted sum alone, per row."""
-    small = 1 + 24 / positions  # products of small matrices are slower
+    small = 1 + (50 / positions) ** 1.5  # products of small matrices are slower
     return {
         "ghost": small * positions**2 * (inputs + outputs) + 3 * MOVE * positions**2,
         "dense": formed(rows, inputs * outputs),

@@ -7,20 +7,30 @@ their rounding error, so that it can over-estimate a norm and never under-estima
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
 BLOCK = 1024
+"""The longest block."""
 
 
 def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
     """Give each row's squared Euclidean norm over all its values, in float32 or wider."""
     flat = rows.reshape(rows.shape[0], -1) if rows.numel() else rows.new_zeros(rows.shape[0], 1)
-    whole = flat.shape[1] // BLOCK * BLOCK
-    if not whole or flat.shape[1] == BLOCK:
+    block = block_of(flat.shape[1])
+    whole = flat.shape[1] // block * block
+    if whole == block == flat.shape[1]:
         return _squares(flat)
-    squares = _squares(torch.unflatten(flat[:, :whole], 1, (-1, BLOCK))).sum(1)
+    squares = _squares(torch.unflatten(flat[:, :whole], 1, (-1, block))).sum(1)
     return squares if whole == flat.shape[1] else squares + _squares(flat[:, whole:])
+
+
+@lru_cache
+def block_of(size: int) -> int:
+    """Give the length of the blocks that a row of this size is cut into: equal ones, where it has a divisor for that."""
+    return next((block for block in range(min(size, BLOCK), BLOCK // 4, -1) if size % block == 0), min(size, BLOCK))
 
 
 def row_sizes(rows: Tensor) -> Tensor:  # [B, ...] -> [B]

@@ -21,7 +21,7 @@ from dppipe.engine.contracts import PerSampleLoss
 from dppipe.engine.rules import RULE_OF
 from dppipe.engine.rules.base import Unhandled
 from dppipe.engine.tape import TRANSPOSES, UNKNOWN, Call, Gradient, Key, Tape, make_key
-from dppipe.engine.weights import Weights, tensors_in
+from dppipe.engine.weights import Weights, constants_of, tensors_in
 
 Axes = tuple[int | None, ...]
 """For each leaf of a module's inputs or outputs the dimension that counts rows."""
@@ -128,7 +128,7 @@ def _look(plan: Plan, model: nn.Module, per_sample_loss: PerSampleLoss, batch: A
     """Run the model on two and on three copies of a row, and add where the rows stand to the plan."""
     runs = []
     for rows in (2, 3):
-        probe = Probe(Weights(model, parameters), rows=rows)
+        probe = Probe(Weights(constants_of(model), parameters), rows=rows)
         with torch.enable_grad(), watch_modules(model) as watched, probe:
             per_sample_loss(model, copies_of_row(batch, rows))
         runs.append((probe.shapes, watched.calls))

@@ -23,7 +23,7 @@ from dppipe.engine.refusals import refuse_changed_state, refuse_mixing_layers
 from dppipe.engine.rules.base import Unhandled
 from dppipe.engine.tape import Tape
 from dppipe.engine.units import Units
-from dppipe.engine.weights import Weights
+from dppipe.engine.weights import Weights, constants_of
 from dppipe.errors import PrivacyRefusal, UsageError
 
 REPLANS = 20
@@ -48,6 +48,7 @@ class RowGradients:
         self._model, self._loss, self._parameters, self._kernels = model, per_sample_loss, parameters, kernels
         self._functional = FunctionalGradients(model, per_sample_loss)
         self._tape: Tape | None = None
+        self._constants: dict[int, Tensor] = {}
         self._patches = ExitStack()
         self._prepared = False
         self._replans = 0
@@ -66,7 +67,7 @@ class RowGradients:
 
     def _by_tape(self, plan: Plan, batch: Any, units: Units | None) -> dict[str, Gradients]:
         rows = batch_rows(batch)
-        weights = Weights(self._model, self._parameters)
+        weights = Weights(self._constants, self._parameters)
         self._tape = Tape(weights, rows=rows, axes=plan.axes, units=units, kernels=self._kernels)
         try:
             with torch.enable_grad(), self._tape:
@@ -86,6 +87,7 @@ class RowGradients:
         if self._prepared:
             return
         refuse_mixing_layers(self._model)
+        self._constants = constants_of(self._model)
         with refuse_changed_state(self._model):
             if self.plan.functional is None:
                 self.plan = make_plan(

@@ -30,9 +30,9 @@ class Weight:
 class Weights:
     """All weights of one forward pass."""
 
-    def __init__(self, model: nn.Module, parameters: Mapping[str, Tensor]) -> None:
+    def __init__(self, constants: Mapping[int, Tensor], parameters: Mapping[str, Tensor]) -> None:
         self.parameters = parameters
-        self._constants = {id(tensor) for tensor in (*model.parameters(), *model.buffers())}
+        self._constants = constants
         self._known = {id(tensor): Weight(tensor, (name,)) for name, tensor in parameters.items()}
 
     def among(self, values: Any) -> list[Weight]:
@@ -73,6 +73,11 @@ class Weights:
                 allow_unused=True,
             )
         yield from ((name, Dense(values)) for name, values in zip(weight.names, found, strict=True) if values is not None)
+
+
+def constants_of(model: nn.Module) -> dict[int, Tensor]:
+    """Give what a model holds before a batch comes, by identity: its parameters and buffers."""
+    return {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
 
 
 def tensors_in(values: Any) -> list[Tensor]:

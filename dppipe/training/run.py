@@ -14,6 +14,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
 
+from dppipe.engine.allocator import keep_freed_memory
 from dppipe.errors import Interrupted, UsageError
 from dppipe.training.adapting import make_network
 from dppipe.training.callback import DPCallback
@@ -50,6 +51,7 @@ def run_spec(
     Only the first of several processes has an outcome.
     """
     _quieten_lightning()
+    keep_freed_memory()
     pl.seed_everything(spec.seed, verbose=False)
     module = build_module(spec, steps=plan.steps)
     with fitting_memory("data"):

@@ -23,8 +23,10 @@ from dppipe.engine.costs import MOVE, formed, outer_costs
 from dppipe.engine.gradients import Dense, Gradients, Outer, zero_rows
 from dppipe.engine.norms import gram_squares, row_squares
 
-PIECE = 1 << 20
+PIECE = 1 << 21
 """Floats of patches that are unfolded at a time."""
+FEWEST = 16
+"""Rows that are unfolded at a time at least: products of fewer don't keep the cores busy."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,13 @@ class Geometry:
         return torch.unflatten(outputs.flatten(2), 1, (self.groups, -1)).transpose(2, 3)
 
 
+def row_pieces(inputs: Tensor, outputs: Tensor, weight: Tensor) -> list[slice]:
+    """Cut the rows into pieces whose patches are few enough to be read while they are in cache."""
+    patches = inputs.shape[1] * weight[0, 0].numel() * outputs.shape[2:].numel()
+    step = max(FEWEST, PIECE // patches)
+    return [slice(start, start + step) for start in range(0, len(inputs), step)]
+
+
 def grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> Dense:
     """Form the gradients with one convolution in which every row is a group of its own."""
     rows = len(inputs)
@@ -91,9 +100,12 @@ class Unfolded(Gradients):
     """Gradients formed from unfolded patches, and held as those come: channels last."""
 
     def __init__(self, geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> None:
-        patches = geometry.unfold(inputs, weight, outputs.shape[2:]).flatten(0, 1)
-        gradients = outputs.reshape(len(patches), -1, patches.shape[1])
-        self.values = torch.bmm(gradients, patches).view(len(inputs), -1)  # [B, p * k * C / groups]
+        values = inputs.new_empty(len(inputs), geometry.groups, len(weight) // geometry.groups, weight[0].numel())
+        gradients = outputs.reshape(*values.shape[:3], -1)
+        for piece in row_pieces(inputs, outputs, weight):
+            patches = geometry.unfold(inputs[piece], weight, outputs.shape[2:])
+            torch.bmm(gradients[piece].flatten(0, 1), patches.flatten(0, 1), out=values[piece].flatten(0, 1))
+        self.values = values.flatten(1)  # [B, p * k * C / groups]
         self.shape = weight.shape
 
     def _squares(self) -> Tensor:
@@ -127,9 +139,8 @@ class Convolution(Gradients):
 
     def _squares(self) -> Tensor:
         found = []
-        per_row = math.prod(self.outputs.shape[2:]) * self.weight[0].numel() * self.geometry.groups
-        step = max(1, PIECE // per_row)
-        for inputs, outputs in zip(torch.split(self.inputs, step), torch.split(self.outputs, step), strict=True):
+        for piece in row_pieces(self.inputs, self.outputs, self.weight):
+            inputs, outputs = self.inputs[piece], self.outputs[piece]
             patches = self.geometry.unfold(inputs, self.weight, outputs.shape[2:])
             squares = Outer(patches.flatten(0, 1), self.geometry.split_outputs(outputs).flatten(0, 1)).squares
             found.append(squares.view(-1, self.geometry.groups).sum(1))
@@ -185,14 +196,15 @@ KERNELS: dict[str, Callable[[Geometry, Tensor, Tensor, Tensor], Gradients]] = {
 def kernel_costs(geometry: Geometry, inputs: torch.Size, outputs: torch.Size, weight: torch.Size) -> dict[str, float]:
     """Give what each kernel adds to the cost of the ordinary weight gradient, per row."""
     rows, positions, window = inputs[0], math.prod(outputs[2:]), weight[2:].numel()
-    products, patches = positions * weight.numel(), window * inputs[1] * positions
+    products, patches, moved = positions * weight.numel(), window * inputs[1] * positions, inputs[1:].numel()
     pixels = math.prod(size + 2 * pad for size, pad in zip(inputs[2:], geometry.padding, strict=True))
     held, outer = formed(rows, weight.numel()), outer_costs(rows, positions, patches // positions, weight[0])
+    # Vector kernels for convolutions with many groups want blocks of 16 channels in each; others run far below their speed.
+    blocks = weight[1] % 16 == 0 and (weight[0] // geometry.groups) % 16 == 0
     return {
-        # With many groups, few positions or few channels in each run far below the speed of an ordinary convolution.
-        "grouped": held + products * (0.15 + (100 / positions) ** 2) * (1 + 4 * geometry.groups / inputs[1]),
-        "unfolded": held + products * 0.8 + MOVE * patches,
-        "ghost": outer["ghost"] / geometry.groups + MOVE * patches,
+        "grouped": (held + 60 * weight.numel() + MOVE / 2 * (moved + outputs[1:].numel())) * (1 if blocks else 20),
+        "unfolded": held + products * (0.2 + 20 / weight[0]) + MOVE * (patches + moved),
+        "ghost": outer["ghost"] / geometry.groups + MOVE * (patches + moved + 2 * outputs[1:].numel()),
         "pixel": (pixels**2 * inputs[1] + positions**2 * weight[0]) / geometry.groups
         + window * positions**2 * (MOVE + 600 / outputs[-1]),
     }

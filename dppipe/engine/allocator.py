@@ -1,0 +1,25 @@
+"""Freed memory is kept for the next step, where the host's allocator would give it back to the system after each.
+
+A step frees all it has computed, and the next allocates it again. By default glibc returns large pieces to the system, and the
+kernel hands them out again page by page, zeroed: a tenth to a fifth of a step's time on a convolutional network or a transformer,
+private or not (`benchmarks/results.md`). A process of our own keeps them instead, so it stays as large as its largest step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the names of glibc's <malloc.h>
+_KEPT = 1 << 25
+"""Bytes up to which one allocation comes from the kept memory."""
+_SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
+
+
+def keep_freed_memory() -> bool:
+    """Tell glibc to keep freed memory, unless the environment says how it should behave; give whether it was told."""
+    if platform.libc_ver()[0] != "glibc" or any(name in os.environ for name in _SETTINGS):
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    return bool(mallopt(_MMAP_THRESHOLD, _KEPT) and mallopt(_TRIM_THRESHOLD, (1 << 31) - 1))
