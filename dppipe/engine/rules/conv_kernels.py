@@ -85,7 +85,18 @@ def row_pieces(inputs: Tensor, outputs: Tensor, weight: Tensor) -> list[slice]:
 
 
 def grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> Dense:
-    """Form the gradients with one convolution in which every row is a group of its own."""
+    """Form the gradients with convolutions in which every row is a group of its own; in pieces, since each takes work space."""
+    step = max(1, 2 * PIECE // weight.numel())
+    if len(inputs) <= step:
+        return Dense(_grouped(geometry, inputs, outputs, weight))
+    values = inputs.new_empty(len(inputs), *weight.shape)
+    for start in range(0, len(inputs), step):
+        piece = slice(start, start + step)
+        values[piece] = _grouped(geometry, inputs[piece], outputs[piece], weight)
+    return Dense(values)
+
+
+def _grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> Tensor:  # -> [B, *weight.shape]
     rows = len(inputs)
     together = geometry.weight_gradient(
         inputs.reshape(1, -1, *inputs.shape[2:]),
@@ -93,7 +104,7 @@ def grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor)
         weight.new_zeros(()).expand(rows * len(weight), *weight.shape[1:]),  # only its shape is looked at
         groups=rows * geometry.groups,
     )
-    return Dense(together.view(rows, *weight.shape))
+    return together.view(rows, *weight.shape)
 
 
 class Unfolded(Gradients):
