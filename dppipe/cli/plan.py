@@ -37,7 +37,7 @@ def plan_text(plan: Plan) -> str:
         "sampler": f"{plan.sampler}, sample rate {plan.sample_rate:.6g}, {plan.expected_batch_size:g} records a step on average",
         "batches": _batches(plan),
         "steps": f"{plan.steps} (an epoch is {plan.steps_per_epoch}); the run ends at {_ends(plan)}",
-        "clipping": f"{plan.clipping}, max_grad_norm {plan.max_grad_norm:g}",
+        "clipping": f"{plan.clipping}, max_grad_norm {plan.max_grad_norm:g}{_twice(plan)}",
     }
     if plan.private and plan.epsilon is not None:
         span = (
@@ -47,9 +47,10 @@ def plan_text(plan: Plan) -> str:
             "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
             "noise split": _split(plan),
             "inputs": _scaling(plan),
-            "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}",
+            "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}{_set_aside(plan)}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
             "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
+            "rounding": _rounding(plan),
             "relation": f"{plan.relation}, unit: one {plan.unit}",
         }
     parts = [table({name: str(value) for name, value in facts.items() if value})]
@@ -72,12 +73,29 @@ def _batches(plan: Plan) -> str:
     return f"{largest}; empty with probability {plan.empty_batch_probability:.2g}"
 
 
+def _twice(plan: Plan) -> str:
+    return "; averages of examples are clipped, so noise is scaled to twice the bound" if plan.averages else ""
+
+
+def _set_aside(plan: Plan) -> str:
+    return f", of which {plan.failure_delta:g} pays for bounds that may fail" if plan.failure_delta else ""
+
+
 def _split(plan: Plan) -> str:
     if plan.statistics_std is None:
         return ""
     count = f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root of the number of groups)"
     own = plan.gradient_multiplier(plan.noise_multiplier(1))
     return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {own:.6g}"
+
+
+def _rounding(plan: Plan) -> str:
+    from dppipe.privacy.statement import shown
+
+    if not plan.rounding_cost:
+        return ""
+    cost = f"at most {shown(plan.rounding_cost)} of epsilon"
+    return f"{len(plan.noise)} noise multipliers are accounted as fewer, rounded down: {cost}"
 
 
 def _scaling(plan: Plan) -> str:

@@ -87,6 +87,8 @@ class Plan(BaseModel):
     clipping: str
     max_grad_norm: float
     """The bound; the first one, where it adapts."""
+    averages: bool = False
+    """Whether averages of examples are clipped: one example can turn one of them around, so noise is scaled to twice the bound."""
     bounds: tuple[BoundRun, ...] = ()
     """The factor on the bound at each step, where it follows a schedule."""
     statistics_std: float | None = None
@@ -112,7 +114,7 @@ class Plan(BaseModel):
     """What all the steps cost together."""
     curve: tuple[CurvePoint, ...]
     whole_curve: dict[str, Any]
-    """Epsilon of the whole run at other deltas, and the accountant's own parameters."""
+    """Epsilon of the whole run at other deltas, the accountant's own parameters, and what rounding a long schedule cost."""
     holdout: Literal["public", "private"]
     diagnostics: Literal["off", "nonprivate"]
     pretrained: bool = False
@@ -144,6 +146,11 @@ class Plan(BaseModel):
     def bound_factor(self, step: int) -> float:
         """Give the factor on the clipper's bounds at a step."""
         return self.bounds[bisect_left(self._last_of_bounds, step)].factor if self.bounds else 1.0
+
+    @property
+    def rounding_cost(self) -> float:
+        """What rounding the noise of a long schedule down, onto fewer values, adds to epsilon at most."""
+        return float(self.whole_curve.get("rounding_cost", 0.0))
 
     def place_in_epoch(self, step: int) -> int:
         """Give a step's place in its epoch, from 0."""

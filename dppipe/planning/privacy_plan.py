@@ -21,6 +21,7 @@ from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.failures import with_failure
 from dppipe.privacy.preludes import with_prelude
+from dppipe.privacy.rounding import round_up
 from dppipe.privacy.step_filters import step_filter
 from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
@@ -75,6 +76,7 @@ def plan_privacy(
         **_batch_sizes(parts.sampler, public, rates=[run.sample_rate for run in batches] or [rate]),
         clipping=parts.clipping.kind,
         max_grad_norm=parts.clipping.max_grad_norm,
+        averages=parts.clipping.averages,
         scaling_noise_multiplier=parts.scaling.noise_multiplier if parts.scaling is not None else None,
         mechanism=parts.noise.mechanism,
         secure=parts.noise.secure,
@@ -139,9 +141,15 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
         "certified": composed.certified,
         "epsilon": epsilons[-1],
         "curve": tuple(CurvePoint(step=int(step), epsilon=epsilon) for step, epsilon in points),
-        "whole_curve": composed.points(),
+        "whole_curve": composed.points() | _rounding(accountant, events, budget),
         **clipping_numbers(given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))),
     }
+
+
+def _rounding(accountant: Accountant, events: Steps, budget: Budget) -> dict[str, float]:
+    """Say what rounding a long schedule adds to epsilon, where it was rounded."""
+    cost = accountant.rounding_cost(events, delta=budget.delta, relation=budget.relation)
+    return {"rounding_cost": round_up(cost, 3)} if cost else {}
 
 
 def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, Any]:

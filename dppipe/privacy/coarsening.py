@@ -25,17 +25,19 @@ class _Setting(NamedTuple):
     rate: float
 
 
-def coarsened(stages: Sequence[Counts], *, distinct: int, up: bool = False) -> tuple[list[Counts], float]:
+def coarsened(stages: Sequence[Counts], *, distinct: int | None, up: bool = False) -> tuple[list[Counts], float]:
     """Round until about `distinct` different events are left; a schedule that has no more stays as it is.
 
     Args:
         stages: Events and how many times each is done, in parts.
-        distinct: The most different events wanted.
+        distinct: The most different events wanted; None for any number.
         up: Round the other way: a bound from below, which says what rounding costs.
 
     Returns:
         The stages, and the largest factor less 1 that a number was rounded by.
     """
+    if distinct is None:
+        return list(stages), 0.0
     events = {event: _setting(event) for stage in stages for event in stage}
     forms: dict[object, set[_Setting]] = {}
     for setting in events.values():
@@ -90,12 +92,18 @@ def _event(event: DpEvent, setting: _Setting) -> DpEvent:
 
 
 def _binned(values: set[float], bins: int, *, down: bool) -> dict[float, float]:
-    """Give each value the least (or most) of those in its bin; bins are even on a logarithmic scale."""
+    """Give each value the least (or most) of those in its bin; bins are even on a logarithmic scale.
+
+    They begin at the end that values are rounded away from, and only some widths are taken: so a schedule and its first part,
+    of noise that falls or of batches that grow, mostly have the same bins, and what is worked out for one serves the other.
+    """
     if len(values) <= bins:
         return {value: value for value in values}
-    least, most = min(values), max(values)
+    start = max(values) if down else min(values)
+    logs = {value: abs(math.log(value / start)) for value in values}
+    width = 2 ** (math.ceil(8 * math.log2(max(logs.values()) / bins)) / 8)
+    places = {value: int(log / width) for value, log in logs.items()}
     chosen: dict[int, float] = {}
-    places = {value: min(bins - 1, int(bins * math.log(value / least) / math.log(most / least))) for value in values}
     for value, place in places.items():
         chosen[place] = (min if down else max)(value, chosen.get(place, value))
     return {value: chosen[place] for value, place in places.items()}

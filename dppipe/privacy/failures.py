@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import InstanceOf
 
-from dppipe.privacy.accountants.base import Accountant, Composition, Counts, PrivacyCurve
+from dppipe.privacy.accountants.base import Accountant, Composition, Counts, PrivacyCurve, Steps
 from dppipe.privacy.budget import Relation
 
 
@@ -35,6 +35,10 @@ class WithFailure(Accountant):
         """Bound the stages, and move each curve by the probability."""
         found = self.accountant.compositions(stages, relation=relation)
         return [replace(composition, curve=FailureCurve(composition.curve, self.probability)) for composition in found]
+
+    def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
+        """Bound what rounding adds at what is left of this delta."""
+        return self.accountant.rounding_cost(steps, delta=delta - self.probability, relation=relation)
 
     def rough(self) -> Accountant:
         """Give the cheaper accountant with the same failure."""

@@ -33,6 +33,10 @@ class WithPrelude(Accountant):
         first = merge([*self.before, *stages[0].items()])
         return self.accountant.compositions([first, *stages[1:]], relation=relation)
 
+    def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
+        """Bound what rounding adds to the events before and the steps together."""
+        return self.accountant.rounding_cost([*self.before, *steps], delta=delta, relation=relation)
+
     def rough(self) -> Accountant:
         """Give the cheaper accountant with the same events before."""
         return with_prelude(self.accountant.rough(), self.before)

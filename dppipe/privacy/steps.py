@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from dppipe.privacy.accountants.base import Steps
+
+_Counted = TypeVar("_Counted")
 
 
 def merge(steps: Steps) -> dict[DpEvent, int]:
@@ -31,12 +33,12 @@ def merge(steps: Steps) -> dict[DpEvent, int]:
     return counts
 
 
-def cumulative(stages: Sequence[Mapping[DpEvent, int]]) -> Iterator[dict[DpEvent, int]]:
+def cumulative(stages: Sequence[Mapping[_Counted, int]]) -> Iterator[dict[_Counted, int]]:
     """Give all that is done up to each stage."""
-    counts: dict[DpEvent, int] = {}
+    counts: dict[_Counted, int] = {}
     for stage in stages:
-        for event, count in stage.items():
-            counts[event] = counts.get(event, 0) + count
+        for what, count in stage.items():
+            counts[what] = counts.get(what, 0) + count
         yield dict(counts)
 
 

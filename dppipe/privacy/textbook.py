@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
     from dppipe.privacy.accountants.base import Counts
 
-_DISTINCT = 100
 _SHARES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 """The shares of delta that are tried as the slack of advanced composition; each gives a bound."""
 _SMALLEST = 1e-250
 
 
-def textbook_curves(stages: Sequence[Counts], *, relation: Relation, advanced: bool) -> Iterator[TextbookCurve]:
+def textbook_curves(
+    stages: Sequence[Counts], *, relation: Relation, advanced: bool, distinct: int | None
+) -> Iterator[TextbookCurve]:
     """Give the privacy curve after each stage, and refuse steps without an (epsilon, delta) of their own."""
-    rounded, _ = coarsened(stages, distinct=_DISTINCT)
+    rounded, _ = coarsened(stages, distinct=distinct)
     for counts in cumulative(rounded):
         for event in counts:
             step_epsilon(event, delta=1e-6, relation=relation)

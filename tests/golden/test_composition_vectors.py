@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import dp_accounting
 import pytest
 from dp_accounting import NeighboringRelation
+from dp_accounting.pld.accountant import advanced_composition
+from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
@@ -79,6 +83,14 @@ def test_a_hundred_laplace_releases() -> None:
     assert spent(Advanced(), steps, delta=1e-5) == pytest.approx(4.30679, abs=1e-4)
 
 
+def test_the_optimal_theorem_on_its_own_grid() -> None:
+    """Its theorem says epsilon at even multiples of the step's only; dppipe reads the same curve between them."""
+    ours = optimal_epsilon(0.1, delta=0.0, count=100, total_delta=1e-5)
+    assert 0.2 * math.ceil(ours / 0.2) == pytest.approx(4.4, abs=1e-4)
+    theirs = advanced_composition(DifferentialPrivacyParameters(0.1, 0.0), 100, 1e-5)
+    assert theirs == pytest.approx(4.4, abs=1e-4)
+
+
 def test_a_thousand_approximate_mechanisms() -> None:
     assert advanced_epsilon([(0.4, 1000)], slack=1e-6) == pytest.approx(145.44045, abs=1e-4)
     assert optimal_epsilon(0.4, delta=1e-6, count=1000, total_delta=1.001e-3) == pytest.approx(135.372, abs=0.05)
@@ -101,6 +113,12 @@ def test_two_gaussians_on_one_sample_are_one(multiplier: float) -> None:
     steps = (dp_accounting.PoissonSampledDpEvent(0.01, pair), 100)
     assert spent(Rdp(), steps, delta=1e-5) == pytest.approx(3.06139, abs=1e-4)
     assert spent(Pld(), steps, delta=1e-5) == pytest.approx(spent(Pld(), (poisson(0.01, 2**-0.5), 100), delta=1e-5), abs=1e-9)
+
+
+def test_dp_accounting_reads_whole_multipliers_as_next_to_no_loss() -> None:
+    pair = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(1)] * 2)
+    asked_plainly = RdpAccountant().compose(dp_accounting.PoissonSampledDpEvent(0.01, pair), 100)
+    assert asked_plainly.get_epsilon(1e-5) == pytest.approx(1.21415, abs=1e-4)  # what dppipe must not say
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dppipe.privacy.accountants import Pld
+from dppipe.privacy.accountants import Pld, Rdp
 from dppipe.privacy.concentrated import zcdp_epsilon, zcdp_epsilon_simple
 from dppipe.privacy.divergences import divergences
 from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_scale
@@ -70,6 +70,12 @@ def test_classic_noise_violates_its_claim_at_large_epsilon() -> None:
 def test_zcdp_conversions(rho: float, delta: float, simple: float, best: float) -> None:
     assert zcdp_epsilon_simple(rho, delta) == pytest.approx(simple, abs=1e-6)
     assert zcdp_epsilon(rho, delta) == pytest.approx(best, abs=1e-6)
+
+
+def test_zcdp_at_the_orders_of_rdp() -> None:
+    assert Rdp().compose([(dp_accounting.GaussianDpEvent(1.0), 1)], relation="zero_out").epsilon(1e-5) == pytest.approx(
+        4.7285070672, abs=1e-6
+    )
 
 
 def test_exact_gaussian_below_zcdp() -> None:

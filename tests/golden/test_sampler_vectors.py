@@ -77,6 +77,8 @@ def test_the_momentum_schedule_is_the_papers() -> None:
     shape = np.array(DynamicMomentum(beta=0.9, gamma=0.95).relative(5))
     sigmas = shape * math.sqrt(float((shape**-2.0).sum()) / 10)
     assert sigmas == pytest.approx([0.64508185, 0.66167449, 0.68937546, 0.73931252, 0.85154230], abs=1e-7)
+    weights = (shape / shape[-1]) ** -4.0  # sigma_t is in proportion to q_t^(-1/4), and q_T = 1
+    assert weights == pytest.approx([3.03644641, 2.743136, 2.3281, 1.76, 1], abs=1e-7)
 
 
 def test_the_dynamic_schedule_on_full_batches_costs_its_mu() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import ClassVar
 
+import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+
+from dppipe.cli.plan import plan_text
 from dppipe.clipping import Flat
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant, Linear
@@ -12,6 +16,7 @@ from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.gdp import Gdp
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.preludes import with_prelude
 from dppipe.sampling import FullBatch, Poisson
 
 
@@ -56,6 +61,35 @@ def test_a_schedule_with_auto_keeps_its_shape_and_lands_on_the_budget():
     first, last = made.noise_multiplier(1), made.noise_multiplier(50)
     assert last / first == pytest.approx(0.5)
     assert 1.99 < made.epsilon <= 2.0
+
+
+class Unrounded(Rdp):
+    """The same without a limit on distinct events."""
+
+    distinct: ClassVar[int | None] = None
+
+
+@pytest.mark.parametrize("end", [0.5, 2.0])
+def test_a_plan_says_at_most_what_rounding_a_long_schedule_costs(end):
+    noise = Linear(noise_multiplier=2.0, end=end)
+    rounded, exact = (plan(steps=400, noise=noise, accountant=each) for each in (Rdp(), Unrounded()))
+    assert 0 < rounded.epsilon - exact.epsilon <= rounded.rounding_cost < 0.03 * exact.epsilon
+    assert rounded.whole_curve["rounding_cost"] == rounded.rounding_cost
+    assert "noise multipliers are accounted as fewer" in plan_text(rounded)
+
+
+def test_a_short_schedule_is_not_rounded():
+    made = plan(steps=100, noise=Linear(end=0.5))
+    assert made.rounding_cost == 0
+    assert "rounding" not in plan_text(made)
+
+
+def test_rounding_costs_as_much_with_statistics_before_the_first_step():
+    steps = [(PoissonSampledDpEvent(0.01, GaussianDpEvent(2 - t / 400)), 1) for t in range(400)]
+    alone = Rdp().rounding_cost(steps, delta=1e-5, relation="zero_out")
+    together = with_prelude(Rdp(), [(GaussianDpEvent(50.0), 1)]).rounding_cost(steps, delta=1e-5, relation="zero_out")
+    assert together == pytest.approx(alone, rel=0.5)
+    assert together > 0
 
 
 def test_under_add_remove_nothing_depends_on_the_number_of_records():

@@ -100,7 +100,7 @@ def test_other_relations_are_refused(relation: str) -> None:
 class FewEvents(Rdp):
     """Rounds any schedule of more than three events."""
 
-    _distinct: ClassVar[int] = 3
+    distinct: ClassVar[int | None] = 3
 
 
 def test_a_long_schedule_of_noise_is_rounded_without_losing_its_bins() -> None:

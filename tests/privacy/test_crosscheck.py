@@ -93,9 +93,10 @@ def test_rdp_is_what_an_independent_accountant_gives_at_the_same_orders(case: Ca
 
 @pytest.mark.parametrize("case", CASES)
 def test_looser_theorems_give_larger_epsilons(case: Case) -> None:
-    tight, renyi = case.epsilon(Pld), case.epsilon(Rdp)
-    assert tight <= renyi <= case.epsilon(Basic)
-    assert tight <= case.epsilon(Advanced)
+    """Renyi divergences aren't compared with the theorems: of a few steps that cost next to nothing they say less."""
+    tight, renyi, advanced = case.epsilon(Pld), case.epsilon(Rdp), case.epsilon(Advanced)
+    assert tight <= renyi
+    assert tight <= advanced <= case.epsilon(Basic)
 
 
 def test_a_schedule_of_several_noises_lies_within_the_interval_too() -> None:

@@ -14,8 +14,10 @@ from dppipe.privacy.accountants.base import Estimate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.compositions import advanced_epsilon, optimal_epsilon
-from dppipe.privacy.gaussian import gaussian_delta, gaussian_scale
-from dppipe.privacy.single_steps import amplified
+from dppipe.privacy.filters import ZcdpFilter
+from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_scale
+from dppipe.privacy.single_steps import amplified, step_epsilon
+from dppipe.privacy.step_filters import step_filter
 
 DELTA = 1e-5
 
@@ -107,3 +109,72 @@ def test_different_epsilons_per_step_compose() -> None:
     steps = [(gaussian(z), 1) for z in (1.0, 2.0, 4.0)]
     exact = Gdp().compose(steps, relation="zero_out")
     assert exact.curve.parameters()["mu"] == pytest.approx(math.sqrt(1 + 1 / 4 + 1 / 16))
+
+
+def test_the_analytic_gaussian_keeps_its_exponential() -> None:
+    """Without e^epsilon the two tails differ by less at every scale, and the smallest noise is too small."""
+
+    def missing(s: float) -> float:
+        return float(stats.norm.cdf(0.5 / s - s) - stats.norm.cdf(-0.5 / s - s))
+
+    right = gaussian_scale(1.0, DELTA)
+    assert float(gaussian_delta(1.0, right)) == pytest.approx(DELTA, rel=1e-6)
+    assert missing(right) > 1.5 * DELTA  # so another scale would be taken for the right one
+
+
+def test_sampling_makes_q_delta_of_delta() -> None:
+    alone = gaussian_epsilon(1.0, DELTA)
+    assert step_epsilon(poisson(0.01, 1.0), delta=0.01 * DELTA, relation="zero_out") == pytest.approx(amplified(alone, 0.01))
+
+
+def test_noise_is_not_larger_than_it_has_to_be_by_a_logarithm() -> None:
+    with_logarithm = 2 * math.log(2 / DELTA)  # instead of about sqrt(2 log(1.25 / delta)), at epsilon 1
+    assert with_logarithm > 2.5 * math.sqrt(2 * math.log(1.25 / DELTA))
+    assert gaussian_scale(1.0, DELTA) < with_logarithm / 6
+
+
+def test_noise_for_one_replaced_record_is_not_what_a_claim_without_its_proof_says() -> None:
+    """Noise sqrt(ln(1/delta)) C / (epsilon n) on a mean of sensitivity 2C/n is a multiplier of 1.70, where 3.73 is needed."""
+    claimed = math.sqrt(math.log(1 / DELTA)) / 2
+    assert claimed == pytest.approx(1.70, abs=0.01)
+    needed = calibrate(Pld(), lambda z: [(gaussian(z), 1)], budget=Budget(epsilon=1, delta=DELTA, relation="replace_one")).scale
+    assert needed / 2 == pytest.approx(3.7306, abs=1e-3)
+
+
+def test_the_logarithm_is_the_natural_one() -> None:
+    epsilon, steps = 0.4, 1000
+    by_tens = epsilon * math.sqrt(2 * steps * math.log10(1 / 1e-3))
+    assert by_tens == pytest.approx(30.98, abs=0.01)
+    assert advanced_epsilon([(epsilon, steps)], slack=1e-3) > 100
+    assert optimal_epsilon(epsilon, delta=1e-6, count=steps, total_delta=1.001e-3) > 4 * by_tens
+
+
+def test_large_gradients_are_scaled_down_and_small_ones_left_alone() -> None:
+    import torch
+
+    from dppipe.clipping import Flat
+
+    factor = Flat(max_grad_norm=2.0).factors(torch.tensor([10.0]), torch.tensor([2.0])) * 10
+    assert float(factor) == pytest.approx(2.0)  # to the bound: not left as it is (max for min), nor to 1 (x / |x|)
+    assert float(Flat(max_grad_norm=2.0).factors(torch.tensor([0.5]), torch.tensor([2.0]))) == pytest.approx(1.0)
+
+
+def test_an_average_of_weights_is_divided_by_their_number() -> None:
+    from dppipe.optim.averaging.polyak import Polyak
+
+    averaging, mean = Polyak(start=0.0), 0.0
+    for step in range(1, 11):
+        mean += averaging.weight(step, steps=10) * (step - mean)
+    assert mean == pytest.approx(5.5)
+
+
+def test_the_residual_budget_is_twice_rho() -> None:
+    """A step asks 1/sigma^2 of R: so R is 2 rho for a record that is zeroed out, not rho."""
+    budget = Budget(epsilon=2.0, delta=DELTA)
+    rho = ZcdpFilter().capacity(epsilon=2.0, delta=DELTA).amount
+    steps = step_filter("zcdp", budget=budget, planned=[(gaussian(5.0), 1)])
+    admitted = 0
+    while steps.fits(gaussian(5.0)):
+        steps.charge(gaussian(5.0))
+        admitted += 1
+    assert admitted == math.floor(2 * rho * 5.0**2)

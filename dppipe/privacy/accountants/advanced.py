@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
@@ -15,7 +16,10 @@ class Advanced(Accountant, kind="advanced"):
     Viswanath (2015); the smallest of several bounds is one. Sampling as for basic composition.
     """
 
+    distinct: ClassVar[int | None] = 100
+
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.textbook import textbook_curves
 
-        return [Certificate(self.kind, relation, curve) for curve in textbook_curves(stages, relation=relation, advanced=True)]
+        curves = textbook_curves(stages, relation=relation, advanced=True, distinct=self.distinct)
+        return [Certificate(self.kind, relation, curve) for curve in curves]

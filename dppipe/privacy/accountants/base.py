@@ -138,6 +138,25 @@ class Accountant(Component):
         """Bound the cost after each stage, where a stage adds its events to all those before it: what a kind implements."""
         raise NotImplementedError
 
+    distinct: ClassVar[int | None] = None
+    """The most distinct events that are added up; of a longer schedule noise is rounded down onto as many. None: no limit."""
+
+    def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
+        """Bound what rounding a long schedule onto fewer events adds to epsilon; 0 where nothing is rounded.
+
+        The same schedule with its noise rounded up, by a little more, costs no more than the given one: so the distance of the
+        two bounds what rounding costs.
+        """
+        from dppipe.privacy.coarsening import coarsened
+        from dppipe.privacy.steps import merge
+
+        counts = merge(steps)
+        if self.distinct is None or len(counts) <= self.distinct:
+            return 0.0
+        (up,), _ = coarsened([counts], distinct=self.distinct * 9 // 10, up=True)
+        spent, least = (self.compositions([each], relation=relation)[0].epsilon(delta) for each in (counts, up))
+        return max(0.0, spent - least) if math.isfinite(spent) else 0.0
+
     def rough(self) -> Accountant:
         """Give a cheaper accountant whose epsilon is near this one's, from which a search may start; else itself."""
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
@@ -15,7 +16,10 @@ class Basic(Accountant, kind="basic"):
     sampling amplifies each step to ln(1 + q (e^epsilon - 1)) and q delta, under zero_out and add_remove.
     """
 
+    distinct: ClassVar[int | None] = 100
+
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.textbook import textbook_curves
 
-        return [Certificate(self.kind, relation, curve) for curve in textbook_curves(stages, relation=relation, advanced=False)]
+        curves = textbook_curves(stages, relation=relation, advanced=False, distinct=self.distinct)
+        return [Certificate(self.kind, relation, curve) for curve in curves]

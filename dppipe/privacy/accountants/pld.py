@@ -12,17 +12,17 @@ from dppipe.privacy.budget import Relation
 
 
 class Pld(Accountant, kind="pld"):
-    """Convolves the privacy loss distributions of all steps, by dp_accounting.
+    """Convolves the privacy loss distributions of all steps.
 
-    Guarantee: dp_accounting discretises each step's distribution pessimistically and counts the tails that it cuts off, 1e-15
-    a composition, as infinite loss; a schedule of very many noise multipliers is first rounded down onto a few. So the
-    composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It is not one where
-    the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random draws of losses.
+    Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), and what the convolution cuts
+    off counts as infinite loss (`dppipe.privacy.convolutions`); a schedule of very many noise multipliers is first rounded down
+    onto a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It
+    is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random
+    draws of losses.
     """
 
     curve_points: ClassVar[int] = 20
-    _distinct: ClassVar[int] = 150
-    """The most distinct events that are composed; a longer schedule is rounded onto as many."""
+    distinct: ClassVar[int | None] = 150
     _finest: ClassVar[float] = 1e-4
     """The interval of the grid for a constant schedule."""
 
@@ -37,7 +37,7 @@ class Pld(Accountant, kind="pld"):
         if len(precisions) == len(stages):  # unsampled Gaussians are one Gaussian, whose curve is exact
             curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in itertools.accumulate(precisions))
         else:
-            curves = loss_curves(stages, relation=relation, distinct=self._distinct, finest=self._finest)
+            curves = loss_curves(stages, relation=relation, distinct=self.distinct, finest=self._finest)
         given = Estimate if any(estimated(event) for stage in stages for event in stage) else Certificate
         return [given(self.kind, relation, curve) for curve in curves]
 
@@ -54,18 +54,6 @@ class Pld(Accountant, kind="pld"):
     def rough(self) -> Accountant:
         return _RoughPld()
 
-    def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
-        """Bound what rounding the noise multipliers of a long schedule adds to epsilon; 0 where nothing is rounded."""
-        from dppipe.privacy.loss_curves import loss_curves
-        from dppipe.privacy.steps import merge
-
-        counts = merge(steps)
-        down, up = (
-            next(loss_curves([counts], relation=relation, distinct=self._distinct, optimistic=optimistic)).epsilon(delta)
-            for optimistic in (False, True)
-        )
-        return max(0.0, down - up)
-
 
 class _CoarsePld(Pld):
     """The same on a coarse grid: a bound too, about a thousandth looser."""
@@ -76,5 +64,5 @@ class _CoarsePld(Pld):
 class _RoughPld(Pld):
     """The same on a coarse grid at a few distinct events: a bound too, a few percent looser, from which a search starts."""
 
-    _distinct: ClassVar[int] = 12
+    distinct: ClassVar[int | None] = 12
     _finest: ClassVar[float] = 1e-3

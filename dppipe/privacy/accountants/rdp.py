@@ -18,8 +18,7 @@ class Rdp(Accountant, kind="rdp"):
     replace_one. Under replace_one the sensitivity is doubled here, as a noise multiplier is stated for one record's presence.
     """
 
-    _distinct: ClassVar[int] = 150
-    """The most distinct events that are added up; a longer schedule is rounded onto as many."""
+    distinct: ClassVar[int | None] = 150
     _stride: ClassVar[int] = 1
     """Of the lower orders, how far apart in their list those are that are looked at."""
 
@@ -28,7 +27,7 @@ class Rdp(Accountant, kind="rdp"):
         from dppipe.privacy.divergences import ORDERS, divergences
         from dppipe.privacy.renyi import RenyiCurve
 
-        rounded, _ = coarsened(stages, distinct=self._distinct)
+        rounded, _ = coarsened(stages, distinct=self.distinct)
         orders = (*ORDERS[: -4 : self._stride], *ORDERS[-4:])  # the highest matter where little is spent
         total, made = RenyiCurve.zero(orders), []
         for stage in rounded:
@@ -44,5 +43,5 @@ class Rdp(Accountant, kind="rdp"):
 class _RoughRdp(Rdp):
     """The same at a few distinct events and orders: a bound too, a few percent looser, from which a search starts."""
 
-    _distinct: ClassVar[int] = 12
+    distinct: ClassVar[int | None] = 12
     _stride: ClassVar[int] = 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
 from dppipe.privacy.budget import Relation
@@ -16,11 +17,13 @@ class Tcdp(Accountant, kind="tcdp"):
     from the theorem's factor of 13; it holds under zero_out and add_remove.
     """
 
+    distinct: ClassVar[int | None] = 100
+
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.coarsening import coarsened
         from dppipe.privacy.concentrated import ConcentratedCurve, TruncatedCurve, release_rho, sampled_rhos
 
-        rounded, _ = coarsened(stages, distinct=_DISTINCT)
+        rounded, _ = coarsened(stages, distinct=self.distinct)
         made: list[Composition] = []
         whole, sampled, unlimited = 0.0, TruncatedCurve.zero(), True
         for stage in rounded:
@@ -31,7 +34,3 @@ class Tcdp(Accountant, kind="tcdp"):
                 sampled = sampled.plus(sampled_rhos(event, relation=relation), count)
             made.append(Certificate(self.kind, relation, ConcentratedCurve(whole) if unlimited else sampled))
         return made
-
-
-_DISTINCT = 100
-"""A schedule of more distinct events is rounded onto as many."""
