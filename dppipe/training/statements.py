@@ -71,6 +71,10 @@ def _noise_level(plan: Plan) -> str:
 
 
 def _clipping(plan: Plan) -> str:
+    if plan.averages:
+        return f"{plan.clipping}, averaged with others before: noise is scaled to twice the bound"
+    if plan.statistics_std is not None:
+        return f"{plan.clipping}: noisy counts of unclipped ones were released too, within each step's noise multiplier"
     if not plan.failure_delta:
         return plan.clipping
     return f"{plan.clipping}, by estimated norms: {plan.failure_delta:g} of delta pays for bounds that may fail"

@@ -356,6 +356,30 @@ def test_every_clipper_runs_and_its_ledger_verifies(run, clipping):
     assert verify_ledger(done.path).intact
 
 
+@pytest.mark.parametrize(
+    ("clipping", "planned", "stated"),
+    [
+        ("flat", "clipping          flat, max_grad_norm 1\n", "was clipped (flat);"),
+        ("microbatch", "noise is scaled to twice the bound", "noise is scaled to twice the bound"),
+        ("adaptive", "the gradient's own multiplier is", "noisy counts of unclipped ones were released too"),
+        (
+            "{kind: jl, delta: 1.0e-6}",
+            "of which 1e-06 pays for bounds that may fail",
+            "1e-06 of delta pays for bounds that may fail",
+        ),
+    ],
+)
+def test_plan_and_statement_say_what_is_particular_about_a_clipper(run, clipping, planned, stated):
+    from dppipe.cli.plan import plan_text
+    from dppipe.planning.plan import Plan
+
+    done = run(f"clipping={clipping}", "train.steps=2")
+    assert done.exit_code == 0, done.output
+    text = plan_text(Plan.model_validate_json((done.path / "plan.json").read_text()))
+    assert " ".join(planned.split()) in " ".join(text.split())
+    assert stated in (done.path / "privacy.md").read_text()
+
+
 def test_diagnostics_are_marked_and_named_in_the_statement(run):
     done = run("diagnostics=nonprivate", "train.steps=4")
     assert done.exit_code == 0, done.output
