@@ -26,19 +26,34 @@ def compare(runs: Runs, as_json: AsJson = False) -> None:
 
 
 def comparison_text(compared: Sequence[Comparison]) -> str:
-    """Lay out one line for each name; with several runs a metric is its mean and standard deviation."""
-    metrics = list(dict.fromkeys(name for one in compared for name in one.metrics))
-    rows = [["name", "runs", "ended", "epsilon", "delta", *metrics]]
-    for one in compared:
-        ended = ", ".join(
-            status.replace("_", " ") if count == one.runs else f"{count} {status.replace('_', ' ')}"
-            for status, count in one.statuses.items()
-        )
-        delta = f"{one.delta:g}" if one.delta is not None else ""
-        scores = [_score(one.metrics[name]) if name in one.metrics else "" for name in metrics]
-        rows.append([one.name, str(one.runs), ended, _epsilon(one), delta, *scores])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    """Lay out one line for each name; with several runs a metric is its mean and standard deviation.
+
+    How runs ended and their delta are columns only where they differ; else they are said once, below.
+    """
+    rows = [_row(one) for one in compared]
+    shared = {name: text for name in ("ended", "delta") if (text := _shared([row[name] for row in rows]))}
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in shared]
+    lines = [names, *([row.get(name, "") for name in names] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join([*table, *(["", f"all: {', '.join(f'{name} {text}' for name, text in shared.items())}"] if shared else [])])
+
+
+def _row(one: Comparison) -> dict[str, str]:
+    """Give the cells of one name by their columns."""
+    ended = ", ".join(
+        status.replace("_", " ") if count == one.runs else f"{count} {status.replace('_', ' ')}"
+        for status, count in one.statuses.items()
+    )
+    delta = f"{one.delta:g}" if one.delta is not None else ""
+    scores = {name: _score(spread) for name, spread in one.metrics.items()}
+    return {"name": one.name, "runs": str(one.runs), "ended": ended, "epsilon": _epsilon(one), "delta": delta, **scores}
+
+
+def _shared(cells: Sequence[str]) -> str:
+    """Give the one text that several cells hold, unless they differ; an empty one, of a run without privacy, has none."""
+    found = {cell for cell in cells if cell}
+    return found.pop() if len(cells) > 1 and len(found) == 1 else ""
 
 
 def _epsilon(one: Comparison) -> str:

@@ -57,19 +57,17 @@ def test_the_table_says_what_is_not_private_and_fits_what_it_holds(runs):
     result = command(runs)
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert lines[0].split() == [
-        "name",
-        "runs",
-        "ended",
-        "epsilon",
-        "delta",
-        "val/accuracy",
-        "nonprivate/val/accuracy",
-        "test/accuracy",
-    ]
+    assert lines[0].split() == ["name", "runs", "ended", "epsilon", "val/accuracy", "nonprivate/val/accuracy", "test/accuracy"]
+    assert lines[-1] == "all: delta 1e-05"
     assert any("0.9200 +- 0.0283" in line and line.startswith("flat") for line in lines)
     assert any("NOT PRIVATE" in line and line.startswith("free") for line in lines)
     assert any("1 interrupted, 1 budget exhausted, 1 unfinished" in line and "2.5 to 3" in line for line in lines)
+
+
+def test_what_differs_between_runs_is_a_column_and_the_rest_is_said_once(runs):
+    assert command(runs / "flat", runs / "free").output.splitlines()[-1] == "all: ended completed, delta 1e-05"
+    (other,) = command(runs / "flat").output.splitlines()[1:]
+    assert other.split()[:5] == ["flat", "2", "completed", "3", "1e-05"]
 
 
 def test_programs_get_json(runs):
