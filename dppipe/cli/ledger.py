@@ -39,6 +39,8 @@ def verify(
             )
         if found.claimed is not None:
             typer.echo(f"the last row states epsilon {found.claimed:.4f}")
+        if found.odometer is not None:
+            typer.echo(f"odometer: epsilon {found.odometer:.4f}, for a stop here that followed what was released")
         typer.echo("the ledger is whole" if found.intact else "the ledger is NOT whole")
     if not found.intact:
         raise typer.Exit(1)

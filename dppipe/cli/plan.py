@@ -56,10 +56,21 @@ def plan_text(plan: Plan) -> str:
     parts = [table({name: str(value) for name, value in facts.items() if value})]
     if plan.private and plan.schedule == "committed":
         tenths = [max(1, round(plan.steps * k / 10)) for k in range(1, 11)]
-        parts.append("epsilon spent after each tenth of the run")
-        parts.append("\n".join(f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" for step in dict.fromkeys(tenths)))
+        parts.append(f"epsilon spent after each tenth of the run{_odometer_heading(plan)}")
+        parts.append("\n".join(_spent(plan, step) for step in dict.fromkeys(tenths)))
     parts.append("\n".join(wrapped(sentence) for sentence in plan.guarantee()))
     return "\n\n".join([f"{plan.name}", *parts])
+
+
+def _odometer_heading(plan: Plan) -> str:
+    return "; in brackets, the claim at a stop\nthat follows what was released (docs/accounting.md)" if plan.odometer else ""
+
+
+def _spent(plan: Plan, step: int) -> str:
+    from dppipe.privacy.statement import shown
+
+    claim = plan.odometer_claim(step)
+    return f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" + (f"  ({shown(claim)})" if claim is not None else "")
 
 
 def _adapting(plan: Plan) -> str:

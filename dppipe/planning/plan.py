@@ -113,6 +113,8 @@ class Plan(BaseModel):
     epsilon: float | None
     """What all the steps cost together."""
     curve: tuple[CurvePoint, ...]
+    odometer: tuple[CurvePoint, ...] = ()
+    """What may be claimed at a stop that followed what was released, at any step up to each of these; empty where nothing can."""
     whole_curve: dict[str, Any]
     """Epsilon of the whole run at other deltas, the accountant's own parameters, and what rounding a long schedule cost."""
     holdout: Literal["public", "private"]
@@ -190,6 +192,15 @@ class Plan(BaseModel):
         if step <= 0 and (not self.curve or self.curve[0].step > 0):
             return 0.0
         return self.curve[bisect_left(self.curve, step, key=lambda point: point.step)].epsilon
+
+    def odometer_claim(self, step: int) -> float | None:
+        """Give what may be claimed, at `delta`, of a run that was stopped at this step because of what it had released.
+
+        Guarantee: it holds for who has decided beforehand to claim by the odometer. A run that ends within a point's steps is
+        part of one that goes on to them, which is (`epsilon`, delta/K)-differentially private; over all K points deltas add up.
+        """
+        place = bisect_left(self.odometer, step, key=lambda point: point.step)
+        return self.odometer[place].epsilon if place < len(self.odometer) else None
 
     def to_json(self) -> bytes:
         """Give the bytes of `plan.json`."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping, refuse_failure
 from dppipe.planning.noise_limits import refuse_noise
+from dppipe.planning.odometers import odometer, rounding
 from dppipe.planning.parts import PrivateParts, parts_of
 from dppipe.planning.plan import CurvePoint, Plan
 from dppipe.planning.timetable import Timetable, refuse_length, steps_for
@@ -21,7 +22,6 @@ from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.failures import with_failure
 from dppipe.privacy.preludes import with_prelude
-from dppipe.privacy.rounding import round_up
 from dppipe.privacy.step_filters import step_filter
 from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
@@ -141,15 +141,10 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
         "certified": composed.certified,
         "epsilon": epsilons[-1],
         "curve": tuple(CurvePoint(step=int(step), epsilon=epsilon) for step, epsilon in points),
-        "whole_curve": composed.points() | _rounding(accountant, events, budget),
+        "odometer": odometer(accountant, events, budget, table=table, steps=int(steps)) if composed.certified else (),
+        "whole_curve": composed.points() | rounding(accountant, events, budget),
         **clipping_numbers(given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))),
     }
-
-
-def _rounding(accountant: Accountant, events: Steps, budget: Budget) -> dict[str, float]:
-    """Say what rounding a long schedule adds to epsilon, where it was rounded."""
-    cost = accountant.rounding_cost(events, delta=budget.delta, relation=budget.relation)
-    return {"rounding_cost": round_up(cost, 3)} if cost else {}
 
 
 def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, Any]:

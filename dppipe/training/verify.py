@@ -51,6 +51,8 @@ class Verification:
     certified: bool
     relation: str | None
     unit: str | None
+    odometer: float | None = None
+    """What the run's plan lets one claim, at its delta, had the last row been chosen for a stop by looking at releases."""
 
     @property
     def intact(self) -> bool:
@@ -90,7 +92,8 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     if chosen.kind == plan.accountant and bound == plan.delta:
         result = replace(result, faults=faults + tuple(_claim_faults(run, found, charged_by, delta=bound)))
     last = found.charges[-1]
-    return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit)
+    odometer = plan.odometer_claim(last.step + bool(found.torn))
+    return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit, odometer=odometer)
 
 
 def _shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iterator[str]:

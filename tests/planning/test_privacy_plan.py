@@ -8,7 +8,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
 from dppipe.cli.plan import plan_text
-from dppipe.clipping import Flat
+from dppipe.clipping import Flat, Jl
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant, Linear
 from dppipe.planning.plan import Plan
@@ -17,7 +17,8 @@ from dppipe.privacy.accountants.gdp import Gdp
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.preludes import with_prelude
-from dppipe.sampling import FullBatch, Poisson
+from dppipe.privacy.steps import first
+from dppipe.sampling import FullBatch, Poisson, Shuffle
 
 
 def plan(*, sampler=None, noise=None, accountant=None, budget=None, records=10_000, **length):
@@ -90,6 +91,31 @@ def test_rounding_costs_as_much_with_statistics_before_the_first_step():
     together = with_prelude(Rdp(), [(GaussianDpEvent(50.0), 1)]).rounding_cost(steps, delta=1e-5, relation="zero_out")
     assert together == pytest.approx(alone, rel=0.5)
     assert together > 0
+
+
+@pytest.mark.parametrize(
+    ("sampler", "noise"), [(Poisson(sample_rate=0.01), Linear(end=0.5)), (Shuffle(expected_batch_size=1000), Constant())]
+)
+def test_an_odometer_claims_at_every_step_what_a_share_of_delta_proves(sampler, noise):
+    """All points together: as many shares as there are points are delta, and no step is claimed by less than it cost."""
+    made = plan(steps=105, sampler=sampler, noise=noise)
+    assert 5 < len(made.odometer) <= 10
+    shared = Budget(epsilon=100.0, delta=1e-5 / len(made.odometer))
+    for step in range(1, made.steps + 1):
+        events = PrivateParts(sampler, Flat(), noise, Rdp(), shared).committed(made)
+        charges = sum(made.charges(done) for done in range(1, step + 1))
+        cost = Rdp().compose(first(events, charges), relation="zero_out").epsilon(shared.delta)
+        assert made.odometer_claim(step) >= cost * (1 - 1e-12)
+    assert made.odometer_claim(made.steps) > made.epsilon
+    assert made.odometer_claim(made.steps + 1) is None
+    assert made.odometer_claim(10) < made.epsilon
+
+
+def test_an_odometer_has_nothing_to_say_where_its_share_of_delta_is_used_up():
+    parts = PrivateParts(
+        Poisson(sample_rate=0.01), Jl(delta=5e-6), Constant(noise_multiplier=1.0), Rdp(), Budget(epsilon=4.0, delta=1e-5)
+    )
+    assert plan_privacy(parts, name="t", records=10_000, steps=100).odometer == ()
 
 
 def test_under_add_remove_nothing_depends_on_the_number_of_records():

@@ -1,0 +1,35 @@
+"""What a plan says beside its epsilon: the claims of an odometer, and what rounding a long schedule costs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dppipe.planning.plan import CurvePoint
+from dppipe.privacy.rounding import round_up
+from dppipe.privacy.steps import total
+
+if TYPE_CHECKING:
+    from dppipe.planning.timetable import Timetable
+    from dppipe.privacy.accountants.base import Accountant, Steps
+    from dppipe.privacy.budget import Budget
+
+
+def odometer(accountant: Accountant, events: Steps, budget: Budget, *, table: Timetable, steps: int) -> tuple[CurvePoint, ...]:
+    """Give epsilon after each tenth of the run at an equal share of delta; nothing where a share is too small for some.
+
+    Guarantee: `Plan.odometer_claim` says what these points prove together.
+    """
+    charges = total(events)
+    at = sorted({math.ceil(charges * k / 10) for k in range(1, 11)})
+    epsilons = accountant.curve(events, at, delta=budget.delta / len(at), relation=budget.relation)
+    if not all(map(math.isfinite, epsilons)):
+        return ()
+    ends = (min(steps, count * table.per_charge) for count in at)
+    return tuple(CurvePoint(step=step, epsilon=epsilon) for step, epsilon in zip(ends, epsilons, strict=True))
+
+
+def rounding(accountant: Accountant, events: Steps, budget: Budget) -> dict[str, float]:
+    """Say what rounding a long schedule adds to epsilon at most, where it was rounded."""
+    cost = accountant.rounding_cost(events, delta=budget.delta, relation=budget.relation)
+    return {"rounding_cost": round_up(cost, 3)} if cost else {}
