@@ -42,7 +42,7 @@ def run_stack(
     directions, count = (2 if bidirectional else 1), (4 if has_biases else 2)
     if len(params) != num_layers * directions * count:
         raise Unhandled("a recurrent layer with projections")
-    values, last = input.transpose(0, 1) if batch_first else input, []
+    values, last = input.transpose(0, 1).contiguous() if batch_first else input, []  # else products go position by position
     for layer in range(num_layers):
         outputs = []
         for direction in range(directions):
