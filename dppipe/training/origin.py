@@ -68,10 +68,13 @@ def _check_data(before: list[Any], files: list[Path], *, moved: bool) -> None:
 
 
 def _still_there(place: Any, run: RunDirectory) -> Path | None:
-    original = Path(place["path"]) if isinstance(place, dict) and isinstance(place.get("path"), str) else None
-    if original is None or original == run.ledger or _place(original) != place:
+    """Find a run of this very plan where the original stood, be it the original or a copy that was put there."""
+    original = Path(place["path"]) if isinstance(place, dict) and isinstance(place.get("path"), str) else run.ledger
+    try:
+        there = original != run.ledger and original.exists() and original.with_name(run.plan.name).read_bytes()
+    except (OSError, ValueError):
         return None
-    return original.parent
+    return original.parent if there == run.plan.read_bytes() else None
 
 
 def _path(run: RunDirectory) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import itertools
 import json
 import os
 import signal
@@ -129,6 +130,15 @@ def test_every_change_of_a_single_byte_is_found(path: Path) -> None:
                 read_rows(io.BytesIO(changed), place=path, plan=PLAN)
             line = max(number for number, start in enumerate(starts, start=1) if start <= position)
             assert f"{path}:{line}:" in str(caught.value)
+
+
+def test_every_other_value_of_every_byte_is_found(path: Path) -> None:
+    whole = a_ledger(path, rows=1).read_bytes()
+    for position, value in itertools.product(range(len(whole)), range(256)):
+        changed = whole[:position] + bytes([value]) + whole[position + 1 :]
+        if changed != whole:
+            with pytest.raises(LedgerCorrupt):
+                read_rows(io.BytesIO(changed), place=path, plan=PLAN)
 
 
 def test_every_byte_put_in_or_taken_out_is_found(path: Path) -> None:

@@ -141,6 +141,9 @@ def test_a_copy_is_refused_until_the_original_is_said_to_be_gone(start, tmp_path
     assert untrue.exit_code == 3
     assert f"{path}: expected the original to be gone" in untrue.output
     shutil.rmtree(path)
+    shutil.copytree(copy, path)  # another copy is no better
+    assert resume(copy, "--original-is-gone").exit_code == 3
+    shutil.rmtree(path)
     assert resume(copy, "--original-is-gone").exit_code == 0
 
 

@@ -127,6 +127,15 @@ def test_damage_is_found(run: Path, damage: Callable[[bytes], bytes], *, summary
         assert not verify_ledger(run).intact
 
 
+def test_a_ledger_cut_off_at_any_length_is_found(run: Path) -> None:
+    write_run(run, charged=2)
+    ledger = run / "ledger.jsonl"
+    whole = ledger.read_bytes()
+    for length in range(len(whole)):
+        ledger.write_bytes(whole[:length])
+        assert not verify_ledger(run).intact, length
+
+
 def test_a_changed_plan_is_found(run: Path) -> None:
     write_run(run)
     (run / "plan.json").write_bytes((run / "plan.json").read_bytes() + b" ")
