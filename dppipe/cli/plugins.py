@@ -47,7 +47,9 @@ def list_plugins(
 def new(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="clipper, schedule, model, data or optimizer.", show_default=False)],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name that a spec will use.", show_default=False)],
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder of plugin files.")] = Path("plugins"),
+    folder: Annotated[Path, typer.Option("--dir", "--plugins", metavar="DIR", help="The folder of plugin files.")] = Path(
+        "plugins"
+    ),
 ) -> None:
     """Write a plugin that works, its test and its spec.
 

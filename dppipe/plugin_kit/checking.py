@@ -75,7 +75,8 @@ def check_file(file: Path | str) -> list[CheckedKind]:
     """Check every kind that a plugin file defines."""
     path = Path(file)
     if not path.is_file():
-        raise UsageError(f"{file}: expected a plugin file, got {'a folder' if path.is_dir() else 'nothing'} there.")
+        got = f"a folder there. Say --plugins {file} for all of its files" if path.is_dir() else "nothing there. Mend the path"
+        raise UsageError(f"{file}: expected a plugin file, got {got}.")
     path = path.parent.resolve() / path.name
     title = "it can be read, and defines a kind"
     try:
