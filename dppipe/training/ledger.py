@@ -51,6 +51,7 @@ class Ledger:
         self._fd = fd
         self._plan = plan
         self._epsilon = 0.0
+        self._size = 0
         self._usable = True
         self._event: tuple[DpEvent, dict[str, Any]] | None = None
         _OPEN.add(self)
@@ -140,7 +141,7 @@ class Ledger:
             self._usable = True
 
     def _take_up(self, found: LedgerRows) -> None:
-        self.head, self.rows, self.torn = found.head, found.rows, found.torn
+        self.head, self.rows, self.torn, self._size = found.head, found.rows, found.torn, found.size + len(found.torn)
         self._epsilon = max((charge.epsilon for charge in found.charges), default=0.0)
         self.step = max((charge.step for charge in found.charges), default=0)
         self.charged = sum(charge.count for charge in found.charges)
@@ -163,6 +164,8 @@ class Ledger:
         if not self._usable or self._fd < 0:
             raise DppipeError(f"{self.path}: expected an open ledger, got one that is closed or has failed. Resume the run.")
         self._usable = False  # whatever interrupts the charge, no row may follow on half of one, or on one that isn't counted
+        if os.fstat(self._fd).st_size != self._size:  # a file system whose locks don't hold between machines, or a meddler
+            raise PrivacyRefusal(f"{self.path}: expected {self._size} bytes, as this run has written, got more or less. It ends.")
         try:
             if self.torn:
                 _overwrite_end(self._fd, data, over=len(self.torn))
@@ -173,6 +176,7 @@ class Ledger:
                 f"{self.path}: row {self.rows + 1} can't be written: {error.strerror}. Nothing was released for it. "
                 "Make room or mend the disk, then resume the run."
             ) from error
+        self._size += len(data) - len(self.torn)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -278,6 +279,22 @@ def test_a_second_writer_is_refused_and_told_who_holds_the_ledger(path: Path) ->
     with Ledger.open(path, plan=PLAN), pytest.raises(PrivacyRefusal, match=f"process {os.getpid()}"):
         Ledger.open(path, plan=PLAN)
     Ledger.open(path, plan=PLAN).close()
+
+
+@pytest.mark.parametrize("change", [lambda rows: rows[:-1], lambda rows: [*rows, rows[-1]], lambda rows: []])
+def test_a_ledger_that_changes_under_its_writer_takes_no_more_charges(
+    path: Path, change: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    """As by a second writer on a file system whose locks don't hold between machines."""
+    with Ledger.create(path, plan=PLAN) as ledger:
+        for step in (1, 2, 3):
+            ledger.charge(a_charge(step))
+        path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+        before = path.read_bytes()
+        for _ in range(2):
+            with pytest.raises(DppipeError):
+                ledger.charge(a_charge(4))
+        assert path.read_bytes() == before
 
 
 def test_a_forked_worker_holds_neither_the_lock_nor_a_way_to_charge(path: Path) -> None:
