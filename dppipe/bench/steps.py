@@ -37,7 +37,7 @@ def plain_step(workload: Workload, model: nn.Module, batch: Any) -> Step:
 
 
 def private_step(workload: Workload, model: nn.Module, batch: Any, *, clipper: Clips) -> Step:
-    """Make dppipe's private step: clipped sums onto one flat buffer, noise on it, one division."""
+    """Make dppipe's private step, as a run takes it: clipped sums onto one flat buffer, noise on it, one division."""
     optimizer, engine = _optimizer(model), Engine(model, workload.per_sample_loss, clipper)
     noise, bounds = GaussianStream(stream_key("noise")), engine.bounds()
     flat = torch.empty(sum(parameter.numel() for parameter in engine.parameters.values()))
@@ -48,9 +48,9 @@ def private_step(workload: Workload, model: nn.Module, batch: Any, *, clipper: C
     rows = len(batch[0])
 
     def step() -> None:
-        noise.fill_(flat, 1.0)
+        flat.zero_()
         engine.accumulate(batch, views, bounds=bounds)
-        flat.div_(rows)
+        noise.add_(flat, std=1.0, over=rows)
         for name, parameter in engine.parameters.items():
             parameter.grad = views[name]
         optimizer.step()

@@ -42,8 +42,8 @@ SECURE_LEVEL = (
 class NoiseSource(Protocol):
     """What the private step needs of a source of noise."""
 
-    def add_(self, flat: Tensor, std: float) -> Tensor:
-        """Add independent Gaussian noise of this standard deviation to every value of a 1-D tensor, in place."""
+    def add_(self, flat: Tensor, std: float, *, over: float = 1.0) -> Tensor:
+        """Add independent noise of this standard deviation to every value of a 1-D tensor, then divide by `over`, in place."""
         ...
 
 
@@ -61,23 +61,17 @@ class GaussianStream:
         self._memory: dict[numpy.dtype[Any], NormalDraws] = {}
         self.secure = secure
 
-    def fill_(self, flat: Tensor, std: float) -> Tensor:
-        """Overwrite a 1-D tensor with noise; sums may then be accumulated onto it, which a secure stream refuses."""
-        if self.secure:
-            raise ValueError("secure noise: expected the sums to stand in the buffer before noise is added. Call add_ instead.")
-        return self._write(flat, std, add=False)
-
-    def add_(self, flat: Tensor, std: float) -> Tensor:
-        """Add noise to a 1-D tensor of sums, in place.
+    def add_(self, flat: Tensor, std: float, *, over: float = 1.0) -> Tensor:
+        """Add noise to a 1-D tensor of sums, in place, then divide by `over`, block by block while they are in cache.
 
         Guarantee: in a secure stream, a call is one release. With x the sums, d of them, both x and the noise are rounded to
         the grid `g = 2^floor(log2 std) / 2^36`, so what is released is a function of `round(x) + Z` alone, where rounding has
         raised the sensitivity C by at most `g sqrt(d)`, and Z has standard deviation `std (1 + 2^-26 sqrt(d))`: enough for
         `std = z C` as long as `z <= 2^10`.
         """
-        return self._add_on_grid(flat, std) if self.secure else self._write(flat, std, add=True)
+        return self._add_on_grid(flat, std, over) if self.secure else self._add(flat, std, over)
 
-    def _write(self, flat: Tensor, std: float, *, add: bool) -> Tensor:
+    def _add(self, flat: Tensor, std: float, over: float) -> Tensor:
         import torch
 
         dtype = checked_dtype(flat, std)
@@ -89,13 +83,13 @@ class GaussianStream:
             noise = draws.draw(self._keystream, len(part), scale=scale)
             if part.device.type == "cpu":
                 values = part.numpy()
-                numpy.add(values, noise, out=values) if add else numpy.copyto(values, noise)
+                values += noise
+                values /= dtype.type(over)
             else:
-                moved = torch.from_numpy(noise).to(part.device)
-                part.add_(moved) if add else part.copy_(moved)
+                part.add_(torch.from_numpy(noise).to(part.device)).div_(over)
         return flat
 
-    def _add_on_grid(self, flat: Tensor, std: float) -> Tensor:
+    def _add_on_grid(self, flat: Tensor, std: float, over: float) -> Tensor:
         import torch
 
         checked_dtype(flat, std)
@@ -110,6 +104,7 @@ class GaussianStream:
                 noise += draws.draw(self._keystream, len(part), scale=scale / 2)
             moved = torch.from_numpy(numpy.rint(noise, out=noise)).to(part.device)
             part.copy_((part.double() / grid).round_().add_(moved).mul_(grid))
+            part /= over
         return flat
 
     def _draws(self, dtype: numpy.dtype[Any]) -> NormalDraws:

@@ -36,14 +36,15 @@ class LaplaceStream:
     def __init__(self, key: bytes) -> None:
         self._keystream = Keystream(key)
 
-    def add_(self, flat: Tensor, std: float) -> Tensor:
-        """Add noise to a 1-D tensor of sums, in place; `std` is the scale, which is the standard deviation over sqrt(2)."""
+    def add_(self, flat: Tensor, std: float, *, over: float = 1.0) -> Tensor:
+        """Add noise to a 1-D tensor of sums and divide by `over`, in place; `std` is the scale: sqrt(1/2) standard deviations."""
         import torch
 
         checked_dtype(flat, std)
         for part in torch.split(flat.detach(), _BLOCK):
             noise = torch.from_numpy(self._draw(len(part)) * std)
             part.copy_(part.double() + noise.to(part.device))
+            part /= over
         return flat
 
     def _draw(self, size: int) -> NDArray[numpy.float64]:

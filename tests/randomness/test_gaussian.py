@@ -63,7 +63,7 @@ def test_values_have_the_normal_distribution(secure: bool, dtype: torch.dtype, c
 def check_tails(draw_count: int, thresholds: list[float]) -> None:
     stream, counts, flat = GaussianStream(os.urandom(32)), numpy.zeros(len(thresholds), int), torch.zeros(1 << 18)
     for _ in range(draw_count >> 18):
-        size = stream.fill_(flat, std=1.0).abs_().numpy()
+        size = stream.add_(flat.zero_(), std=1.0).abs_().numpy()
         large = size[size > thresholds[0]]
         counts += (large[:, None] > numpy.array(thresholds, numpy.float32)).sum(0)
     for threshold, count in zip(thresholds, counts, strict=True):
@@ -153,8 +153,15 @@ def test_rounding_never_lowers_the_standard_deviation(std: float, monkeypatch: p
 
 def test_noise_is_added_to_what_stands_in_the_buffer() -> None:
     sums = torch.linspace(-5, 5, 1001)
-    drawn = GaussianStream(bytes(32)).fill_(torch.full((1001,), math.nan), std=0.5)
+    drawn = GaussianStream(bytes(32)).add_(torch.zeros(1001), std=0.5)
     assert torch.equal(GaussianStream(bytes(32)).add_(sums.clone(), std=0.5), sums + drawn)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_noisy_sums_are_divided_last(secure: bool) -> None:
+    sums = torch.linspace(-5, 5, BLOCK + 3)
+    noisy, divided = (GaussianStream(bytes(32), secure=secure).add_(sums.clone(), std=0.5, over=over) for over in (1, 48.5))
+    assert torch.equal(divided, noisy / 48.5)
 
 
 def test_a_part_of_a_larger_buffer_is_filled_in_place() -> None:
@@ -225,10 +232,6 @@ class TestSecure:
         assert ratio == pytest.approx((1 + 2.0**-26 * math.sqrt(size)) / (1 + 2.0**-26 * math.sqrt(BLOCK)), rel=1e-8)
         grid, most = 2.0**-36, 2.0**10
         assert std * (1 + 2.0**-26 * math.sqrt(size)) >= most * (std / most + grid * math.sqrt(size))
-
-    def test_sums_added_afterwards_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="Call add_"):
-            GaussianStream(bytes(32), secure=True).fill_(torch.zeros(3), std=1.0)
 
     def test_each_level_says_what_it_means(self) -> None:
         assert "Nothing is claimed" in DEFAULT_LEVEL
