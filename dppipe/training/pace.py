@@ -29,7 +29,7 @@ class Pace(Protocol):
         ...
 
     def charge(self, event: DpEvent) -> None:
-        """Pay for a step that was asked for; the ledger has it already."""
+        """Pay for a step that was asked for, before it draws a record; the ledger has it before it is released."""
         ...
 
     def see(self, released: Tensor) -> None:
@@ -71,8 +71,10 @@ class FilteredPace:
     def noise(self, step: int) -> float | None:
         """Give the schedule's choice, if the filter admits it."""
         multiplier = self.plan.noise_multiplier(1) * self.parts.noise.next_multiplier(self.history)
-        fits = step <= self.plan.steps and self.filter.fits(self.parts.event(multiplier, rate=self.plan.sample_rate))
-        return multiplier if fits else None
+        if step > self.plan.steps:
+            return None
+        event = self.parts.event(multiplier, rate=self.plan.batch(step).sample_rate)
+        return multiplier if self.filter.fits(event) else None
 
     def charge(self, event: DpEvent) -> None:
         """Add the step to what is spent."""

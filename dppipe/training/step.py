@@ -1,7 +1,7 @@
 """The private step: the one place where per-example gradients and noise meet, in the order of DP-SGD's own algorithm.
 
-Read `PrivateStep.__call__` from top to bottom: ask the budget, sample, clip and sum, charge, add noise, divide (Abadi et al.
-2016, Algorithm 1, with the charge made durable before anything noisy can be seen), and let an adaptive clipper look at what was
+Read `PrivateStep.__call__` from top to bottom: ask the budget, charge, sample, clip and sum, add noise, divide (Abadi et al.
+2016, Algorithm 1, with the charge durable before anything noisy can be seen), and let an adaptive clipper look at what was
 released. Nothing here imports Lightning, and nothing waits for the device but to read what was released, where a clipper or a
 schedule follows it, and diagnostics. Read next: `releases.py`, how far one unit can move what is noised here.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,7 @@ from dppipe.engine.units import make_units
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.streams import stream_key
+from dppipe.training.charging import charging
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import NoLedger
 from dppipe.training.ledger import Charge, Ledger
@@ -70,6 +72,7 @@ class PrivateStep:
         clipping, expected = self.parts.clipping, self.plan.expected_batch_size
         self.taken = self.plan.start_after(self.ledger.step)
         self._pace = self.pace or CommittedPace(self.plan)
+        self._clerk = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self._slots = partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
         self._like = next(iter(self.engine.parameters.values()), torch.zeros(()))
         self._placed: tuple[Sequence[float], Tensor] = ((), torch.zeros(0))
@@ -87,16 +90,17 @@ class PrivateStep:
         unit, limits = noise_unit(clipping, bounds, self.relation, order=self.engine.order), self._place(bounds)
         noise_std = self.plan.gradient_multiplier(noise_multiplier) * unit
         flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
-        for piece, units in batch.draw(step, self._slots):
-            norms = self.engine.accumulate(place(piece), sums, bounds=limits, units=units, clipper=clipper)
-            add_statistics(clipper, norms, limits, into=counts, units=units)
-            if self.diagnostics is not None:
-                self.diagnostics.add(norms, units)
-        self.ranks.sum_(flat)
-
         charge = self.charge_of(step, bounds, noise_multiplier)
-        self.ledger.charge(charge)
         self._pace.charge(charge.event)
+        self.taken = step  # whatever happens from here on, the step is charged and can't be taken again
+        with charging(self.ledger, charge, clerk=self._clerk):  # durable at its end: the disk works while the model does
+            for piece, units in batch.draw(step, self._slots):
+                norms = self.engine.accumulate(place(piece), sums, bounds=limits, units=units, clipper=clipper)
+                add_statistics(clipper, norms, limits, into=counts, units=units)
+                if self.diagnostics is not None:
+                    self.diagnostics.add(norms, units)
+            self.ranks.sum_(flat)
+
         if self.diagnostics is not None:
             self.diagnostics.summarise(gradient, bounds=limits, noise_std=noise_std)
         if self.ranks.first:
@@ -106,7 +110,7 @@ class PrivateStep:
         flat /= expected
         self.ranks.hand_out_(flat)
 
-        self.taken, self.noise_multiplier = step, noise_multiplier
+        self.noise_multiplier = noise_multiplier
         self._pace.see(gradient)
         means = tuple(counts.tolist()) if self._statistics else ()  # waits for the device: the next bounds hang on them
         released = {"means": means, "gradient": sums, "noise_std": noise_std / expected}
