@@ -21,7 +21,7 @@ from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
 from dppipe.engine.coordinates import transformed
 from dppipe.engine.gradients import Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
-from dppipe.engine.losses import SingletonLoss, batch_rows
+from dppipe.engine.losses import ONE_LOSS, SingletonLoss, batch_rows
 from dppipe.engine.norms import row_sizes
 from dppipe.engine.plan import Plan
 from dppipe.engine.projections import Projections
@@ -62,10 +62,8 @@ class Engine:
         self.needs = getattr(clipper, "needs", "norms")
         self.parameters = trainable(model)
         self.groups = make_groups(clipper, self.parameters)
-        alone = mode == "functional" or isinstance(per_sample_loss, SingletonLoss)
-        self.gradients = RowGradients(
-            model, per_sample_loss, self.parameters, kernels=kernels or {}, functional="asked for" if alone else None
-        )
+        alone = ONE_LOSS if isinstance(per_sample_loss, SingletonLoss) else "asked for" if mode == "functional" else None
+        self.gradients = RowGradients(model, per_sample_loss, self.parameters, kernels=kernels or {}, functional=alone)
 
     def __enter__(self) -> Self:
         """Start a fit."""

@@ -13,6 +13,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 StepLoss = Callable[[nn.Module, Any], Tensor]
 """`step(model, batch) -> scalar`: the mean loss of a batch, as a `training_step` returns it."""
 
+ONE_LOSS = (
+    "its training_step gives one loss for a whole batch, so each example is made a batch of its own, which is slow; a method "
+    "per_sample_loss(self, batch) that gives one loss for each example makes it fast"
+)
+"""Why a model with such a step is evaluated row by row. Looking for a mean that could be undone would be guessing: what the step
+does with records that no check has seen is bounded only because no other record is there."""
+
 
 @dataclass(frozen=True)
 class SingletonLoss:

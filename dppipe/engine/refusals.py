@@ -18,9 +18,14 @@ from dppipe.errors import PrivacyRefusal
 
 
 def refuse_mixing_layers(model: nn.Module) -> None:
-    """Refuse layers that are known to mix the records of a batch or to keep statistics of them."""
+    """Refuse layers that are known to mix the records of a batch or to keep statistics of them, and what can't be looked into."""
     for path, module in model.named_modules():
         place, kind = path or "model", type(module).__name__
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            raise PrivacyRefusal(
+                f"{place}: expected a module whose layers can be seen, got one that torch.compile has compiled. Give the module "
+                f"itself: the engine brings its own kernels for what compiling would speed up."
+            )
         if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
             raise PrivacyRefusal(
                 f"{place}: expected a layer that treats each record alone, got {kind}, which mixes the records of a batch. "

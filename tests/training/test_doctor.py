@@ -30,3 +30,27 @@ def test_the_doctor_names_a_layer_that_mixes_examples(run, tmp_path, monkeypatch
     assert shown.exit_code == 3
     assert "1" in shown.output
     assert "GroupNorm" in shown.output
+
+
+def test_the_doctor_says_that_a_mean_loss_is_slow_and_how_to_make_it_fast(run, tmp_path, monkeypatch):
+    (tmp_path / "mean_nets.py").write_text(
+        "import pytorch_lightning as pl\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+        "class Mean(pl.LightningModule):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(8, 3)\n"
+        "    def training_step(self, batch, batch_idx):\n        return F.cross_entropy(self.layer(batch[0]), batch[1])\n"
+        "    def configure_optimizers(self):\n        return torch.optim.SGD(self.parameters(), lr=0.1)\n\n\n"
+        "class Each(Mean):\n"
+        "    def per_sample_loss(self, batch):\n"
+        "        return F.cross_entropy(self.layer(batch[0]), batch[1], reduction='none')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    without = (tmp_path / "spec.yaml").read_text().replace("optimizer: {kind: sgd, lr: 0.5}\n", "")
+    (tmp_path / "own.yaml").write_text(without)
+    mean, each = (
+        CliRunner().invoke(app, ["doctor", "own.yaml", "--set", f"model={{class_path: mean_nets.{name}}}"])
+        for name in ("Mean", "Each")
+    )
+    assert mean.exit_code == each.exit_code == 0, mean.output + each.output
+    assert "one row at a time" in mean.output
+    assert "per_sample_loss(self, batch)" in mean.output
+    assert "one row at a time" not in each.output
