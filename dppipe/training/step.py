@@ -2,8 +2,9 @@
 
 Read `PrivateStep.__call__` from top to bottom: ask the budget, charge, sample, clip and sum, add noise, divide (Abadi et al.
 2016, Algorithm 1, with the charge durable before anything noisy can be seen), and let an adaptive clipper look at what was
-released. Nothing here imports Lightning, and nothing waits for the device but to read what was released, where a clipper or a
-schedule follows it, and diagnostics. Read next: `releases.py`, how far one unit can move what is noised here.
+released. Nothing here imports Lightning. Nothing waits for the device but to read what was released, where a clipper or a
+schedule follows it, for diagnostics, and where norms are estimated (`jl`). Read next: `releases.py`, how far one unit can move
+what is noised here.
 """
 
 from __future__ import annotations
