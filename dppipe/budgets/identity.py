@@ -17,10 +17,15 @@ from dppipe.errors import PrivacyRefusal
 _FILE = "budget.json"
 
 
+def has_identity(run_dir: Path) -> bool:
+    """Whether a run has a name in a store, and so may have reserved."""
+    return (run_dir / _FILE).exists()
+
+
 def read_identity(run_dir: Path) -> dict[str, Any] | None:
     """Give a run's id, scope and store; None where it never reserved."""
     path = run_dir / _FILE
-    if not path.exists():
+    if not has_identity(run_dir):
         return None
     try:
         known = json.loads(path.read_bytes())

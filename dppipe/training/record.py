@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import pytorch_lightning as pl
 from torch import nn
 
+from dppipe.budgets.identity import has_identity
 from dppipe.component import Component
+from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.training.checkpoints import save_tensors
@@ -53,10 +55,12 @@ class RunRecord:
             record = cls(run, plan=plan, ledger=ledger)
             record._binding = _bind(run, plan=plan, parts=parts, data=data)  # last: what is reserved has a run that can settle it
             return record
-        except BaseException:
+        except BaseException as error:
             if ledger is not None:
                 ledger.close()
-            shutil.rmtree(run.path, ignore_errors=True)  # nothing was charged here
+            # Nothing was charged here. Where it isn't known whether the store has reserved, the ledger stays, to settle it.
+            if isinstance(error, PrivacyRefusal | UsageError) or not has_identity(run.path):
+                shutil.rmtree(run.path.resolve(), ignore_errors=True)
             raise
 
     @classmethod

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
+from dppipe.budgets.store import Store
 from dppipe.cli.app import app
 
 
@@ -40,3 +43,31 @@ def test_a_scope_that_does_not_exist_is_refused(run, scope):
     assert done.exit_code in (2, 3)
     assert "nowhere" in done.output
     assert not done.path.exists()
+
+
+def test_a_run_that_dies_in_reserving_can_be_reconciled_and_resumed(run, scope, monkeypatch):
+    reserve = Store.reserve
+
+    def then_die(store, *args, **facts):
+        reserve(store, *args, **facts)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "reserve", then_die)
+        stopped = run("budget.scope=clinic")
+    assert stopped.exit_code == 130, stopped.output
+    assert '"state": "reserved"' in scope()
+    done = CliRunner().invoke(app, ["budget", "reconcile", "clinic", "--json"])
+    assert json.loads(done.stdout)[0]["entry"]["cost"]["amount"] == 0
+    done = CliRunner().invoke(app, ["resume", str(stopped.path)])
+    assert done.exit_code == 0, done.output
+    assert '"state": "settled"' in scope()
+    assert json.loads(scope())["used"]["amount"] > 0
+
+
+def test_a_run_that_is_refused_leaves_nothing_behind_a_link(run, scope, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "run1").symlink_to(tmp_path / "real")
+    done = run("budget.scope=nowhere")
+    assert done.exit_code in (2, 3)
+    assert not (tmp_path / "real").exists()
