@@ -36,7 +36,7 @@ def account(
     records: Annotated[int | None, typer.Option(help="The number of records, where the sampler needs it.")] = None,
     batch_size: Annotated[float | None, typer.Option(help="The expected batch size, instead of the sample rate.")] = None,
     max_batch_size: Annotated[int | None, typer.Option(help="The largest batch of truncated_poisson.")] = None,
-    curve: Annotated[int, typer.Option(help="Show epsilon after so many parts of the steps.")] = 0,
+    curve: Annotated[int, typer.Option(min=0, help="Show epsilon after so many parts of the steps.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Write the curve as a picture; needs the extra dppipe[plot].")] = None,
     step_epsilon: Annotated[
         float | None, typer.Option(help="Compose mechanisms of this epsilon by each theorem.", rich_help_panel=_TEXTBOOK)
@@ -50,7 +50,8 @@ def account(
     """
     deltas = _deltas(delta)
     if step_epsilon is not None:
-        found = _textbook(step_epsilon, step_delta, steps=steps, rate=sample_rate or 1.0, deltas=deltas)
+        _only_textbook({"--noise-multiplier": noise_multiplier, "--epsilon": epsilon, "--plot": plot, "--sampler": sampler})
+        found = _textbook(step_epsilon, step_delta, steps=steps, rate=1.0 if sample_rate is None else sample_rate, deltas=deltas)
         typer.echo(json.dumps({"results": found}, indent=2) if as_json else theorem_table(found))
         return
     made, rate = _sampler(sampler, sample_rate=sample_rate, records=records, batch_size=batch_size, most=max_batch_size)
@@ -86,16 +87,15 @@ def _sampler(
 ) -> tuple[Sampler, float]:
     """Make a sampler from the options that it knows; the rate comes from it, as in a run."""
     from dppipe.sampling.base import Sampler
-    from dppipe.spec.registry import Registry
 
     if sample_rate is not None and not 0 < sample_rate <= 1:
         raise UsageError(f"--sample-rate: expected a number above 0 and at most 1, got {sample_rate:g}.")
     kind = kind or ("full_batch" if sample_rate == 1 else "poisson")
-    loaded: Any = Registry().load("sampler", kind)
+    if sample_rate is not None and batch_size is not None:
+        raise UsageError("--batch-size: expected it or --sample-rate, got both. Leave one out.")
+    loaded: Any = _named("sampler", kind)
     fields = set(loaded.model_fields)
-    if "sample_rate" in fields:
-        batch_size = None if sample_rate is not None else batch_size
-    elif batch_size is None and sample_rate is not None and records is not None:
+    if "sample_rate" not in fields and sample_rate is not None and records is not None:
         batch_size = round(sample_rate * records)
     whole = int(batch_size) if batch_size is not None and batch_size == int(batch_size) else batch_size
     options = {"sample_rate": sample_rate, "expected_batch_size": whole, "max_batch_size": most}
@@ -105,9 +105,11 @@ def _sampler(
         rate = float(made.rate(records))
     except (ValueError, PrivacyRefusal):
         rate_too = "--sample-rate, or " if "sample_rate" in fields else ""
-        raise UsageError(f"account: sampler {kind!r} needs {rate_too}--records and --batch-size.") from None
+        given = {"--sample-rate": sample_rate, "--records": records, "--batch-size": batch_size}
+        names = ", ".join(name for name, value in given.items() if value is not None) or "none of them"
+        raise UsageError(f"account: expected {rate_too}--records and --batch-size for sampler {kind!r}, got {names}.") from None
     if not (isinstance(made, Sampler) and 0 < rate <= 1):
-        raise UsageError(f"account: expected a batch no larger than the {records} records, got {batch_size}.")
+        raise UsageError(f"account: expected a batch no larger than the {records} records, got {whole}.")
     return made, rate
 
 
@@ -148,6 +150,22 @@ def _questions(
     ]
 
 
+def _named(family: str, kind: str) -> Any:
+    """Load a kind; say which option names one that isn't there."""
+    from dppipe.spec.registry import Registry
+
+    try:
+        return Registry().load(family, kind)
+    except UsageError as error:
+        raise UsageError(f"--{family}: {error}") from None
+
+
+def _only_textbook(options: dict[str, object]) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise UsageError(f"{given[0]}: expected none with --step-epsilon, whose mechanisms are known by epsilon and delta alone.")
+
+
 def _check(name: str, value: float | None) -> None:
     if value is not None and not (math.isfinite(value) and value > 0):
         raise UsageError(f"{name}: expected a finite number > 0, got {value:g}.")
@@ -156,11 +174,10 @@ def _check(name: str, value: float | None) -> None:
 def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tuple[list[Answer], list[dict[str, str]]]:
     """Ask each accountant; of several, one that refuses is listed, of one, its refusal is the answer."""
     from dppipe.planning.questions import answer
-    from dppipe.spec.registry import Registry
 
     answers, refused = [], []
     for kind in kinds:
-        loaded: Any = Registry().load("accountant", kind)
+        loaded = _named("accountant", kind)
         try:
             answers += [answer(question, loaded(), curve_points=points) for question in questions]
         except PrivacyRefusal as error:
@@ -177,8 +194,12 @@ def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, d
     from dppipe.privacy.single_steps import amplified
 
     _check("--step-epsilon", epsilon)
-    if steps is None or steps < 1 or not 0 <= delta < 1 or not 0 < rate <= 1:
-        raise UsageError("account: expected --steps of 1 or more, --step-delta in [0, 1) and --sample-rate in (0, 1].")
+    if steps is None or steps < 1:
+        raise UsageError(f"--steps: expected how many mechanisms are composed, 1 or more, got {steps or 'none'}.")
+    if not 0 <= delta < 1:
+        raise UsageError(f"--step-delta: expected a number of at least 0 and below 1, got {delta:g}.")
+    if not 0 < rate <= 1:
+        raise UsageError(f"--sample-rate: expected a number above 0 and at most 1, got {rate:g}.")
     each, each_delta = amplified(epsilon, rate), rate * delta
     found = [("basic", basic_epsilon([(each, steps)]), steps * each_delta)]
     for total in deltas:

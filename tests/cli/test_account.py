@@ -196,3 +196,30 @@ def test_a_plot_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     assert "--plot" in ask(*SHORT, "--accountant", "rdp", "--plot", str(tmp_path / "curve.unknown"), code=2)
     assert "--plot" in ask(*SHORT, "--accountant", "rdp", "--plot", str(tmp_path / "missing" / "curve.png"), code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--accountant", "pdl"], "--accountant: no accountant named 'pdl'"),
+        (["--sampler", "poison"], "--sampler: no sampler named 'poison'"),
+        (["--batch-size", "20"], "--batch-size: expected it or --sample-rate, got both"),
+        (["--curve", "-3"], "--curve"),
+        (["--step-epsilon", "0.1"], "--noise-multiplier: expected none with --step-epsilon"),
+    ],
+)
+def test_a_mistake_is_answered_with_its_option(words: list[str], said: str) -> None:
+    assert said in ask(*SCHEDULE, *words, code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--step-epsilon", "0.1"], "--steps: expected how many mechanisms"),
+        (["--step-epsilon", "0.1", "--steps", "3", "--step-delta", "2"], "--step-delta: expected"),
+        (["--step-epsilon", "0.1", "--steps", "3", "--sample-rate", "0"], "--sample-rate: expected"),
+        (["--noise-multiplier", "1", "--steps", "3"], "expected --sample-rate, or --records and --batch-size"),
+    ],
+)
+def test_a_missing_or_wrong_number_is_named(words: list[str], said: str) -> None:
+    assert said in ask(*words, "--delta", "1e-5", code=2)

@@ -47,6 +47,18 @@ def test_the_rdp_filter_takes_sampled_steps(run):
     assert len({row["noise_multiplier"] for row in done.rows}) > 1
 
 
+def test_a_filter_asks_for_each_step_at_its_own_sample_rate(run):
+    """Were it asked for the first step's, a later and costlier step would be let in, and then break off the run."""
+    growing = "sampler={kind: poisson, expected_batch_size: 20, batch_schedule: {kind: linear, end: 10.0}}"
+    slow = "noise={kind: budget_aware, noise_multiplier: 3.0, patience: 1000}"
+    done = run(growing, "accountant=rdp", "budget={epsilon: 1.0, delta: 1e-5}", "train.steps=100", slow)
+    assert done.exit_code == 0, done.output
+    assert done.summary["status"] == "budget_exhausted"
+    rates = [row["sample_rate"] for row in done.rows]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[-1]
+
+
 @pytest.mark.parametrize("accountant", ["pld", "basic"])
 def test_an_accountant_without_a_filter_is_refused(run, accountant):
     done = run(f"accountant={accountant}", "train.steps=50", FALLING)
