@@ -88,6 +88,11 @@ def run_spec(
             number = signal.SIGTERM if isinstance(end, SIGTERMException) else signal.SIGINT
             raise _interrupted(private.outcome, plan, exit_code=128 + number) from None
         raise
+    except RuntimeError:
+        if private.signals.received is None:
+            raise
+        # A second Ctrl-C that met torch in the middle of something comes out as an error of torch's own.
+        raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code) from None
     leave_group()
     if private.outcome is not None and private.outcome.status == "interrupted":
         raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code)

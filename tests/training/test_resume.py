@@ -313,3 +313,26 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_left_as_it_is(star
     assert "finished" in done.output
     assert json.loads((path / "summary.json").read_text())["steps"] == 400
     assert CliRunner().invoke(app, ["ledger", "verify", str(path)]).exit_code == 0
+
+
+@pytest.mark.parametrize("second", ["a signal", "what torch makes of one"])
+def test_a_second_ctrl_c_ends_the_run_at_once_and_it_can_go_on(run, monkeypatch, second):
+    finish = RunRecord.step
+
+    def then_signals(record, **facts):
+        finish(record, **facts)
+        if record.ledger.rows == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+            if second == "a signal":
+                os.kill(os.getpid(), signal.SIGINT)
+            raise RuntimeError("something in the middle of which it came")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecord, "step", then_signals)
+        stopped = run(*LONG)
+    assert stopped.exit_code == 130, stopped.output
+    assert f"dppipe resume {stopped.path}" in stopped.output
+    assert "internal error" not in stopped.output
+    assert len(rows(stopped.path)) == 20
+    assert resume(stopped.path).exit_code == 0
+    assert len(rows(stopped.path)) == 400
