@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 TAIL = 1e-14
 """What counts as infinite loss, in place of what a window leaves out, and more."""
-_MARGIN = 1e-12
+_HIGH_POWER = 100
+_MARGIN = 1e-11
 """Relative to each probability: more than the round-off of a tilt and its undoing."""
 _LEFT_OUT = TAIL / 10
 _SLOPES = 24
@@ -111,7 +112,7 @@ class _Circle:
         if self._last[0] is not way:  # of a constant schedule, made once
             weights = np.exp(self._slope * np.arange(len(way.probabilities)) - self._log_moments[way])
             self._last = (way, fft.rfft(way.probabilities * weights, self._size))
-        self._product = self._product * self._last[1] ** count  # NumPy takes logarithms for a high power, which is exact near 1
+        self._product = self._product * _power(self._last[1], count)
 
     def sums(self, first: int, last: int) -> NDArray[np.float64]:
         """Give the weighted probabilities of the places from the first to the last."""
@@ -142,3 +143,16 @@ def convolved(stages: Sequence[Stage]) -> Iterator[Way]:
         lowest = first + sum(count * way.lowest for way, count in counts.items())
         finite = math.fsum(count * math.log1p(-way.infinite) for way, count in counts.items())
         yield Way(lowest, sums * (1 + _MARGIN), TAIL - math.expm1(finite))
+
+
+def _power(values: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """Raise to a whole power: a low one by squaring, which is fast, a high one by logarithms, which are exact near 1."""
+    if count >= _HIGH_POWER:
+        return values**count
+    result, square = np.ones_like(values), values
+    while count:
+        if count & 1:
+            result = result * square
+        count >>= 1
+        square = square * square if count else square
+    return result
