@@ -92,7 +92,7 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     if chosen.kind == plan.accountant and bound == plan.delta:
         result = replace(result, faults=faults + tuple(_claim_faults(run, found, charged_by, delta=bound)))
     last = found.charges[-1]
-    odometer = plan.odometer_claim(last.step + bool(found.torn))
+    odometer = plan.odometer_claim(last.step + bool(found.torn)) if bound == plan.delta else None
     return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit, odometer=odometer)
 
 

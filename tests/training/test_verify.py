@@ -89,6 +89,18 @@ def test_any_accountant_and_delta_can_be_asked(run: Path) -> None:
         verify_ledger(run, accountant="plda")
 
 
+def test_a_run_that_was_cut_short_has_an_odometers_claim_at_the_plans_own_delta(run: Path) -> None:
+    plan = write_run(run, charged=5)
+    found = verify_ledger(run)
+    assert found.odometer == plan.odometer_claim(5)
+    assert found.epsilon is not None
+    assert found.odometer is not None
+    assert found.epsilon < found.odometer < (plan.epsilon or 0)
+    assert verify_ledger(run, delta=1e-6).odometer is None
+    printed = CliRunner().invoke(app, ["verify", str(run)]).output
+    assert f"odometer: epsilon {found.odometer:.4f}" in printed
+
+
 def test_a_claim_below_the_cost_is_found(run: Path) -> None:
     write_run(run, claim=0.9)
     assert any("as the rows cost" in fault for fault in verify_ledger(run).faults)
