@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from dppipe.component import Component
@@ -18,17 +17,16 @@ from dppipe.errors import UsageError
 _PIECE = 1 << 20
 
 
+def data_files(data: Component | None) -> list[Path]:
+    """Give the files that a data kind's options name, those of a folder in order."""
+    named = [value for value in vars(data).values() if isinstance(value, Path)] if data is not None else []
+    return [file for path in named for file in (sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path])]
+
+
 def data_contents(data: Component) -> list[bytes]:
     """Give the digest of each file that a data kind's options name; of its options where they name none."""
-    digests = [_digest(file) for value in vars(data).values() if isinstance(value, Path) for file in _files(value)]
+    digests = [_digest(file) for file in data_files(data)]
     return digests or [hashlib.sha256(json.dumps(data.to_data(), sort_keys=True).encode()).digest()]
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        yield from (file for file in path.rglob("*") if file.is_file())
-    else:
-        yield path
 
 
 def _digest(file: Path) -> bytes:

@@ -9,10 +9,11 @@ machine, that was set back to an earlier state.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dppipe.budgets.fingerprints import data_files
 from dppipe.component import Component
 from dppipe.errors import PrivacyRefusal
 from dppipe.training.run_directory import RunDirectory, write_json
@@ -20,7 +21,11 @@ from dppipe.training.run_directory import RunDirectory, write_json
 
 def remember_origin(run: RunDirectory, *, data: Component | None, spec: str | None = None) -> None:
     """Note where the run stands, what its data came from and the spec that it began with; the ledger must be there already."""
-    known: dict[str, Any] = {"ledger": _place(run.ledger), "plan": _written(run.plan), "data": list(map(_identity, _files(data)))}
+    known: dict[str, Any] = {
+        "ledger": _place(run.ledger),
+        "plan": _written(run.plan),
+        "data": list(map(_identity, data_files(data))),
+    }
     write_json(_path(run), known | {"spec": spec if spec is not None else first_spec(run)})
 
 
@@ -51,7 +56,7 @@ def check_origin(run: RunDirectory, *, data: Component | None, original_is_gone:
     before = known.get("data")
     if not isinstance(before, list):
         raise PrivacyRefusal(f"{_path(run)}: expected to find what data the run began with, got nothing that says so.")
-    _check_data(before, [*_files(data)], moved=moved)
+    _check_data(before, data_files(data), moved=moved)
 
 
 def _check_data(before: list[Any], files: list[Path], *, moved: bool) -> None:
@@ -108,9 +113,3 @@ def _identity(file: Path) -> dict[str, Any]:
     except OSError:
         return {}  # gone: like nothing that was noted
     return {"path": str(file.resolve()), "inode": stat.st_ino, "size": stat.st_size, "changed": stat.st_mtime_ns}
-
-
-def _files(data: Component | None) -> Iterator[Path]:
-    for value in vars(data).values() if data is not None else ():
-        if isinstance(value, Path):
-            yield from sorted(file for file in value.rglob("*") if file.is_file()) if value.is_dir() else [value]
