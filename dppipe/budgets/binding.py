@@ -9,11 +9,12 @@ Read next: `identity.py`, what a run is called in its store; `reconcile.py`, how
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from dppipe.budgets.fingerprints import data_contents
-from dppipe.budgets.identity import take_identity
+from dppipe.budgets.identity import has_identity, read_identity, take_identity
 from dppipe.budgets.reconcile import Reconciled, reconcile_run
 from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
@@ -65,6 +66,8 @@ def bind_run(
     before = store.find(run_id)
     if ledger.rows and before is None:
         raise PrivacyRefusal(f"{store.place}: expected the store that this run has reserved in, got another. Set DPPIPE_STORE.")
+    if before is not None:
+        _check_place(before, run_dir=run_dir)
     if before is not None and before.state == "settled":
         _check_settled(store, before, ledger, run_dir=run_dir)
     fingerprint = store.fingerprint(data_contents(data)) if data is not None else None
@@ -75,6 +78,15 @@ def bind_run(
 def settle_run(binding: Binding) -> Reconciled:
     """Settle from the run's own ledger, which must be closed; if that fails, the reservation stays for `reconcile`."""
     return reconcile_run(binding.store, binding.entry, run_dir=binding.run_dir)
+
+
+def _check_place(before: Entry, *, run_dir: Path) -> None:
+    """Of several copies of a run on one machine, only the one that went on last goes on, unless that is gone."""
+    place = Path(before.run_dir)
+    if before.host != socket.gethostname() or place.resolve() == run_dir.resolve():
+        return
+    if has_identity(place) and (read_identity(place) or {}).get("run_id") == before.run_id:
+        raise PrivacyRefusal(f"{place}: expected this run to be in one place, got another copy of it, which went on last.")
 
 
 def _check_settled(store: Store, settled: Entry, ledger: LedgerRows, *, run_dir: Path) -> None:

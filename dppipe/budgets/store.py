@@ -68,7 +68,8 @@ class Store:
     ) -> Entry:
         """Set aside what a run may cost at most, before its first step; a run that doesn't fit is refused with what would.
 
-        A run that is resumed asks again under its own id and plan: its reservation stands, or is made anew if it was settled.
+        A run that is resumed asks again under its own id and plan: its reservation stands, with the place where it is now, or is
+        made anew if it was settled.
 
         Args:
             scope: The name of the scope.
@@ -87,7 +88,8 @@ class Store:
                 raise PrivacyRefusal(f"{run_id}: expected the scope and the plan that this run has reserved with, got others.")
             _check_data(connection, scope, fingerprint)
             wanted = cost if before is None else _at_least(cost, before.cost)
-            if before is not None and before.state == "reserved" and wanted == before.cost:
+            place = str(Path(run_dir).absolute()), socket.gethostname()
+            if before is not None and (before.state, before.cost, before.run_dir, before.host) == ("reserved", wanted, *place):
                 return before
             others = Status(terms, tuple(entry for entry in last_entries(connection, scope).values() if entry.run_id != run_id))
             if total([others.used, wanted]).fits(terms.capacity):
@@ -98,10 +100,10 @@ class Store:
                     cost=wanted,
                     epsilon=float(commitment.epsilon),
                     delta=float(commitment.delta),
-                    run_dir=str(Path(run_dir).absolute()),
+                    run_dir=place[0],
                     plan_hash=plan_hash,
                     fingerprint=fingerprint,
-                    host=socket.gethostname(),
+                    host=place[1],
                     at=_now(),
                 )
                 return add_entry(connection, entry, commitment.steps)

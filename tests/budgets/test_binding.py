@@ -200,12 +200,30 @@ def test_a_moved_run_is_settled_from_where_it_stands_now(store: Store, tmp_path:
     run.bind(store)
     run.charge(3)
     run.ledger.close()
-    shutil.copytree(run.path, tmp_path / "moved")  # and the one it came from still holds three charges
-    run.path, run.ledger = tmp_path / "moved", Ledger.open(tmp_path / "moved" / "ledger.jsonl", plan=run.plan.to_json())
+    run.path = run.path.rename(tmp_path / "moved")
+    run.ledger = Ledger.open(run.path / "ledger.jsonl", plan=run.plan.to_json())
     binding = run.bind(store)
+    assert binding.entry.run_dir == str(run.path)
     run.charge(6)
     run.ledger.close()
     assert settle_run(binding).entry.cost.amount == pytest.approx(binding.entry.cost.amount * 9 / STEPS)
+    assert len(store.status("clinic").runs) == 1
+
+
+def test_of_two_copies_on_one_machine_only_the_last_that_went_on_goes_on(store: Store, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    run.bind(store)
+    run.charge(3)
+    run.ledger.close()
+    first, second = shutil.copytree(run.path, tmp_path / "first"), shutil.copytree(run.path, tmp_path / "second")
+    shutil.rmtree(run.path)
+    run.path = first
+    run.bind(store)
+    run.path = second
+    with pytest.raises(PrivacyRefusal, match="first: expected this run to be in one place"):
+        run.bind(store)
+    shutil.rmtree(first)
+    run.bind(store)
 
 
 @pytest.mark.parametrize("rule", ["rdp", "basic"])
