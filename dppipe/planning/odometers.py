@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dppipe.planning.plan import CurvePoint
@@ -15,18 +16,23 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Budget
 
 
-def odometer(accountant: Accountant, events: Steps, budget: Budget, *, table: Timetable, steps: int) -> tuple[CurvePoint, ...]:
+def odometer(
+    accountant: Accountant, events: Steps, budget: Budget, *, at: Sequence[int], table: Timetable, steps: int
+) -> tuple[CurvePoint, ...]:
     """Give epsilon after each tenth of the run at an equal share of delta; nothing where a share is too small for some.
 
     Guarantee: `Plan.odometer_claim` says what these points prove together.
+
+    Args:
+        at: The counts that the plan's own curve is known at; the tenths are among them.
     """
     charges = total(events)
-    at = sorted({math.ceil(charges * k / 10) for k in range(1, 11)})
-    epsilons = accountant.curve(events, at, delta=budget.delta / len(at), relation=budget.relation)
-    if not all(map(math.isfinite, epsilons)):
+    tenths = {math.ceil(charges * k / 10) for k in range(1, 11)}
+    found = accountant.curve(events, at, delta=budget.delta / len(tenths), relation=budget.relation)
+    epsilons = {count: epsilon for count, epsilon in zip(at, found, strict=True) if count in tenths}
+    if not all(map(math.isfinite, epsilons.values())):
         return ()
-    ends = (min(steps, count * table.per_charge) for count in at)
-    return tuple(CurvePoint(step=step, epsilon=epsilon) for step, epsilon in zip(ends, epsilons, strict=True))
+    return tuple(CurvePoint(step=min(steps, n * table.per_charge), epsilon=epsilon) for n, epsilon in epsilons.items())
 
 
 def rounding(accountant: Accountant, events: Steps, budget: Budget) -> dict[str, float]:

@@ -141,7 +141,7 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
         "certified": composed.certified,
         "epsilon": epsilons[-1],
         "curve": tuple(CurvePoint(step=int(step), epsilon=epsilon) for step, epsilon in points),
-        "odometer": odometer(accountant, events, budget, table=table, steps=int(steps)) if composed.certified else (),
+        "odometer": odometer(accountant, events, budget, at=at, table=table, steps=int(steps)) if composed.certified else (),
         "whole_curve": composed.points() | rounding(accountant, events, budget),
         **clipping_numbers(given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))),
     }

@@ -74,6 +74,14 @@ def test_small_deltas(delta: float, expected: float) -> None:
     assert spent(Pld(), (poisson(0.01, 1), 1000), delta=delta) == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("delta", "least"), [(1e-8, 2.697875), (1e-9, 2.989591), (1e-10, 3.290464), (1e-11, 3.600017), (1e-12, 3.915682)]
+)
+def test_round_off_takes_nothing_from_a_small_delta(delta: float, least: float) -> None:
+    """Against a convolution of exponentially tilted losses, whose round-off is small beside each delta and not beside 1."""
+    assert spent(Pld(), (poisson(0.01, 1), 1000), delta=delta) >= least
+
+
 def test_a_hundred_laplace_releases() -> None:
     steps = (dp_accounting.LaplaceDpEvent(10.0), 100)
     assert spent(Basic(), steps, delta=1e-5) == pytest.approx(10)

@@ -12,13 +12,13 @@ from dppipe.privacy.budget import Relation
 
 
 class Pld(Accountant, kind="pld"):
-    """Convolves the privacy loss distributions of all steps.
+    """Composes the privacy loss distributions of all steps, by dp_accounting.
 
-    Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), and what the convolution cuts
-    off counts as infinite loss (`dppipe.privacy.convolutions`); a schedule of very many noise multipliers is first rounded down
-    onto a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It
-    is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random
-    draws of losses.
+    Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), and the tails that a
+    composition cuts off, 1e-15 each, count as infinite loss; a schedule of very many noise multipliers is first rounded down onto
+    a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It is not
+    one where the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random draws of
+    losses.
     """
 
     curve_points: ClassVar[int] = 20
@@ -28,7 +28,7 @@ class Pld(Accountant, kind="pld"):
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.gaussian import GaussianCurve
-        from dppipe.privacy.loss_curves import loss_curves
+        from dppipe.privacy.loss_curves import remembered_curves
         from dppipe.privacy.profiles import estimated
         from dppipe.privacy.steps import gaussian_precision
 
@@ -37,7 +37,8 @@ class Pld(Accountant, kind="pld"):
         if len(precisions) == len(stages):  # unsampled Gaussians are one Gaussian, whose curve is exact
             curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in itertools.accumulate(precisions))
         else:
-            curves = loss_curves(stages, relation=relation, distinct=self.distinct, finest=self._finest)
+            asked = tuple(tuple(stage.items()) for stage in stages)
+            curves = remembered_curves(asked, relation=relation, distinct=self.distinct, finest=self._finest)
         given = Estimate if any(estimated(event) for stage in stages for event in stage) else Certificate
         return [given(self.kind, relation, curve) for curve in curves]
 
