@@ -88,7 +88,7 @@ class Plan(BaseModel):
     max_grad_norm: float
     """The bound; the first one, where it adapts."""
     averages: bool = False
-    """Whether averages of examples are clipped: one example can turn one of them around, so noise is scaled to twice the bound."""
+    """Whether averages of examples are clipped: one example can turn one around, so noise is scaled to twice the bound."""
     bounds: tuple[BoundRun, ...] = ()
     """The factor on the bound at each step, where it follows a schedule."""
     statistics_std: float | None = None

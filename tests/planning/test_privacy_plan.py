@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 import pytest
@@ -10,10 +11,11 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dppipe.cli.plan import plan_text
 from dppipe.clipping import Flat, Jl
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.noise import Constant, Linear
+from dppipe.noise import Constant, Exponential, Linear
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.gdp import Gdp
+from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.preludes import with_prelude
@@ -77,6 +79,17 @@ def test_a_plan_says_at_most_what_rounding_a_long_schedule_costs(end):
     assert 0 < rounded.epsilon - exact.epsilon <= rounded.rounding_cost < 0.03 * exact.epsilon
     assert rounded.whole_curve["rounding_cost"] == rounded.rounding_cost
     assert "noise multipliers are accounted as fewer" in plan_text(rounded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("multiplier", [1.0, "auto"])
+def test_ten_thousand_noise_multipliers_are_planned_in_seconds(multiplier):
+    started = time.process_time()
+    noise = Exponential(noise_multiplier=multiplier, end=0.5)
+    made = plan(steps=10_000, noise=noise, accountant=Pld(), budget=Budget(epsilon=8.0, delta=1e-5))
+    assert time.process_time() - started < 20
+    assert len(made.noise) == made.steps > 5000
+    assert 0 < made.rounding_cost < 0.02 * made.epsilon
 
 
 def test_a_short_schedule_is_not_rounded():
