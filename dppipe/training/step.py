@@ -105,10 +105,9 @@ class PrivateStep:
         if self.diagnostics is not None:
             self.diagnostics.summarise(gradient, bounds=limits, noise_std=noise_std)
         if self.ranks.first:
-            self.noise.add_(gradient, std=noise_std)
+            self.noise.add_(gradient, std=noise_std, over=expected)
             if self._statistics:
-                self.count_noise.add_(counts, std=self._count_std)
-        flat /= expected
+                self.count_noise.add_(counts, std=self._count_std, over=expected)
         self.ranks.hand_out_(flat)
 
         self.noise_multiplier = noise_multiplier

@@ -38,9 +38,9 @@ class Watching:
     def __init__(self, path):
         self.path, self.seen = path, []
 
-    def add_(self, flat, std):
+    def add_(self, flat, std, *, over=1.0):
         self.seen.append(self.path.read_bytes().count(b"\n"))
-        return flat
+        return flat.div_(over)
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ MISTAKES = {
 
 def in_noise(patched, mistake):
     add = GaussianStream.add_
-    patched.setattr(GaussianStream, "add_", lambda self, flat, std: add(self, mistake(flat), std))
+    patched.setattr(GaussianStream, "add_", lambda self, flat, std, *, over: add(self, mistake(flat), std, over=over))
 
 
 def in_charge(patched, mistake):

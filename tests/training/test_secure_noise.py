@@ -19,9 +19,9 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     used: list[bool] = []
     add = GaussianStream.add_
 
-    def noted(stream: GaussianStream, flat: torch.Tensor, std: float) -> torch.Tensor:
+    def noted(stream: GaussianStream, flat: torch.Tensor, std: float, *, over: float) -> torch.Tensor:
         used.append(stream.secure)
-        return add(stream, flat, std)
+        return add(stream, flat, std, over=over)
 
     monkeypatch.setattr(GaussianStream, "add_", noted)
     return used
@@ -44,10 +44,10 @@ def test_every_gradient_that_is_released_stands_on_the_grid_of_its_noise(run, mo
     seen: list[tuple[torch.Tensor, float]] = []
     add = GaussianStream.add_
 
-    def noted(stream: GaussianStream, flat: torch.Tensor, std: float) -> torch.Tensor:
+    def noted(stream: GaussianStream, flat: torch.Tensor, std: float, *, over: float) -> torch.Tensor:
         added = add(stream, flat, std)
         seen.append((added.clone(), std))
-        return added
+        return added.div_(over)
 
     monkeypatch.setattr(GaussianStream, "add_", noted)
     assert run("noise={kind: constant, noise_multiplier: 1.0, secure: true}").exit_code == 0

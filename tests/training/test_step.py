@@ -37,8 +37,8 @@ def sum_loss(model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
 class Silent:
     """Noise that isn't there: shows the sum underneath."""
 
-    def add_(self, flat, std):
-        return flat
+    def add_(self, flat, std, *, over=1.0):
+        return flat.div_(over)
 
 
 def step(tmp_path, *, z=1.0, clipping=None, records=40, rate=0.5, steps=20, noise=None, physical=7, scale=1.0, width=4, seed=3):
@@ -136,9 +136,9 @@ def test_the_charge_comes_before_the_noise(tmp_path):
     rows = []
 
     class Watch(Silent):
-        def add_(self, flat, std):
+        def add_(self, flat, std, *, over=1.0):
             rows.append(private.ledger.rows)
-            return flat
+            return flat.div_(over)
 
     private, batch, *_ = step(tmp_path, noise=Watch())
     for _ in range(3):
