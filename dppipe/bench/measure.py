@@ -2,7 +2,8 @@
 
 Every sample of a contender stands between two samples of ordinary training, in one process, and counts as a ratio to their mean:
 what else the machine does hits both. Contenders come one after the other, so that none suffers from another's memory. Memory is
-the peak of a process of its own, above what it holds with model and batch before its first step.
+the peak of a process of its own, above what it holds with model and batch before its first step. Freed memory is kept, as a run
+keeps it, so that no contender pays for pages that another has given back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from torch import nn
 from dppipe.bench.steps import Step
 
 WARM_UP = 2
+WEIGHINGS = 3
+"""Processes in which a contender is weighed: where its pieces come to lie differs from one to the next."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,13 @@ def peak_megabytes(make: Callable[[], Step]) -> float:
 
 
 def peak_in_child(arguments: Mapping[str, Any]) -> float | None:
-    """Weigh a contender in a process of its own, where the system can tell a process's peak."""
+    """Weigh a contender in processes of its own, where the system can tell a process's peak, and give their median."""
     if not Path("/proc/self/clear_refs").exists():
         return None
     command = [sys.executable, "-m", "dppipe.bench.weigh", json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return float(done.stdout.split()[-1]) if done.returncode == 0 and done.stdout else None
+    runs = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(WEIGHINGS))
+    peaks = [float(done.stdout.split()[-1]) for done in runs if done.returncode == 0 and done.stdout]
+    return statistics.median(peaks) if peaks else None
 
 
 def _load_lazy_parts() -> None:
