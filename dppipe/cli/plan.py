@@ -115,7 +115,7 @@ def _scaling(plan: Plan) -> str:
     if plan.scaling_noise_multiplier is None:
         return ""
     cost = f"epsilon {shown(plan.epsilon_after(0))}"
-    return f"scaled by private statistics, noise multiplier {plan.scaling_noise_multiplier:g}: {cost}"
+    return f"scaled by private {plan.scaling_statistics}, noise multiplier {plan.scaling_noise_multiplier:g}: {cost}"
 
 
 def _ends(plan: Plan) -> str:

@@ -53,6 +53,8 @@ class Csv(Data, kind="csv"):
             raise ValueError("expected user, a column, beside users, got none. Say whose each record is.")
         if not self.numeric and not self.categorical:
             raise ValueError("expected numeric or categorical columns, got none. Declare the columns to learn from.")
+        if self.normalize is not None and not self.numeric:
+            raise ValueError("expected numeric columns that normalize can scale, got none. Leave normalize out.")
         name, times = Counter(self._columns).most_common(1)[0]
         if times > 1:
             raise ValueError(f"expected each column once, got {name!r} {times} times.")

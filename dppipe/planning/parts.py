@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.spec.combinations import refuse_together
@@ -37,6 +37,13 @@ class PrivateParts:
     def before(self) -> Steps:
         """What is released before the first step."""
         return [] if self.scaling is None else [(self.scaling.event(), 1)]
+
+    @property
+    def scaling_facts(self) -> dict[str, Any]:
+        """What a plan says of them."""
+        if self.scaling is None:
+            return {}
+        return {"scaling_noise_multiplier": self.scaling.noise_multiplier, "scaling_statistics": self.scaling.statistic.name}
 
     @property
     def unit(self) -> str:

@@ -97,6 +97,8 @@ class Plan(BaseModel):
     """The part of delta that is set aside for a bound that may fail."""
     scaling_noise_multiplier: float | None = None
     """The noise on statistics of the records that inputs are scaled by, where some are released before the first step."""
+    scaling_statistics: str | None = None
+    """Which they are, in words."""
     mechanism: str
     secure: bool = False
     """Whether sums and noise are rounded to a common grid before they are added."""

@@ -77,7 +77,7 @@ def plan_privacy(
         clipping=parts.clipping.kind,
         max_grad_norm=parts.clipping.max_grad_norm,
         averages=parts.clipping.averages,
-        scaling_noise_multiplier=parts.scaling.noise_multiplier if parts.scaling is not None else None,
+        **parts.scaling_facts,
         mechanism=parts.noise.mechanism,
         secure=parts.noise.secure,
         holdout=holdout,

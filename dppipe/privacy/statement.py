@@ -76,6 +76,8 @@ class Statement:
     """What protects the noise itself, in whole sentences."""
     scaling_noise_multiplier: float | None = None
     """The noise on statistics of the records that inputs were scaled by; None where none were released."""
+    scaling_statistics: str | None = None
+    """Which they were, in words."""
     secure: bool = False
     """Whether sums and noise were rounded to a common grid before they were added."""
     audit: str | None = None
@@ -173,7 +175,7 @@ class Statement:
             )
         if self.scaling_noise_multiplier is not None:
             said.append(
-                "Inputs were scaled by means and deviations of the training records, released with noise "
+                f"Inputs were scaled by {self.scaling_statistics or 'statistics'} of the training records, released with noise "
                 f"(multiplier {self.scaling_noise_multiplier:g}) and charged before the first step."
             )
         if self.relation in ("zero_out", "replace_one"):

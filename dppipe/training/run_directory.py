@@ -51,7 +51,7 @@ class RunDirectory:
 
     @property
     def statistics(self) -> Path:
-        """The noisy means and deviations that inputs are scaled by, where the run has released some."""
+        """The noisy centres and spreads that inputs are scaled by, where the run has released some."""
         return self.path / "statistics.json"
 
     @property

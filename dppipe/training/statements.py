@@ -50,6 +50,7 @@ def statement_of(run: RunDirectory) -> Statement:
         mechanism=plan.mechanism,
         noise_level=_noise_level(plan),
         scaling_noise_multiplier=plan.scaling_noise_multiplier,
+        scaling_statistics=plan.scaling_statistics,
         secure=plan.secure,
         clipping=_clipping(plan),
         planned=_planned(plan),

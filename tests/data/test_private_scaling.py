@@ -118,3 +118,10 @@ def test_only_the_numeric_columns_of_a_table_are_scaled() -> None:
     assert table.scaled_features == 2
     assert table.private_scaling is not None
     assert Npz.from_data({"path": "x.npz"}).scaled_features is None
+
+
+def test_a_table_without_numeric_columns_has_nothing_to_scale() -> None:
+    target = {"column": "y", "classes": [0, 1]}
+    options = {"path": "x.csv", "categorical": [{"column": "a", "values": ["u", "v"]}], "target": target}
+    with pytest.raises(ValidationError, match="Leave normalize out"):
+        Csv.from_data({**options, "normalize": {"kind": "private", "noise_multiplier": 3}})

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from dppipe.cli.app import app
 from dppipe.clipping import Flat
 from dppipe.data.base import Splits
+from dppipe.data.reading.bounded_statistics import Histograms
 from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
@@ -31,6 +32,7 @@ from dppipe.training.run_directory import RunDirectory
 from dppipe.training.verify import verify_ledger
 
 PRIVATE = ["data.normalize={kind: private, noise_multiplier: 10, lower: -4, upper: 4}"]
+HISTOGRAMS = ["data.normalize={kind: private, noise_multiplier: 10, lower: -4, upper: 4, bins: 32}"]
 
 
 def plan(z=2.0, *, sampler=None, accountant=None, epsilon=10.0, scaling=5.0, relation="zero_out", **length):
@@ -75,11 +77,11 @@ def test_a_secret_number_of_records_allows_no_statistics():
         plan(sampler=Poisson(sample_rate=0.1, expected_batch_size=100), accountant=Pld(), relation="add_remove", steps=5)
 
 
-def released(tmp_path, *, z, seed=None, features=None, count=200):
+def released(tmp_path, *, z, seed=None, features=None, count=200, bins=None):
     inputs = torch.from_numpy(numpy.random.default_rng(0).uniform(size=(count, 4)).astype(numpy.float32))
     train = torch.utils.data.TensorDataset(inputs, torch.zeros(count))
     budget = Budget(epsilon=1e9, delta=1e-5)
-    scaling = PrivateScaling(noise_multiplier=z)
+    scaling = PrivateScaling(noise_multiplier=z, bins=bins)
     parts = PrivateParts(FullBatch(), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling)
     made = plan_privacy(parts, name="t", records=count, steps=2)
     tmp_path.mkdir(exist_ok=True)
@@ -177,3 +179,44 @@ def test_without_a_budget_nothing_is_charged_or_noised(run):
     assert done.exit_code == 0, done.output
     assert done.rows == []
     assert (done.path / "statistics.json").exists()
+
+
+def test_a_run_charges_its_histograms_as_it_would_means_and_says_so(run):
+    done, means = run(*HISTOGRAMS), run(*PRIVATE)
+    assert done.exit_code == 0, done.output
+    first, other = done.rows[0], means.rows[0]
+    assert (first["row"], first["step"], first["noise_multiplier"], first["epsilon"]) == (1, 0, 10.0, other["epsilon"])
+    assert first["max_grad_norm"] == pytest.approx(math.sqrt(8))
+    assert verify_ledger(done.path).intact
+    shown = CliRunner().invoke(app, ["ledger", "verify", str(done.path)])
+    assert shown.exit_code == 0, shown.output
+    assert "histograms of 32 bins" in (done.path / "privacy.md").read_text()
+    assert len(json.loads((done.path / "statistics.json").read_text())["std"]) == 8
+
+
+def test_the_plan_shows_histograms_and_what_they_cost(run, tmp_path):
+    shown = CliRunner().invoke(app, ["plan", str(tmp_path / "spec.yaml"), "--set", *HISTOGRAMS])
+    assert shown.exit_code == 0, shown.output
+    assert "histograms of 32 bins), noise multiplier 10: epsilon " in " ".join(shown.output.split())
+
+
+@pytest.mark.parametrize(("bins", "got"), [("3", "3"), ("5000", "5000"), ("many", "'many'"), ("2.5", "2.5")])
+def test_histograms_that_can_not_be_are_refused_at_their_line(run, tmp_path, bins, got):
+    text = (tmp_path / "spec.yaml").read_text()
+    asked = f"holdout: public, normalize: {{kind: private, noise_multiplier: 9, bins: {bins}}}}}"
+    (tmp_path / "spec.yaml").write_text(text.replace("holdout: public}", asked))
+    shown = CliRunner().invoke(app, ["validate", str(tmp_path / "spec.yaml")])
+    assert shown.exit_code == 2, shown.output
+    assert "data.normalize.bins: expected " in shown.output
+    assert f"got {got}" in shown.output
+    assert ":5:" in shown.output
+
+
+def test_noise_on_each_count_of_a_histogram_is_what_is_charged(tmp_path, monkeypatch):
+    """2048 counts; the deviation of their noise within 5 standard errors: false alarms below 1e-5."""
+    seen, read = [], Histograms.centre_and_spread
+    monkeypatch.setattr(Histograms, "centre_and_spread", lambda self, noisy: seen.append(noisy) or read(self, noisy))
+    _, inputs, _ = released(tmp_path, z=0.5, bins=512)
+    exact = PrivateScaling(noise_multiplier=0.5, bins=512).total(inputs.numpy(), None)
+    errors = seen[0] * 200 - exact
+    assert abs(numpy.square(errors).mean() / (0.5 * math.sqrt(4)) ** 2 - 1) < 5 * math.sqrt(2 / 2048)

@@ -1,18 +1,19 @@
-"""Means and deviations of private records, released with noise: scaling that is paid for like a step.
+"""Statistics of private records, released with noise: scaling that is paid for like a step.
 
-Each record gives one vector: for every channel or feature its mean value and its mean square, moved and scaled by public limits
-so that the vector's norm is bounded. The sum over all training records is one Gaussian release; mean and deviation follow from
-it. Where users are the unit, a user's vectors are averaged first.
+Each record gives one vector, of values moved and scaled by public limits so that its norm is bounded: `bounded_statistics.py`.
+The sum over all training records is one Gaussian release; a centre and a spread of every channel or feature follow from it.
+Where users are the unit, a user's vectors are averaged first.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import model_validator
 
 from dppipe.component import Field, Options
+from dppipe.data.reading.bounded_statistics import Histograms, Moments
 from dppipe.data.reading.scaling import Constants, Numbers
 
 if TYPE_CHECKING:
@@ -28,13 +29,16 @@ class PrivateScaling(Options):
     limits first, and what is not a number counts as the middle. The event is that of Gaussian noise with this multiplier.
     """
 
-    least_std: ClassVar[float] = 0.05
-    """No deviation is taken to be less than this share of half the range: noise could make it anything, even negative."""
-
     kind: Literal["private"] = "private"
     noise_multiplier: float = Field(gt=0, description="Noise on the statistics, over what one record can change in them.")
     lower: Numbers = Field((0.0,), min_length=1, description="No value counts for less: one public limit, or one a channel.")
     upper: Numbers = Field((1.0,), min_length=1, description="No value counts for more: one public limit, or one a channel.")
+    bins: int | None = Field(
+        None,
+        ge=4,
+        le=4096,
+        description="Release histograms of so many bins, and scale by median and quartiles: for skewed values.",
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -50,6 +54,11 @@ class PrivateScaling(Options):
             raise ValueError(f"expected 1 number or {channels}, one for each channel or feature, in lower and upper.")
         return spread[0], spread[1]
 
+    @property
+    def statistic(self) -> Moments | Histograms:
+        """What is released."""
+        return Moments() if self.bins is None else Histograms(self.bins)
+
     def event(self) -> DpEvent:
         """Give the privacy event of the release."""
         import dp_accounting
@@ -57,46 +66,43 @@ class PrivateScaling(Options):
         return dp_accounting.GaussianDpEvent(float(self.noise_multiplier))
 
     def sensitivity(self, channels: int) -> float:
-        """Give the norm that no record's vector exceeds: in a channel, mean m and mean square s obey m^2 <= s <= 1, so that
-        m^2 + (s - 1/2)^2 <= 5/4.
-        """
-        return math.sqrt(1.25 * channels)
+        """Give the norm that no record's vector exceeds."""
+        return math.sqrt(self.statistic.squared_norm * channels)
 
     def apply(self, inputs: numpy.ndarray) -> None:
         """Do nothing yet: what to scale by is known only once it was released."""
 
-    def vectors(self, inputs: numpy.ndarray) -> NDArray[numpy.float64]:  # [n, first, ...] -> [n, 2 * first]
-        """Give each record's bounded vector: its means, then its mean squares less 1/2."""
+    def vectors(self, inputs: numpy.ndarray) -> NDArray[numpy.float64]:  # [n, first, ...] -> [n, width * first]
+        """Give each record's bounded vector."""
         import numpy
 
         lows, highs = (numpy.array(each) for each in self.limits(inputs.shape[1]))
         flat = inputs.reshape(*inputs.shape[:2], -1).astype(numpy.float64)
         middle, half = ((highs + lows) / 2)[None, :, None], ((highs - lows) / 2)[None, :, None]
         unit = numpy.clip(numpy.nan_to_num((flat - middle) / half), -1.0, 1.0)
-        return numpy.concatenate([unit.mean(axis=2), numpy.square(unit).mean(axis=2) - 0.5], axis=1)
+        return self.statistic.vectors(unit)
 
-    def total(self, inputs: numpy.ndarray, users: NDArray[numpy.int64] | None) -> NDArray[numpy.float64]:  # -> [2 * first]
+    def total(self, inputs: numpy.ndarray, users: NDArray[numpy.int64] | None) -> NDArray[numpy.float64]:  # -> [width * first]
         """Add up the records' vectors, or each user's average; not private before noise."""
         import numpy
 
-        total = numpy.zeros(2 * inputs.shape[1])
+        total = numpy.zeros(self.statistic.width * inputs.shape[1])
+        piece = max(1, min(4096, 2**22 // len(total)))  # wide histograms: at most 32 MB at once
         counts = None if users is None else numpy.bincount(users)
-        for start in range(0, len(inputs), 4096):
-            vectors = self.vectors(inputs[start : start + 4096])
-            weights = 1.0 if users is None or counts is None else 1 / counts[users[start : start + 4096]][:, None]
+        for start in range(0, len(inputs), piece):
+            vectors = self.vectors(inputs[start : start + piece])
+            weights = 1.0 if users is None or counts is None else 1 / counts[users[start : start + piece]][:, None]
             total += (vectors * weights).sum(axis=0)
         return total
 
-    def constants(self, noisy: Any, *, count: int) -> Constants:  # [2 * first]
-        """Make mean and deviation of a noisy total over so many records, or users."""
+    def constants(self, noisy: Any, *, count: int) -> Constants:  # [width * first]
+        """Make centre and spread of a noisy total over so many records, or users."""
         import numpy
 
-        means, squares = numpy.split(numpy.asarray(noisy, dtype=numpy.float64) / count, 2)
-        means = numpy.clip(means, -1.0, 1.0)
-        deviations = numpy.sqrt(numpy.clip(squares + 0.5 - means**2, self.least_std**2, 1.0))
-        lows, highs = (numpy.array(each) for each in self.limits(len(means)))
+        centre, spread = self.statistic.centre_and_spread(numpy.asarray(noisy, dtype=numpy.float64) / count)
+        lows, highs = (numpy.array(each) for each in self.limits(len(centre)))
         middle, half = (highs + lows) / 2, (highs - lows) / 2
-        return Constants(mean=tuple(map(float, middle + half * means)), std=tuple(map(float, half * deviations)))
+        return Constants(mean=tuple(map(float, middle + half * centre)), std=tuple(map(float, half * spread)))
 
 
 def padded(constants: Constants, features: int) -> Constants:
