@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dppipe.privacy.convolutions import convolved
 from dppipe.privacy.loss_curves import LossCurve
-from dppipe.privacy.losses import LARGEST_LOSS, dense
+from dppipe.privacy.losses import LARGEST_LOSS, Losses, dense
 
 Epsilons = Sequence[tuple[float, int]]
 """The epsilon of single mechanisms, and how many times each is used."""
@@ -31,7 +32,7 @@ def advanced_epsilon(epsilons: Epsilons, *, slack: float) -> float:
 def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: float) -> float:
     """Compose equal (epsilon, delta) mechanisms as tightly as can be (Kairouz, Oh and Viswanath 2015, theorem 3.3).
 
-    The worst mechanism gives the loss +epsilon or -epsilon, and all with probability delta; dp_accounting composes it on the
+    The worst mechanism gives the loss +epsilon or -epsilon, and all with probability delta; it is composed on the
     grid of whole epsilons, where nothing has to be rounded.
     """
     from dp_accounting.pld import common
@@ -43,5 +44,7 @@ def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: fl
     if count == 0 or epsilon == 0:
         return 0.0
     worst = library.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0), epsilon)
-    composed = dense(worst).distribution.self_compose(count)
-    return LossCurve(composed, steps=count, exposed=exposed, interval=epsilon, rounding=0.0).epsilon(total_delta)
+    (composed,) = convolved([{dense(worst).ways[0]: count}])
+    return LossCurve(Losses((composed,), epsilon), steps=count, exposed=exposed, interval=epsilon, rounding=0.0).epsilon(
+        total_delta
+    )

@@ -1,4 +1,4 @@
-"""From counted events to privacy curves by their loss distributions, which dp_accounting composes.
+"""From counted events to privacy curves by their loss distributions, which are convolved.
 
 The grid is 1e-4 wide for a constant schedule or a few events and at most 1e-3 for one of many noise multipliers; it widens only
 where distributions would not fit in memory. Every choice here keeps the result an upper bound.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dppipe.privacy.coarsening import coarsened
+from dppipe.privacy.convolutions import Way, Windows, convolved
 from dppipe.privacy.losses import Losses, event_losses, exposure, loss_range
 
 if TYPE_CHECKING:
@@ -25,23 +26,20 @@ if TYPE_CHECKING:
     Counts = Mapping[DpEvent, int]
 
 _INTERVALS = (1e-4, 2e-4, 5e-4, 1e-3)
-_POINTS_TOGETHER = 150_000
-"""Grid points of all distributions together up to which a finer interval is taken."""
+_POINTS_TOGETHER = 300_000
+"""Grid points of all distributions together up to which a finer interval is taken: about a second."""
 _MOST_POINTS = 1 << 18
 _MOST_COMPOSED = 1 << 21
-_AT_ONCE = 4096
 _ROUND_OFF = 2.0**-51
-"""Of float64 transforms, for each step: a smaller delta is said by nothing."""
-_SLIP = 2.0**-58
-"""For each step: more than the transforms were seen to take from a delta that is well above that."""
+"""Of float64, for each step: a smaller delta is said by nothing."""
 
 
 @dataclass(frozen=True)
 class LossCurve:
     """The privacy curve of a composed loss distribution: the worse of its directions."""
 
-    losses: Any
-    """dp_accounting's `PrivacyLossDistribution`; None where nothing was released."""
+    losses: Losses | None
+    """None where nothing was released."""
     steps: int
     exposed: float
     """The probability that a release protects a record not at all, which adds to delta."""
@@ -54,21 +52,19 @@ class LossCurve:
         left = delta - self.exposed
         if self.losses is None:
             return 0.0 if left >= 0 else math.inf
-        left -= self.steps * _SLIP
         if left <= self.steps * _ROUND_OFF:
             return math.inf
-        if self.losses.get_delta_for_epsilon(0.0) <= left:
+        if self.losses.distribution.get_delta_for_epsilon(0.0) <= left:
             return 0.0  # looked at first: the library's search overflows among losses far below 0
         with np.errstate(over="ignore"):  # an epsilon beyond float64's range is infinite
-            return float(self.losses.get_epsilon_for_delta(left))
+            return float(self.losses.distribution.get_epsilon_for_delta(left))
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
         if self.losses is None:
             return self.exposed
         least = self.steps * _ROUND_OFF
-        found = float(self.losses.get_delta_for_epsilon(epsilon)) + self.steps * _SLIP
-        return min(1.0, self.exposed + max(least, found))
+        return min(1.0, self.exposed + max(least, float(self.losses.distribution.get_delta_for_epsilon(epsilon))))
 
     def parameters(self) -> dict[str, Any]:
         """Give the grid and the rounding that are part of the bound."""
@@ -101,40 +97,38 @@ def loss_curves(
         relation=relation,
         finest=finest,
     )
-    hidden, steps, composed = 0.0, 0, _composed(rounded, made)
+    hidden, steps, composed = 0.0, 0, _composed(rounded, made, interval)
     for stage, losses in zip(rounded, composed, strict=True):
         hidden += math.fsum(count * _log_rest(exposures[event]) for event, count in stage.items())
         steps += sum(stage.values())
         yield LossCurve(losses, steps, -math.expm1(hidden), interval, rounding)
 
 
+def grid_interval(counts: Counts, *, relation: Relation, distinct: int | None, finest: float) -> float:
+    """Give the interval that `loss_curves` starts with, without making a distribution."""
+    (rounded,), _ = coarsened([counts], distinct=distinct)
+    held = {event: count for event, count in rounded.items() if not exposure(event, relation=relation)}
+    return _interval_for(held, relation=relation, finest=finest) if held else finest
+
+
 def _log_rest(share: float) -> float:
     return math.log1p(-share) if share < 1 else -math.inf
 
 
-def _composed(stages: Sequence[Counts], made: Mapping[DpEvent, Losses]) -> Iterator[Any]:
-    """Compose after each stage: one event that is repeated at once, several stage by stage."""
-    whole, done = None, 0
-    for stage in stages:
-        for event, count in stage.items():
-            if event not in made:
-                continue
-            done += count
-            if len(made) == 1:
-                whole = _repeated(made[event].distribution, done)
-            else:
-                part = _repeated(made[event].distribution, count)
-                whole = part if whole is None else whole.compose(part)
-        yield whole
+def _composed(stages: Sequence[Counts], made: Mapping[DpEvent, Losses], interval: float) -> Iterator[Losses | None]:
+    """Compose after each stage; None while no event of known losses was done."""
+    known = [{made[event]: count for event, count in stage.items() if event in made} for stage in stages]
+    directions = max((len(losses.ways) for losses in made.values()), default=0)
+    sums = [convolved([_one_way(stage, way) for stage in known]) for way in range(directions)]
+    done = False
+    for stage, *ways in zip(known, *sums, strict=True):
+        done = done or bool(stage)
+        yield Losses(tuple(ways), interval) if done else None
 
 
-def _repeated(distribution: Any, count: int) -> Any:
-    """Compose a distribution with itself; very many times in rounds, as the library's circle would be far too wide for all."""
-    if count <= _AT_ONCE:
-        return distribution.self_compose(count)
-    rounds, rest = divmod(count, _AT_ONCE // 4)
-    whole = _repeated(distribution.self_compose(_AT_ONCE // 4), rounds)
-    return whole.compose(distribution.self_compose(rest)) if rest else whole
+def _one_way(stage: Mapping[Losses, int], way: int) -> dict[Way, int]:
+    """Give one direction of a stage; an event whose directions are alike has but one."""
+    return {losses.ways[min(way, len(losses.ways) - 1)]: count for losses, count in stage.items()}
 
 
 def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tuple[dict[DpEvent, Losses], float]:
@@ -148,14 +142,10 @@ def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tup
     interval = _interval_for(counts, relation=relation, finest=finest)
     while True:
         made = {event: event_losses(event, relation=relation, interval=interval) for event in counts}
-        # Where the composed mass lies: 9 standard deviations to each side hold all but 1e-18 of it.
-        width = 18 * math.sqrt(math.fsum(count * made[event].variance for event, count in counts.items()))
-        # How wide the library's Chernoff bounds are, which it doesn't take at slopes below 1 over the range.
-        ranges = {event: losses.points * interval / 2 for event, losses in made.items()}
-        width = max(width, *(min(counts[event], _AT_ONCE) * made[event].variance / ranges[event] for event in counts))
-        if width / interval <= _MOST_COMPOSED:
+        longest = max(Windows(_one_way({made[event]: count for event, count in counts.items()}, way)).length for way in (0, 1))
+        if longest <= _MOST_COMPOSED:
             return made, interval
-        interval *= 1.1 * width / interval / _MOST_COMPOSED
+        interval *= 1.1 * longest / _MOST_COMPOSED
 
 
 def _interval_for(counts: Counts, *, relation: Relation, finest: float) -> float:

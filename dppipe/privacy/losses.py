@@ -1,12 +1,13 @@
-"""Privacy loss distributions of single events, made by dp_accounting, and remembered.
+"""Privacy loss distributions of single events on a grid, and remembered.
 
-What is proven: the library puts each event's losses on a grid pessimistically (connect-the-dots, Doroshenko et al. 2022), and
-counts the mass that it cuts off, at most 1e-15 a composition, as infinite loss. Only what it lacks is made here from a profile,
-by its own connect-the-dots. Read next: `loss_curves.py`, which composes them.
+What is proven: each event's losses are put on the grid pessimistically, by connecting the dots of its privacy profile
+(Doroshenko et al. 2022). Where `profiles.py` has a closed form the dots are taken from there, all at once; else dp_accounting
+makes the distribution. Read next: `convolutions.py`, which adds losses up, and `loss_curves.py`.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.convolutions import Way
 from dppipe.privacy.profiles import Direction, diluted, directions
 
 if TYPE_CHECKING:
@@ -26,18 +28,30 @@ LARGEST_LOSS = 700.0
 _REACH = 10.0
 """Standard deviations of noise within which the library takes losses to be finite."""
 _MOST_KEPT = 4_000_000
-"""Grid points that are remembered, of the events used last: 32 MB, and enough for the distinct events of any schedule."""
+"""Grid points that are remembered, of the events used last, if all are of the size of the newest: 32 MB or so."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Losses:
-    """The distribution of an event's privacy loss, and its size."""
+    """The distribution of an event's privacy loss on a grid."""
 
-    distribution: Any
-    """dp_accounting's `PrivacyLossDistribution`, in both directions of neighbouring data sets."""
-    points: int
-    variance: float
-    """Of the loss, in the direction where it is larger: how fast a composition widens."""
+    ways: tuple[Way, ...]
+    """One where both directions of neighbouring data sets are alike, else removing a record and adding one."""
+    interval: float
+
+    @property
+    def points(self) -> int:
+        """The size of the grid, over all directions."""
+        return sum(len(way.probabilities) for way in self.ways)
+
+    @functools.cached_property
+    def distribution(self) -> Any:
+        """dp_accounting's `PrivacyLossDistribution`, which knows epsilon and delta."""
+        from dp_accounting.pld.pld_pmf import DensePLDPmf
+        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+        arrays = (DensePLDPmf(self.interval, way.lowest, way.probabilities, way.infinite, True) for way in self.ways)
+        return PrivacyLossDistribution(*arrays)
 
 
 _kept: OrderedDict[tuple[DpEvent, Relation, float], Losses] = OrderedDict()
@@ -50,13 +64,17 @@ def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> Loss
         _kept.move_to_end(key)
         return _kept[key]
     try:
-        with np.errstate(all="ignore"):  # tails that underflow; a number that went wrong is found by `dense`
-            _kept[key] = dense(_made(event, relation=relation, interval=interval))
+        with np.errstate(all="ignore"):  # tails that underflow; a number that went wrong is found below
+            given = _of_library(event, relation=relation, interval=interval)
+            made = dense(given) if given is not None else _of_profile(event, relation=relation, interval=interval)
+        if not all(np.isfinite(way.probabilities).all() and math.isfinite(way.infinite) for way in made.ways):
+            raise ValueError("a probability that is no number")
     except (ValueError, OverflowError) as error:
         raise PrivacyRefusal(f"accountant pld: expected losses that dp_accounting can hold, got {event}: {error}") from error
-    while len(_kept) > 1 and sum(losses.points for losses in _kept.values()) > _MOST_KEPT:
+    while len(_kept) > _MOST_KEPT // made.points:
         _kept.popitem(last=False)
-    return _kept[key]
+    _kept[key] = made
+    return made
 
 
 def exposure(event: DpEvent, *, relation: Relation) -> float:
@@ -78,25 +96,24 @@ def loss_range(event: DpEvent, *, relation: Relation) -> float:
 
 
 def dense(distribution: Any) -> Losses:
-    """Give a distribution of the library as arrays: its sparse form is composed one by one, which may take for ever.
+    """Read a distribution of the library.
 
     The one place where private names of dp_accounting are read; the dependency is pinned below 0.7 for it.
     """
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-    ways = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
-    arrays = [way.to_dense_pmf() for way in ways]
-    if not all(np.isfinite(array._probs).all() and math.isfinite(array._infinity_mass) for array in arrays):
-        raise ValueError("a probability that is no number")
-    variances = []
-    for array in arrays:
-        losses = np.arange(array.size) * array._discretization
-        mean = float(np.dot(losses, array._probs))
-        variances.append(float(np.dot((losses - mean) ** 2, array._probs)))
-    return Losses(PrivacyLossDistribution(*arrays), sum(array.size for array in arrays), max(variances))
+    pairs = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
+    arrays = [pair.to_dense_pmf() for pair in pairs]
+    ways = (
+        Way(array._lower_loss, np.asarray(array._probs, dtype=np.float64), max(0.0, array._infinity_mass)) for array in arrays
+    )
+    return Losses(tuple(ways), arrays[0]._discretization)
 
 
-def _made(event: DpEvent, *, relation: Relation, interval: float) -> Any:
+def _of_profile(event: DpEvent, *, relation: Relation, interval: float) -> Losses:
+    return Losses(tuple(_connected(way, interval) for way in directions(event, relation=relation)), interval)
+
+
+def _of_library(event: DpEvent, *, relation: Relation, interval: float) -> Any:
+    """Give dp_accounting's own distribution of an event; None where `profiles.py` has to know it."""
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import privacy_loss_distribution as library
 
@@ -106,7 +123,7 @@ def _made(event: DpEvent, *, relation: Relation, interval: float) -> Any:
     neighbours = NeighboringRelation.REPLACE_SPECIAL if present else NeighboringRelation.REPLACE_ONE
     rate = event.sampling_probability if name == "PoissonSampledDpEvent" else 1.0
     if inner is event or name == "PoissonSampledDpEvent":
-        if release == "GaussianDpEvent":
+        if release == "GaussianDpEvent" and rate < 1 and not present:
             return library.from_gaussian_mechanism(
                 inner.noise_multiplier,
                 value_discretization_interval=interval,
@@ -130,19 +147,26 @@ def _made(event: DpEvent, *, relation: Relation, interval: float) -> Any:
         return library.from_mixture_gaussian_mechanism(
             event.standard_deviation, event.sensitivities, event.sampling_probs, value_discretization_interval=interval
         )
-    return library.PrivacyLossDistribution(*(_connected(way, interval) for way in directions(event, relation=relation)))
+    return None
 
 
-def _connected(way: Direction, interval: float) -> Any:
-    """Connect the dots of a profile, between the losses outside of which next to no mass lies."""
-    from dp_accounting.pld import pld_pmf
+def _connected(way: Direction, interval: float) -> Way:
+    """Connect the dots of a profile, between the losses outside of which next to no mass lies (Doroshenko et al. 2022).
 
+    In e^epsilon the profile is convex, so that straight lines between dots lie above it: they are the profile of losses that lie
+    on the dots. What is lost below the lowest dot counts as the lowest loss, what is beyond the highest as infinite.
+    """
     lowest = math.floor(way.lowest / interval)
     highest = max(math.ceil(way.highest / interval), lowest + 1)
     epsilons = np.arange(lowest, highest + 1, dtype=np.float64) * interval
     deltas = np.clip(way.profile(epsilons), 0.0, 1.0)
     falling = np.maximum.accumulate(deltas[::-1])[::-1]  # round-off is rounded up
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, lowest, highest, falling)
+    falls, grown = np.diff(falling), math.expm1(interval)
+    probabilities = np.empty_like(falling)
+    probabilities[0] = 1 - falling[0] + falls[0] / grown
+    probabilities[1:-1] = (falls[1:] - falls[:-1] * (1 + grown)) / grown
+    probabilities[-1] = falls[-1] / math.expm1(-interval)
+    return Way(lowest, np.maximum(probabilities, 0.0), max(0.0, float(falling[-1])))
 
 
 def _reach(event: DpEvent, *, relation: Relation) -> float:

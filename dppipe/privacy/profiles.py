@@ -1,7 +1,8 @@
-"""Privacy profiles of the events that dp_accounting can't make: delta as a function of every real epsilon.
+"""Privacy profiles: delta as a function of every real epsilon, at many epsilons at once.
 
-Two are here: a uniform subset of fixed size under replace_one, which is a closed form, and balls in bins, which is known from
-random draws only and so gives estimates. `losses.py` puts them on a grid.
+Gaussian noise, alone or Poisson-sampled, and a uniform subset of fixed size under replace_one have closed forms. Of balls in bins
+only random draws are known, which give estimates. dp_accounting works most of them out too, but one epsilon at a time, or not at
+all. `losses.py` puts them on a grid.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     Profile = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
+LARGEST_EXPONENT = 700.0
+"""e^700 is near the end of float64."""
+_ALMOST = -1 + 2.0**-53
 _REACH = 10.0
 """Standard deviations of noise beyond which outcomes count as infinite loss: a mass of 8e-24."""
 
@@ -39,6 +43,10 @@ class Direction:
 def directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
     """Give an event's directions: one where both are alike, else removing a record and adding one."""
     name, inner = type(event).__name__, type(getattr(event, "event", None)).__name__
+    if name == "GaussianDpEvent":
+        return (_whole(event.noise_multiplier / (2.0 if relation == "replace_one" else 1.0)),)
+    if name == "PoissonSampledDpEvent" and relation != "replace_one" and inner == "GaussianDpEvent":
+        return _sampled(event.event.noise_multiplier, event.sampling_probability)
     if name == "SampledWithoutReplacementDpEvent" and relation == "replace_one" and inner == "GaussianDpEvent":
         return (_subset(event.event.noise_multiplier, event.sample_size / event.source_dataset_size),)
     if estimated(event) and relation == "zero_out":
@@ -55,6 +63,38 @@ def estimated(event: DpEvent) -> bool:
 def diluted(loss: float, rate: float) -> float:
     """Give ln(1 - q + q e^loss), the loss that sampling leaves of a loss."""
     return float(np.logaddexp(np.log1p(-rate), np.log(rate) + loss)) if rate < 1 else loss
+
+
+def _whole(z: float) -> Direction:
+    """Give the profile of Gaussian noise on the whole data set, in either direction."""
+    reach = _gaussian_reach(z)
+    return Direction(lambda epsilon: gaussian_delta(epsilon, z), -reach, reach)
+
+
+def _sampled(z: float, rate: float) -> tuple[Direction, Direction]:
+    """Give the profiles of the Poisson-sampled Gaussian, of the pair P = (1-q) N(0) + q N(1) and Q = N(0): P from Q, Q from P.
+
+    With a = e^epsilon, P - a Q = q N(1) - (a - 1 + q) N(0), and Q - a P = (1 - a + aq) N(0) - aq N(1): both positive parts are a
+    multiple of the Gaussian's own, at a moved epsilon. Where a factor is negative, the part is everything or nothing.
+    """
+
+    def removed(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        grown = np.expm1(np.minimum(epsilon, LARGEST_EXPONENT)) / rate
+        return np.where(grown > -1, rate * gaussian_delta(np.log1p(np.maximum(grown, _ALMOST)), z), -np.expm1(epsilon))
+
+    def added(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
+        left = -np.expm1(np.minimum(epsilon + np.log1p(-rate), 0.0))
+        moved = epsilon + np.log(rate) - np.log(np.maximum(left, np.finfo(np.float64).tiny))
+        return np.asarray(left * gaussian_delta(moved, z))
+
+    reach = _gaussian_reach(z)
+    least, most = diluted(-reach, rate), diluted(reach, rate)
+    return Direction(removed, least, most), Direction(added, -diluted(reach - z**-2, rate), -least)
+
+
+def _gaussian_reach(z: float) -> float:
+    """Give the loss of Gaussian noise at its reach."""
+    return 1 / (2 * z**2) + _REACH / z
 
 
 def _subset(z: float, rate: float) -> Direction:

@@ -12,17 +12,17 @@ from dppipe.privacy.budget import Relation
 
 
 class Pld(Accountant, kind="pld"):
-    """Composes the privacy loss distributions of all steps, by dp_accounting.
+    """Convolves the privacy loss distributions of all steps.
 
-    Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), and the tails that a
-    composition cuts off, 1e-15 each, count as infinite loss; a schedule of very many noise multipliers is first rounded down onto
-    a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It is not
-    one where the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random draws of
-    losses.
+    Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), and what the convolution cuts
+    off counts as infinite loss (`dppipe.privacy.convolutions`); a schedule of very many noise multipliers is first rounded down
+    onto a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It
+    is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random
+    draws of losses.
     """
 
     curve_points: ClassVar[int] = 20
-    distinct: ClassVar[int | None] = 150
+    distinct: ClassVar[int | None] = 120
     _finest: ClassVar[float] = 1e-4
     """The interval of the grid for a constant schedule."""
 
@@ -44,9 +44,11 @@ class Pld(Accountant, kind="pld"):
 
     def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
         """Give epsilon after each of the step counts: on the fine grid at the last, on a coarse one, a bound too, before it."""
-        from dppipe.privacy.steps import first
+        from dppipe.privacy.loss_curves import grid_interval
+        from dppipe.privacy.steps import first, merge
 
-        if self._finest >= _CoarsePld._finest or len(at) < 2:
+        coarse_enough = grid_interval(merge(steps), relation=relation, distinct=self.distinct, finest=self._finest)
+        if coarse_enough >= _CoarsePld._finest or len(at) < 2:
             return super().curve(steps, at, delta=delta, relation=relation)
         coarse = _CoarsePld().curve(steps, at, delta=delta, relation=relation)
         last = self.compose(first(steps, at[-1]), relation=relation).epsilon(delta)

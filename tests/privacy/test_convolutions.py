@@ -1,0 +1,107 @@
+"""Sums of losses on a circle, against the same sums written out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as library
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dppipe.privacy.convolutions import TAIL, Stage, Way, Windows, convolved
+from dppipe.privacy.losses import Losses, dense
+from dppipe.privacy.profiles import directions
+
+OWN = 1 - 1e-12
+"""The sums below are rounded too, relative to themselves: all that is added up there is positive."""
+
+
+def way(weights: Sequence[float], *, lowest: int = 0, infinite: float = 0.0) -> Way:
+    shares = np.asarray(weights, dtype=np.float64)
+    return Way(lowest, shares / shares.sum() * (1 - infinite), infinite)
+
+
+def written_out(stage: Stage) -> tuple[int, NDArray[np.float64]]:
+    """Add losses one by one: the least sum, and the probability of each."""
+    lowest, sums = 0, np.ones(1)
+    for one, count in stage.items():
+        for _ in range(count):
+            lowest, sums = lowest + one.lowest, np.convolve(sums, one.probabilities)
+    return lowest, sums
+
+
+ways = st.builds(
+    lambda weights, lowest, infinite: way(weights, lowest=lowest, infinite=infinite),
+    st.lists(st.floats(0, 1).map(lambda x: x**8), min_size=2, max_size=40).filter(lambda weights: sum(weights) > 0.01),
+    st.integers(-20, 20),
+    st.sampled_from([0.0, 1e-9, 0.1]),
+)
+stages = st.lists(st.dictionaries(ways, st.integers(1, 30), min_size=1, max_size=3), min_size=1, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(stages)
+def test_a_window_leaves_next_to_nothing_out(given_stages: list[Stage]) -> None:
+    for stage in given_stages:
+        first, last = Windows(stage).of(stage)
+        _, sums = written_out(stage)
+        assert 0 <= first <= last < len(sums)
+        assert sums[:first].sum() + sums[last + 1 :].sum() <= TAIL / 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(stages)
+def test_a_sum_is_what_adding_one_by_one_gives(given_stages: list[Stage]) -> None:
+    done: dict[Way, int] = {}
+    for stage, found in zip(given_stages, convolved(given_stages), strict=True):
+        for one, count in stage.items():
+            done[one] = done.get(one, 0) + count
+        lowest, sums = written_out(done)
+        start = found.lowest - lowest
+        assert 0 <= start <= len(sums) - len(found.probabilities)
+        exact = sums[start : start + len(found.probabilities)]
+        assert (found.probabilities >= exact * OWN).all()
+        assert found.probabilities == pytest.approx(exact, abs=1e-5)  # what is off the circle's end is added, after its tilt
+        finite = math.prod((1 - one.infinite) ** count for one, count in done.items())
+        assert found.infinite == pytest.approx(1 - finite + TAIL, rel=1e-6, abs=1e-14)
+
+
+@settings(max_examples=60, deadline=None)
+@given(stages, st.floats(-3, 6))
+def test_no_delta_is_below_that_of_the_sum_written_out(given_stages: list[Stage], epsilon: float) -> None:
+    whole: dict[Way, int] = {}
+    for stage in given_stages:
+        for one, count in stage.items():
+            whole[one] = whole.get(one, 0) + count
+    *_, found = convolved(given_stages)
+    lowest, sums = written_out(whole)
+    losses = (lowest + np.arange(len(sums))) * 0.01
+    infinite = 1 - math.prod((1 - one.infinite) ** count for one, count in whole.items())
+    exact = infinite + float(np.sum(np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0) * sums))
+    assert Losses((found,), 0.01).distribution.get_delta_for_epsilon(epsilon) >= exact * OWN
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(1e-4, 0.99), st.floats(0.3, 20.0), st.floats(-4, 6))
+def test_the_sampled_gaussian_has_the_profile_that_dp_accounting_gives(rate: float, z: float, epsilon: float) -> None:
+    event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(z))
+    place = round(epsilon / 0.01)
+    theirs = dense(library.from_gaussian_mechanism(z, value_discretization_interval=0.01, sampling_prob=rate))
+    for ours, their_way in zip(directions(event, relation="zero_out"), theirs.ways, strict=True):
+        expected = Losses((their_way,), 0.01).distribution.get_delta_for_epsilon(place * 0.01)  # exact at places of its grid
+        assert float(ours.profile(np.array([place * 0.01]))[0]) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("z", [0.4, 3.0])
+@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
+def test_the_gaussian_on_all_records_has_the_profile_that_dp_accounting_gives(z: float, relation: str) -> None:
+    (ours,) = directions(dp_accounting.GaussianDpEvent(z), relation=relation)  # type: ignore[arg-type]
+    doubled = 2.0 if relation == "replace_one" else 1.0
+    theirs = library.from_gaussian_mechanism(z, sensitivity=doubled, value_discretization_interval=0.01)
+    for epsilon in (-1.0, 0.0, 0.5, 2.0):
+        assert float(ours.profile(np.array([epsilon]))[0]) == pytest.approx(theirs.get_delta_for_epsilon(epsilon), rel=1e-9)
