@@ -81,12 +81,7 @@ class GaussianStream:
         draws = self._draws(dtype)
         for part in torch.split(flat.detach(), _BLOCK):
             noise = draws.draw(self._keystream, len(part), scale=scale)
-            if part.device.type == "cpu":
-                values = part.numpy()
-                values += noise
-                values /= dtype.type(over)
-            else:
-                part.add_(torch.from_numpy(noise).to(part.device)).div_(over)
+            part.add_(torch.from_numpy(noise).to(part.device)).div_(over)
         return flat
 
     def _add_on_grid(self, flat: Tensor, std: float, over: float) -> Tensor:

@@ -39,14 +39,14 @@ def test_the_page_shows_every_kind() -> None:
 def test_the_class_on_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "class Scans" in block)
     (tmp_path / "page_records.py").write_text(code)
     data = ClassPathData.from_data({"class_path": "page_records.Scans", "init_args": {"size": 50}})
     assert len(data.splits(seed=0).train) == data.train_count() == 40  # type: ignore[arg-type]
 
 
 def test_the_same_class_is_a_plugin(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "class Scans" in block)
     (tmp_path / "scans.py").write_text(code.replace("class Scans(Data):", 'class Scans(Data, kind="scans"):'))
     data = Registry(tmp_path).load("data", "scans").from_data({"size": 20})
     assert data.train_count() == 16  # type: ignore[attr-defined]
