@@ -142,6 +142,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=Path("runs"), help="Where the ledger stands, on the disk to measure.")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    options.directory.mkdir(parents=True, exist_ok=True)
     print(f"{machine()}, {options.threads} threads, {options.steps} steps; medians in milliseconds, shares with quartiles")
     names = ("step", *PARTS, "disk", "curves")
     print("workload", *(f"{name:>10}" for name in names), "  share of " + ", ".join(PARTS), "  against the fastest step")
