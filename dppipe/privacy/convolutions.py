@@ -4,7 +4,8 @@ Guarantee: at every epsilon the result's delta is at least the sum's. A sum lies
 probability of at most a tenth of `TAIL`, by Chernoff's bound, and `TAIL` counts as infinite loss; what a circle as long as the
 window moves elsewhere only adds to what is there; and to every probability a bound on its round-off is added (`_Circle`). High
 losses are transformed after an exponential tilt, which makes them likely: so that bound is small beside their own probability,
-not beside 1. It rests on the error of a fast Fourier transform (Higham 2002, theorem 24.2), with room for other radices than 2.
+not beside 1. It rests on the error of a fast Fourier transform of radix 2 (Higham 2002, theorem 24.2); that SciPy's mixed radices
+keep to the same constant for each doubling is assumed, not proven.
 """
 
 from __future__ import annotations
