@@ -1,8 +1,8 @@
 """Freed memory is kept for the next step, where the host's allocator would give it back to the system after each.
 
 A step frees all it has computed, and the next allocates it again. By default glibc returns large pieces to the system, and the
-kernel hands them out again page by page, zeroed: about 5 % of a private step of a convolutional network and 12 % of a transformer's
-where it was measured. A process of our own keeps them instead, so it stays as large as its largest step.
+kernel hands them out again page by page, zeroed: about 5 % of a private step of a convolutional network and 12 % of one of a
+transformer where it was measured. A process of our own keeps them instead, so it stays as large as its largest step.
 """
 
 from __future__ import annotations
