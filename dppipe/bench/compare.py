@@ -16,6 +16,7 @@ from dppipe.bench.steps import OPACUS_MODES, make_step, opacus_installed
 from dppipe.bench.workloads import WORKLOADS, Workload
 from dppipe.clipping import Flat
 from dppipe.engine.allocator import keep_freed_memory
+from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
     from dppipe.engine.contracts import Clips
@@ -77,7 +78,12 @@ def _weighed(subject: Subject, times: Times, threads: int) -> float | None:
 def workload_of(subject: Subject) -> tuple[Workload, Clips]:
     """Give the model, batch and clipper of a subject."""
     if "workload" in subject:
-        return next(workload for workload in WORKLOADS if workload.name == subject["workload"]), Flat(max_grad_norm=1.0)
+        known = {workload.name: workload for workload in WORKLOADS}
+        if subject["workload"] not in known:
+            raise UsageError(
+                f"--reference: expected letters of {''.join(known)}, got {subject['workload']!r}. Try: --reference abcde"
+            )
+        return known[subject["workload"]], Flat(max_grad_norm=1.0)
     from dppipe.spec.load import load_spec
 
     plugins = subject.get("plugins")

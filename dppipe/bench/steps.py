@@ -18,6 +18,7 @@ from dppipe.engine import Engine
 from dppipe.engine.contracts import Clips
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.streams import stream_key
+from dppipe.training.step import zeros_of
 
 Step = Callable[[], None]
 RATE = 1e-4
@@ -39,20 +40,14 @@ def plain_step(workload: Workload, model: nn.Module, batch: Any) -> Step:
 def private_step(workload: Workload, model: nn.Module, batch: Any, *, clipper: Clips) -> Step:
     """Make dppipe's private step, as a run takes it: clipped sums onto one flat buffer, noise on it, one division."""
     optimizer, engine = _optimizer(model), Engine(model, workload.per_sample_loss, clipper)
-    noise, bounds = GaussianStream(stream_key("noise")), engine.bounds()
-    flat = torch.empty(sum(parameter.numel() for parameter in engine.parameters.values()))
-    views, start = {}, 0
-    for name, parameter in engine.parameters.items():
-        views[name] = flat[start : start + parameter.numel()].view_as(parameter)
-        start += parameter.numel()
-    rows = len(batch[0])
+    noise, bounds, rows = GaussianStream(stream_key("noise")), engine.bounds(), len(batch[0])
 
     def step() -> None:
-        flat.zero_()
-        engine.accumulate(batch, views, bounds=bounds)
-        noise.add_(flat, std=1.0, over=rows)
+        _, gradient, sums, _ = zeros_of(engine.parameters)
+        engine.accumulate(batch, sums, bounds=bounds)
+        noise.add_(gradient, std=1.0, over=rows)
         for name, parameter in engine.parameters.items():
-            parameter.grad = views[name]
+            parameter.grad = sums[name]
         optimizer.step()
         for parameter in engine.parameters.values():
             parameter.grad = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dppipe.bench.compare import Comparison
     from dppipe.bench.measure import Times
 
-SpecPaths = Annotated[list[Path] | None, typer.Argument(metavar="[SPEC]...", help="Specs whose own models are benchmarked.")]
+SpecPaths = Annotated[list[Path] | None, typer.Argument(metavar="SPEC", help="Specs whose own models are benchmarked.")]
 Reference = Annotated[str | None, typer.Option("--reference", metavar="LETTERS", help="Reference workloads, such as abcde.")]
 Rounds = Annotated[int, typer.Option("--rounds", min=2, help="Samples of every contender.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of torch; all cores if not given.")]
@@ -36,13 +36,15 @@ def bench(
 ) -> None:
     """Time a private step against the same model's ordinary step, and against Opacus where it is installed."""
     from dppipe.bench.chart import draw_chart
-    from dppipe.bench.compare import compare, machine
+    from dppipe.bench.compare import compare, machine, workload_of
 
     given: dict[str, Any] = {"overrides": list(overrides or ()), "plugins": str(plugins) if plugins else None}
     subjects: list[dict[str, Any]] = [{"spec": str(path), **given} for path in specs or ()]
     subjects += [{"workload": letter} for letter in reference or ""]
     if not subjects:
         raise UsageError("bench: expected a spec or --reference with workloads, got neither. Try: dppipe bench --reference abcde")
+    for subject in subjects:
+        workload_of(subject)  # a mistake in the last is told before the first is timed
     found = []
     for subject in subjects:
         comparison = compare(subject, rounds=rounds, threads=threads or os.cpu_count() or 1, opacus=opacus)

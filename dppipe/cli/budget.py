@@ -116,9 +116,7 @@ def reconcile(
 
 
 @app.command()
-def export(
-    name: Annotated[str | None, typer.Argument(metavar="[SCOPE]", show_default=False)] = None, store: Place = None
-) -> None:
+def export(name: Annotated[str | None, typer.Argument(metavar="SCOPE", show_default=False)] = None, store: Place = None) -> None:
     """Print one scope or all of them as JSON, with every entry that was ever made."""
     from dppipe.budgets.store import Store
 

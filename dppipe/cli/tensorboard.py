@@ -12,7 +12,7 @@ from dppipe.errors import UsageError
 
 
 def tensorboard(
-    run: Annotated[Path, typer.Argument(metavar="[RUN]", help="A run directory, or a folder of them.")] = Path("runs"),
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, or a folder of them.")] = Path("runs"),
     port: Annotated[int, typer.Option(help="The port to serve on; 0 takes a free one.")] = 6006,
     host: Annotated[str, typer.Option(help="The address to serve on.")] = "localhost",
 ) -> None:

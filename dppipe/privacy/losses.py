@@ -154,7 +154,8 @@ def _connected(way: Direction, interval: float) -> Way:
     """Connect the dots of a profile, between the losses outside of which next to no mass lies (Doroshenko et al. 2022).
 
     In e^epsilon the profile is convex, so that straight lines between dots lie above it: they are the profile of losses that lie
-    on the dots. What is lost below the lowest dot counts as the lowest loss, what is beyond the highest as infinite.
+    on the dots. What is lost below the lowest dot counts as the lowest loss, what is beyond the highest as infinite. The
+    formula is dp_accounting's, which goes through a dictionary, one dot at a time.
     """
     lowest = math.floor(way.lowest / interval)
     highest = max(math.ceil(way.highest / interval), lowest + 1)

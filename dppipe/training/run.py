@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,22 @@ def run_spec(
     module = build_module(spec, steps=plan.steps)
     with fitting_memory("data"):
         splits = spec.data.splits(seed=spec.seed)
-    private = DPCallback(
+    private = _private_callback(spec, plan, splits, run_dir=run_dir, resume=resume)
+    # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
+    most = plan.steps if resume is None else plan.steps + 1
+    trainer = make_trainer(spec, plan, module, most_steps=most, callbacks=[private, *callbacks], validates=splits.val is not None)
+    checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
+    loader = private.loader(splits.train, synthetic=spec.data.synthetic)
+    with _naming_interruptions(private, plan), naming_lost_ranks(), restoring(checkpoint):
+        trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
+    leave_group()
+    if private.outcome is not None and private.outcome.status == "interrupted":
+        raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
+    return private.outcome
+
+
+def _private_callback(spec: Spec, plan: Plan, splits: Splits, *, run_dir: Path | None, resume: RunDirectory | None) -> DPCallback:
+    return DPCallback(
         sampler=spec.sampler,
         clipping=spec.clipping,
         noise=spec.noise,
@@ -74,14 +90,13 @@ def run_spec(
         averaging=spec.optimizer.averaging if spec.optimizer is not None else None,
         scaling=_input_scaling(spec, splits),
     )
-    # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
-    most = plan.steps if resume is None else plan.steps + 1
-    trainer = make_trainer(spec, plan, module, most_steps=most, callbacks=[private, *callbacks], validates=splits.val is not None)
-    checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
-    loader = private.loader(splits.train, synthetic=spec.data.synthetic)
+
+
+@contextmanager
+def _naming_interruptions(private: DPCallback, plan: Plan) -> Iterator[None]:
+    """Tell an interrupted fit from one that failed, in whichever form the interruption comes out of a Trainer."""
     try:
-        with naming_lost_ranks(), restoring(checkpoint):
-            trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
+        yield
     except SystemExit as end:
         # How a Trainer ends after a signal that nobody waits for: a second Ctrl-C, or one before the first step.
         if isinstance(end, SIGTERMException) or isinstance(end.__context__, KeyboardInterrupt):
@@ -93,10 +108,6 @@ def run_spec(
             raise
         # A second Ctrl-C that met torch in the middle of something comes out as an error of torch's own.
         raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code) from None
-    leave_group()
-    if private.outcome is not None and private.outcome.status == "interrupted":
-        raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
-    return private.outcome
 
 
 def _input_scaling(spec: Spec, splits: Splits) -> InputScaling | None:

@@ -101,3 +101,11 @@ def test_the_command_prints_ratios_and_writes_files(tmp_path):
 
 def test_nothing_to_benchmark_is_an_error():
     assert CliRunner().invoke(app, ["bench"]).exit_code == 2
+
+
+@pytest.mark.parametrize("letters", ["z", "az"])
+def test_an_unknown_workload_is_refused_before_anything_is_timed(letters, monkeypatch):
+    monkeypatch.setattr("dppipe.bench.compare.time_step", lambda *args, **options: pytest.fail("timed"))
+    done = CliRunner().invoke(app, ["bench", "--reference", letters])
+    assert done.exit_code == 2
+    assert "--reference: expected letters of abcdefg, got 'z'" in done.output

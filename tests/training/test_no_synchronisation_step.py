@@ -15,8 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import TensorDataset
 
 import dppipe.training.step as step_module
@@ -41,18 +39,6 @@ from dppipe.training.user_index import UserIndex
 RECORDS, STEPS = 60, 3
 
 
-class NoCopiesToHost(TorchDispatchMode):
-    """Refuses what takes a tensor of the device and gives one of the host."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        given = {leaf.device.type for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
-        made = {leaf.device.type for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
-        if "meta" in given and "cpu" in made:
-            raise RuntimeError(f"{func} copies to the host")
-        return result
-
-
 def network():
     return nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 8), nn.Tanh(), nn.Linear(8, 3)
@@ -63,56 +49,60 @@ def loss(model, batch):
     return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
-def take_steps(tmp_path, *, clipping, sampler=None, noise=None, users=None, order=2):
-    """Take private steps and the optimizer's on a device without values, and give the ledger's rows."""
-    mechanism = "laplace" if order == 1 else "gaussian"
-    parts = PrivateParts(
-        sampler or Poisson(sample_rate=0.4),
-        clipping,
-        Constant(noise_multiplier=2.0, mechanism=mechanism),
-        Basic() if order == 1 else Rdp(),
-        Budget(epsilon=1e6, delta=1e-5),
-    )
-    plan = plan_privacy(parts, name="t", records=users.count if users is not None else RECORDS, steps=STEPS)
-    with Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json()) as ledger, FakeTensorMode(), NoCopiesToHost():
-        with torch.device("meta"):
-            model = network()
-        optimizer = torch.optim.Adam(model.parameters())
-        dataset = TensorDataset(torch.zeros(RECORDS, 1, 8, 8), torch.zeros(RECORDS, dtype=torch.long))
-        loader = PrivateLoader(dataset, sampler=parts.sampler, users=users)
-        loader.physical_batch_size = 7
-        loader.arm(plan, stream=numpy.random.default_rng(1), ranks=Ranks())
-        with Engine(model, loss, clipping, order=order) as engine:
-            state = clipping.init_state(engine.groups.sizes)
-            stream = noise or GaussianStream(stream_key("noise"))
-            private = PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state)
-            while private.goes_on():
-                gradient = private(LogicalBatch(loader), place=lambda piece: [tensor.to("meta") for tensor in piece])
-                assert {value.device.type for value in gradient.values()} == {"meta"}
-                for name, parameter in model.named_parameters():
-                    parameter.grad = gradient[name].to(parameter.dtype)
-                optimizer.step()
-    return read_ledger(tmp_path / "ledger.jsonl", plan=plan.to_json()).charges
+@pytest.fixture
+def take_steps(no_copies_to_host):
+    def take(tmp_path, *, clipping, sampler=None, noise=None, users=None, order=2):
+        """Take private steps and the optimizer's on a device without values, and give the ledger's rows."""
+        mechanism = "laplace" if order == 1 else "gaussian"
+        parts = PrivateParts(
+            sampler or Poisson(sample_rate=0.4),
+            clipping,
+            Constant(noise_multiplier=2.0, mechanism=mechanism),
+            Basic() if order == 1 else Rdp(),
+            Budget(epsilon=1e6, delta=1e-5),
+        )
+        plan = plan_privacy(parts, name="t", records=users.count if users is not None else RECORDS, steps=STEPS)
+        with Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json()) as ledger, FakeTensorMode(), no_copies_to_host():
+            with torch.device("meta"):
+                model = network()
+            optimizer = torch.optim.Adam(model.parameters())
+            dataset = TensorDataset(torch.zeros(RECORDS, 1, 8, 8), torch.zeros(RECORDS, dtype=torch.long))
+            loader = PrivateLoader(dataset, sampler=parts.sampler, users=users)
+            loader.physical_batch_size = 7
+            loader.arm(plan, stream=numpy.random.default_rng(1), ranks=Ranks())
+            with Engine(model, loss, clipping, order=order) as engine:
+                state = clipping.init_state(engine.groups.sizes)
+                stream = noise or GaussianStream(stream_key("noise"))
+                private = PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state)
+                while private.goes_on():
+                    gradient = private(LogicalBatch(loader), place=lambda piece: [tensor.to("meta") for tensor in piece])
+                    assert {value.device.type for value in gradient.values()} == {"meta"}
+                    for name, parameter in model.named_parameters():
+                        parameter.grad = gradient[name].to(parameter.dtype)
+                    optimizer.step()
+        return read_ledger(tmp_path / "ledger.jsonl", plan=plan.to_json()).charges
+
+    return take
 
 
 @pytest.mark.parametrize("clipping", [Flat(), Layerwise(), Automatic(), AdaClip()], ids=lambda clipper: clipper.kind)
-def test_a_whole_private_step_reads_nothing_from_the_device(tmp_path, clipping):
+def test_a_whole_private_step_reads_nothing_from_the_device(take_steps, tmp_path, clipping):
     charges = take_steps(tmp_path, clipping=clipping)
     assert [charge.step for charge in charges] == [1, 2, 3]
     assert charges[-1].max_grad_norm == pytest.approx(1.0)
 
 
-def test_nor_does_one_that_averages_examples(tmp_path):
+def test_nor_does_one_that_averages_examples(take_steps, tmp_path):
     assert len(take_steps(tmp_path, clipping=Microbatch(size=3))) == STEPS
 
 
-def test_nor_does_one_that_draws_users(tmp_path):
+def test_nor_does_one_that_draws_users(take_steps, tmp_path):
     users = UserIndex(numpy.arange(RECORDS) // 5, at_most=4)
     sampler = User(sample_rate=0.5, max_records_per_user=4)
     assert len(take_steps(tmp_path, clipping=Layerwise(), sampler=sampler, users=users)) == STEPS
 
 
-def test_nor_does_one_with_secure_or_with_laplace_noise(tmp_path):
+def test_nor_does_one_with_secure_or_with_laplace_noise(take_steps, tmp_path):
     (tmp_path / "laplace").mkdir()
     secure = GaussianStream(stream_key("noise"), secure=True)
     assert len(take_steps(tmp_path, clipping=Flat(), noise=secure)) == STEPS
@@ -121,7 +111,7 @@ def test_nor_does_one_with_secure_or_with_laplace_noise(tmp_path):
 
 
 @pytest.mark.parametrize("sampler", ["records", "users"])
-def test_an_adaptive_clipper_reads_its_released_counts_and_nothing_else(tmp_path, monkeypatch, sampler):
+def test_an_adaptive_clipper_reads_its_released_counts_and_nothing_else(take_steps, tmp_path, monkeypatch, sampler):
     users = UserIndex(numpy.arange(RECORDS) // 5, at_most=4) if sampler == "users" else None
     given = {"users": users, "sampler": User(sample_rate=0.5, max_records_per_user=4) if users else None}
     with pytest.raises(DataDependentOutputException):
@@ -187,13 +177,13 @@ def in_bounds(patched, mistake):
 
 @pytest.mark.parametrize("plant", [in_noise, in_charge, in_statistics, in_division, in_bounds], ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_in_the_step_is_caught(tmp_path, monkeypatch, plant, mistake):
+def test_a_mistake_in_the_step_is_caught(take_steps, tmp_path, monkeypatch, plant, mistake):
     plant(monkeypatch, mistake)
     with pytest.raises((RuntimeError, AssertionError)):
         take_steps(tmp_path, clipping=Flat())
 
 
-def test_the_bounds_on_the_device_are_those_that_noise_and_charge_are_scaled_to(tmp_path):
+def test_the_bounds_on_the_device_are_those_that_noise_and_charge_are_scaled_to(take_steps, tmp_path):
     """A bound that float32 can't hold is rounded once, for all of them alike."""
     charges = take_steps(tmp_path, clipping=Flat(max_grad_norm=0.1))
     assert charges[0].max_grad_norm == float(torch.tensor(0.1)) != 0.1

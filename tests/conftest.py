@@ -1,0 +1,26 @@
+"""What tests of several packages share."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class NoCopiesToHost(TorchDispatchMode):
+    """Refuses what takes a tensor of the device and gives one of the host."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        given = {leaf.device.type for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        made = {leaf.device.type for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
+        if "meta" in given and "cpu" in made:
+            raise RuntimeError(f"{func} copies to the host")
+        return result
+
+
+@pytest.fixture
+def no_copies_to_host():
+    """The mode under which a device without a host is used."""
+    return NoCopiesToHost
