@@ -7,8 +7,9 @@ refuse by themselves what they can't bound; a test holds the two together. Nothi
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from dppipe.privacy.budget import Relation
 
@@ -140,7 +141,7 @@ def relations(sampler: str) -> tuple[Relation, ...]:
 
 
 def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = False, mechanism: str = "gaussian") -> Verdict:
-    """Say whether this accountant has a proof for this sampler under this relation.
+    """Say whether this accountant has a proof for this sampler under this relation; where it hasn't, what to change at least.
 
     Args:
         sampler: The kind of sampler that will run.
@@ -149,62 +150,85 @@ def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = Fa
         adaptive: Whether noise or rate follow released values, so that a filter is needed instead of a plan.
         mechanism: The distribution of the noise.
     """
-    rule = _RULES.get(sampler)
-    if rule is None:
+    if sampler not in _RULES:
         return Verdict("refused", f"no proof is known for the sampler {sampler!r}", f"sampler: one of {', '.join(SAMPLERS)}")
+    asked = _Combination(relation, adaptive, mechanism, accountant)
+    status, why = _judged(_RULES[sampler], sampler, asked)
+    return Verdict(status, why, "" if status == "certified" else _way_out(sampler, asked))
+
+
+class _Combination(NamedTuple):
+    """What can be changed about a run whose sampler stays."""
+
+    relation: str
+    adaptive: bool
+    mechanism: str
+    accountant: str
+
+
+def _judged(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
+    relation, adaptive, mechanism, accountant = asked
     if accountant not in ACCOUNTANTS:
-        return Verdict("refused", f"no accountant is named {accountant!r}", f"accountant: one of {', '.join(ACCOUNTANTS)}")
+        return "refused", f"no accountant is named {accountant!r}"
     if relation not in rule.relations:
-        return Verdict(
-            "refused", rule.why_relation or f"no relation is named {relation!r}", f"relation: {_either(rule.relations)}"
-        )
+        return "refused", rule.why_relation if relation in _ALL and rule.why_relation else f"no relation is named {relation!r}"
     if mechanism == "laplace":
-        return _laplace(rule, sampler=sampler, relation=relation, accountant=accountant, adaptive=adaptive)
+        return _judged_laplace(rule, sampler, asked)
     if adaptive:
-        return _adaptive(rule, sampler=sampler, relation=relation, accountant=accountant)
+        return _judged_adaptive(rule, sampler, asked)
     if relation in rule.certified.get(accountant, ()):
-        return Verdict("certified", rule.why)
-    working = tuple(name for name in ACCOUNTANTS if relation in rule.certified.get(name, ()))
-    instead = f"accountant: {_either(working)}"
+        return "certified", rule.why
     if relation in rule.estimate.get(accountant, ()):
         approximation = "an average of random draws" if sampler == "balls_in_bins" else "a central-limit approximation"
-        return Verdict("estimate", f"{approximation}, which can lie below the truth", instead)
-    return Verdict("refused", _why_not(accountant, sampler=sampler, relation=relation), instead)
-
-
-def _laplace(rule: _Rule, *, sampler: str, relation: str, accountant: str, adaptive: bool) -> Verdict:
-    if sampler not in _LAPLACE:
-        return Verdict(
-            "refused", f"no bound is known for Laplace noise with sampler {sampler}", f"sampler: {_either(tuple(_LAPLACE))}"
-        )
-    if adaptive:
-        return Verdict("refused", "no filter is proven for Laplace noise", "a noise schedule that is fixed before the run")
-    if sampler in ("poisson", "user") and relation == "replace_one":
-        return Verdict(
-            "refused", f"no bound is known for Laplace noise with sampler {sampler} under {relation}", "relation: zero_out"
-        )
-    working = tuple(name for name in _LAPLACE[sampler] if relation in rule.certified.get(name, ()))
-    if accountant in working:
-        return Verdict("certified", rule.why)
-    why = f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under {relation}"
-    return Verdict("refused", why, f"accountant: {_either(working)}")
-
-
-def _adaptive(rule: _Rule, *, sampler: str, relation: str, accountant: str) -> Verdict:
-    if relation in rule.filters.get(accountant, ()):
-        return Verdict("certified", "its filter adds up one number, which holds for adaptive schedules too")
-    working = tuple(name for name, relations in rule.filters.items() if relation in relations)
-    instead = f"accountant: {_either(working)}" if working else "a noise schedule that is fixed before the run"
-    if not working:
-        return Verdict("refused", f"no filter is proven for sampler {sampler} under {relation}", instead)
-    return Verdict("refused", f"{accountant} has no filter that is proven where the noise follows released values", instead)
-
-
-def _why_not(accountant: str, *, sampler: str, relation: str) -> str:
+        return "estimate", f"{approximation}, which can lie below the truth"
     if accountant in ("zcdp", "gdp") and sampler in ("poisson", "user"):
-        return f"{accountant} is not amplified by sampling" if accountant == "zcdp" else f"no bound or estimate under {relation}"
-    return f"{accountant} has no proven bound for sampler {sampler} under {relation}"
+        why = "zcdp is not amplified by sampling" if accountant == "zcdp" else f"no bound or estimate under {relation}"
+        return "refused", why
+    return "refused", f"{accountant} has no proven bound for sampler {sampler} under {relation}"
+
+
+def _judged_laplace(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
+    relation, accountant = asked.relation, asked.accountant
+    if sampler not in _LAPLACE:
+        return "refused", f"no bound is known for Laplace noise with sampler {sampler}"
+    if asked.adaptive:
+        return "refused", "no filter is proven for Laplace noise"
+    if sampler in ("poisson", "user") and relation == "replace_one":
+        return "refused", f"no bound is known for Laplace noise with sampler {sampler} under {relation}"
+    if accountant in _LAPLACE[sampler] and relation in rule.certified.get(accountant, ()):
+        return "certified", rule.why
+    return "refused", f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under {relation}"
+
+
+def _judged_adaptive(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
+    if asked.relation in rule.filters.get(asked.accountant, ()):
+        return "certified", "its filter adds up one number, which holds for adaptive schedules too"
+    if not any(asked.relation in allowed for allowed in rule.filters.values()):
+        return "refused", f"no filter is proven for sampler {sampler} under {asked.relation}"
+    return "refused", f"{asked.accountant} has no filter that is proven where the noise follows released values"
+
+
+def _way_out(sampler: str, asked: _Combination) -> str:
+    """Name the least that has to be changed for a proof: the accountant alone, if that will do, and never the sampler."""
+    rule, ways = _RULES[sampler], list[list[str]]()
+    for mechanism, adaptive, relation in itertools.product(
+        dict.fromkeys((asked.mechanism, "gaussian")),
+        dict.fromkeys((asked.adaptive, False)),
+        dict.fromkeys((asked.relation, *rule.relations)),
+    ):
+        cases = {name: _Combination(relation, adaptive, mechanism, name) for name in ACCOUNTANTS}
+        working = tuple(name for name, case in cases.items() if _judged(rule, sampler, case)[0] == "certified")
+        changes = {
+            f"relation: {relation}": relation != asked.relation,
+            "a noise schedule that is fixed before the run": adaptive != asked.adaptive,
+            f"mechanism: {mechanism}": mechanism != asked.mechanism,
+            f"accountant: {_either(working)}": asked.accountant not in working,
+        }
+        if working:
+            ways.append([change for change, needed in changes.items() if needed])
+    shortest = min(ways, key=len)
+    return " and ".join(shortest)
 
 
 def _either(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names)
