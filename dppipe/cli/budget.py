@@ -79,6 +79,7 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
     """Show a scope's terms, its runs, and what is left."""
     from dppipe.budgets.reconcile import joined_epsilon
     from dppipe.budgets.store import Store
+    from dppipe.privacy.statement import shown
 
     opened = Store(store)
     status, joined = opened.status(name), joined_epsilon(opened, name)
@@ -87,7 +88,7 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
         return
     typer.echo(status_text(status))
     if joined is not None:
-        typer.echo(f"had all runs been planned together, they would cost epsilon {joined:.4f} (PLD; this certifies nothing)")
+        typer.echo(f"had all runs been planned together, they would cost epsilon {shown(joined)} (PLD; an ESTIMATE)")
 
 
 @app.command()

@@ -24,6 +24,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check every byte of a run's ledger, and compute epsilon from its rows alone."""
+    from dppipe.privacy.statement import shown
     from dppipe.training.verify import verify_ledger
 
     found = verify_ledger(run, accountant=accountant, delta=delta)
@@ -33,14 +34,14 @@ def verify(
         for fault in found.faults:
             typer.echo(fault, err=True)
         if found.epsilon is not None and found.delta is not None:
-            kind = f" by {found.accountant}{'' if found.certified else ', an estimate'}" if found.accountant else ""
+            kind = f" by {found.accountant}{'' if found.certified else ', an ESTIMATE'}" if found.accountant else ""
             typer.echo(
-                f"epsilon {found.epsilon:.4f} at delta {found.delta:g}{kind}: {found.charged} charges in {found.rows} rows"
+                f"epsilon {shown(found.epsilon)} at delta {found.delta:g}{kind}: {found.charged} charges in {found.rows} rows"
             )
         if found.claimed is not None:
-            typer.echo(f"the last row states epsilon {found.claimed:.4f}")
+            typer.echo(f"the last row states epsilon {shown(found.claimed)}")
         if found.odometer is not None:
-            typer.echo(f"odometer: epsilon {found.odometer:.4f}, for a stop here that followed what was released")
+            typer.echo(f"odometer: epsilon {shown(found.odometer)}, for a stop here that followed what was released")
         typer.echo("the ledger is whole" if found.intact else "the ledger is NOT whole")
     if not found.intact:
         raise typer.Exit(1)

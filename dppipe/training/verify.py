@@ -11,17 +11,22 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dppipe.errors import UsageError
+from dppipe.errors import BudgetExhausted, UsageError
 from dppipe.planning.plan import Plan
 from dppipe.privacy.accountants.base import Accountant, Steps
+from dppipe.privacy.budget import Budget
 from dppipe.privacy.charges import LedgerCorrupt, LedgerRows, charged_steps, read_ledger
 from dppipe.privacy.events import event_from_data, event_to_data
 from dppipe.privacy.failures import with_failure
+from dppipe.privacy.step_filters import step_filter
 from dppipe.spec.registry import Registry
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.run_files import read_plan, read_summary
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
 
 # Claims are compared at the ends of this many stretches of equal claims, the last one among them.
 _POINTS_CHECKED = 20
@@ -43,7 +48,8 @@ class Verification:
     """The number of charges, a torn line included."""
     head: str | None
     epsilon: float | None
-    """What all charges cost together, computed from the rows; None where they can't be trusted."""
+    """What all charges cost together, computed from the rows; the budget, of a run whose steps a filter has admitted; None
+    where they can't be trusted."""
     claimed: float | None
     """The epsilon that the last row states."""
     delta: float | None
@@ -68,7 +74,8 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     """Check a run's ledger and compute its epsilon anew, with the run's accountant and delta unless others are given.
 
     Guarantee: where the result is intact, every byte of the ledger is what was written after that plan, and `epsilon` bounds
-    all its rows under their relation; with the run's own accountant and delta no checked row claims less than it cost.
+    all its rows under their relation, if `certified`; with the run's own accountant and delta no checked row claims less than
+    it cost. Of steps that followed released values only their filter's budget is certified: composed curves prove nothing.
     """
     run = RunDirectory.open(Path(run_dir))
     nothing = Verification(str(run.ledger), (), False, 0, 0, None, None, None, delta, accountant, False, None, None)
@@ -89,8 +96,11 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     charged_by = with_failure(chosen, plan.failure_delta)
     cost = charged_by.compose(steps, relation=found.charges[-1].relation)
     result = replace(result, epsilon=cost.epsilon(bound), delta=bound, accountant=chosen.kind, certified=cost.certified)
-    if chosen.kind == plan.accountant and bound == plan.delta:
+    own = chosen.kind == plan.accountant and bound == plan.delta
+    if own:
         result = replace(result, faults=faults + tuple(_claim_faults(run, found, charged_by, delta=bound)))
+    if plan.schedule == "filter":
+        result = _filtered(result, found, plan=plan, place=run.ledger, own=own)
     last = found.charges[-1]
     odometer = plan.odometer_claim(last.step + bool(found.torn)) if bound == plan.delta else None
     return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit, odometer=odometer)
@@ -128,18 +138,40 @@ def _claim_faults(run: RunDirectory, found: LedgerRows, accountant: Accountant, 
             yield f"{run.ledger}:{row}: expected epsilon of at least {cost:.6f}, as the rows cost, got {claims[row - 1]:.6f}."
 
 
+def _filtered(result: Verification, found: LedgerRows, *, plan: Plan, place: Path, own: bool) -> Verification:
+    """Ask the run's own filter for each row again; by another accountant or delta these rows have an estimate, no bound."""
+    if not own or plan.accountant is None or plan.budget_epsilon is None or plan.delta is None or plan.relation is None:
+        return replace(result, certified=False)
+    budget = Budget(epsilon=plan.budget_epsilon, delta=plan.delta, relation=plan.relation)
+    like = event_to_data(min(found.charges, key=lambda charge: charge.sample_rate).event)
+    planned = [(_with(like, noise_multiplier=z, sampling_probability=rate), count) for z, rate, count in plan.charged_runs()]
+    filtered = step_filter(plan.accountant, budget=budget, planned=planned)
+    for row, charge in enumerate(found.charges, start=1):
+        try:
+            filtered.charge(charge.event)
+        except BudgetExhausted:
+            fault = f"{place}:{row}: expected a step that the {plan.accountant} filter admits, got one that exceeds the budget."
+            return replace(result, faults=(*result.faults, fault), certified=False)
+    return replace(result, epsilon=plan.budget_epsilon)
+
+
 def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
     steps = charged_steps(found.charges)
     if found.torn and found.charges:
-        costliest = min(run.noise_multiplier for run in plan.noise)
-        steps.append((event_from_data(_with_noise(event_to_data(found.charges[-1].event), costliest)), 1))
+        last = found.charges[-1]
+        costliest = min(last.noise_multiplier, *(run.noise_multiplier for run in plan.noise))
+        steps.append((_with(event_to_data(last.event), noise_multiplier=costliest), 1))
     return steps
 
 
-def _with_noise(event: dict[str, Any], noise_multiplier: float) -> dict[str, Any]:
-    if "noise_multiplier" in event:
-        return event | {"noise_multiplier": min(noise_multiplier, event["noise_multiplier"])}
-    return event | {"event": _with_noise(event["event"], noise_multiplier)} if "event" in event else event
+def _with(event: dict[str, Any], **numbers: float) -> DpEvent:
+    """Give an event like this one with other numbers."""
+    return event_from_data(_replaced(event, numbers))
+
+
+def _replaced(event: dict[str, Any], numbers: dict[str, float]) -> dict[str, Any]:
+    event = event | {name: value for name, value in numbers.items() if name in event}
+    return event | {"event": _replaced(event["event"], numbers)} if "event" in event else event
 
 
 def _accountant(kind: str | None) -> Accountant:

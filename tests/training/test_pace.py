@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,17 @@ from typer.testing import CliRunner
 
 import dppipe
 from dppipe.cli.app import app
+from dppipe.privacy.charges import read_ledger
+from dppipe.training.ledger import Ledger
 from dppipe.training.record import RunRecord
+from dppipe.training.verify import verify_ledger
 
 ROOT = Path(dppipe.__file__).parents[1]
 RHO = 0.108246
 """What zCDP of (2, 1e-5) comes to, rounded up."""
 FALLING = "noise={kind: budget_aware, noise_multiplier: 40.0, patience: 1, decay: 0.9}"
 ZCDP = ["sampler=full_batch", "accountant=zcdp", "budget={epsilon: 2.0, delta: 1e-5}", "train.steps=4000", FALLING]
+RDP = ["accountant=rdp", "budget={epsilon: 3.0, delta: 1e-5}", "train.steps=4000", FALLING.replace("40.0", "2.0")]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +46,7 @@ def test_the_zcdp_filter_ends_the_run_before_the_budget_is_exceeded(run):
 
 
 def test_the_rdp_filter_takes_sampled_steps(run):
-    done = run("accountant=rdp", "budget={epsilon: 3.0, delta: 1e-5}", "train.steps=4000", FALLING.replace("40.0", "2.0"))
+    done = run(*RDP)
     assert done.exit_code == 0, done.output
     assert done.summary["status"] == "budget_exhausted"
     assert len({row["noise_multiplier"] for row in done.rows}) > 1
@@ -57,6 +62,32 @@ def test_a_filter_asks_for_each_step_at_its_own_sample_rate(run):
     rates = [row["sample_rate"] for row in done.rows]
     assert rates == sorted(rates)
     assert rates[0] < rates[-1]
+
+
+@pytest.mark.parametrize("settings", [ZCDP, RDP], ids=["zcdp", "rdp"])
+def test_of_a_filtered_run_only_the_filters_budget_is_certified(run, settings):
+    """Composed curves, and the best order after the fact, say less than the budget and prove nothing of adaptive steps."""
+    done = run(*settings)
+    budget = done.summary["epsilon"]
+    own = verify_ledger(done.path)
+    assert (own.epsilon, own.certified, own.faults) == (budget, True, ())
+    for other in (verify_ledger(done.path, accountant="pld"), verify_ledger(done.path, delta=2e-5)):
+        assert other.epsilon < budget
+        assert not other.certified
+
+
+@pytest.mark.parametrize("settings", [ZCDP, RDP], ids=["zcdp", "rdp"])
+def test_a_step_that_the_filter_had_no_room_for_is_found(run, settings):
+    done = run(*settings)
+    plan = (done.path / "plan.json").read_bytes()
+    rows = read_ledger(done.path / "ledger.jsonl", plan=plan)
+    with Ledger.open(done.path / "ledger.jsonl", plan=plan) as ledger:
+        ledger.charge(replace(rows.charges[-1], step=rows.charges[-1].step + 1))
+        forged = done.summary | {"ledger_head": ledger.head, "charged": ledger.rows}
+    (done.path / "summary.json").write_text(json.dumps(forged))
+    found = verify_ledger(done.path)
+    assert f"jsonl:{rows.rows + 1}: expected a step that the {done.summary['accountant']} filter admits" in found.faults[-1]
+    assert not found.certified
 
 
 @pytest.mark.parametrize("accountant", ["pld", "basic"])

@@ -18,6 +18,7 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.statement import shown
 from dppipe.sampling.poisson import Poisson
 from dppipe.training.ledger import Charge, Ledger
 from dppipe.training.verify import verify_ledger
@@ -98,7 +99,17 @@ def test_a_run_that_was_cut_short_has_an_odometers_claim_at_the_plans_own_delta(
     assert found.epsilon < found.odometer < (plan.epsilon or 0)
     assert verify_ledger(run, delta=1e-6).odometer is None
     printed = CliRunner().invoke(app, ["verify", str(run)]).output
-    assert f"odometer: epsilon {found.odometer:.4f}" in printed
+    assert f"odometer: epsilon {shown(found.odometer)}" in printed
+
+
+def test_printed_epsilons_are_rounded_up_and_estimates_say_so(run: Path) -> None:
+    write_run(run)
+    printed = CliRunner().invoke(app, ["verify", str(run)]).output
+    exact = verify_ledger(run).epsilon
+    assert exact is not None
+    assert float(printed.removeprefix("epsilon ").split()[0]) >= exact
+    assert "ESTIMATE" not in printed
+    assert "by gdp, an ESTIMATE" in CliRunner().invoke(app, ["verify", str(run), "--accountant", "gdp"]).output
 
 
 def test_a_claim_below_the_cost_is_found(run: Path) -> None:
