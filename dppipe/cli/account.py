@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dppipe.cli.account_sampler import check_positive, load_named, sampler_from_options
 from dppipe.cli.account_text import answer_table, one_answer, theorem_table, write_plot
 from dppipe.cli.options import AsJson
 from dppipe.errors import PrivacyRefusal, UsageError
@@ -50,13 +51,39 @@ def account(
     """
     deltas = _deltas(delta)
     if step_epsilon is not None:
-        _only_textbook({"--noise-multiplier": noise_multiplier, "--epsilon": epsilon, "--plot": plot, "--sampler": sampler})
+        _only_textbook(
+            {
+                "--noise-multiplier": noise_multiplier,
+                "--epsilon": epsilon,
+                "--plot": plot,
+                "--sampler": sampler,
+                "--relation": relation,
+                "--records": records,
+                "--batch-size": batch_size,
+                "--max-batch-size": max_batch_size,
+                "--curve": curve or None,
+                "--accountant": None if accountant in ("pld", "all") else accountant,
+                "--mechanism": None if mechanism == "gaussian" else mechanism,
+            }
+        )
         found = _textbook(step_epsilon, step_delta, steps=steps, rate=1.0 if sample_rate is None else sample_rate, deltas=deltas)
         typer.echo(json.dumps({"results": found}, indent=2) if as_json else theorem_table(found))
         return
-    made, rate = _sampler(sampler, sample_rate=sample_rate, records=records, batch_size=batch_size, most=max_batch_size)
+    if step_delta:
+        raise UsageError(f"--step-delta: expected none without --step-epsilon, got {step_delta:g}. Give both, or leave it out.")
+    made, rate = sampler_from_options(
+        sampler, sample_rate=sample_rate, records=records, batch_size=batch_size, most=max_batch_size
+    )
     questions = _questions(
-        made, rate, relation=relation, mechanism=mechanism, deltas=deltas, noise=noise_multiplier, steps=steps, epsilon=epsilon
+        made,
+        rate,
+        per_charge=made.epoch_length(records) if made.epochwise else 1,
+        relation=relation,
+        mechanism=mechanism,
+        deltas=deltas,
+        noise=noise_multiplier,
+        steps=steps,
+        epsilon=epsilon,
     )
     points = max(curve, 64 if plot else 0)
     kinds = list(ACCOUNTANTS) if accountant == "all" else [accountant]
@@ -82,41 +109,11 @@ def _deltas(given: list[str]) -> list[float]:
     return values
 
 
-def _sampler(
-    kind: str | None, *, sample_rate: float | None, records: int | None, batch_size: float | None, most: int | None
-) -> tuple[Sampler, float]:
-    """Make a sampler from the options that it knows; the rate comes from it, as in a run."""
-    from dppipe.sampling.base import Sampler
-
-    if sample_rate is not None and not 0 < sample_rate <= 1:
-        raise UsageError(f"--sample-rate: expected a number above 0 and at most 1, got {sample_rate:g}.")
-    kind = kind or ("full_batch" if sample_rate == 1 else "poisson")
-    if sample_rate is not None and batch_size is not None:
-        raise UsageError("--batch-size: expected it or --sample-rate, got both. Leave one out.")
-    loaded: Any = _named("sampler", kind)
-    fields = set(loaded.model_fields)
-    if "sample_rate" not in fields and sample_rate is not None and records is not None:
-        batch_size = round(sample_rate * records)
-    whole = int(batch_size) if batch_size is not None and batch_size == int(batch_size) else batch_size
-    options = {"sample_rate": sample_rate, "expected_batch_size": whole, "max_batch_size": most}
-    data = {name: value for name, value in options.items() if name in fields and value is not None}
-    try:
-        made = loaded.from_data(data)
-        rate = float(made.rate(records))
-    except (ValueError, PrivacyRefusal):
-        rate_too = "--sample-rate, or " if "sample_rate" in fields else ""
-        given = {"--sample-rate": sample_rate, "--records": records, "--batch-size": batch_size}
-        names = ", ".join(name for name, value in given.items() if value is not None) or "none of them"
-        raise UsageError(f"account: expected {rate_too}--records and --batch-size for sampler {kind!r}, got {names}.") from None
-    if not (isinstance(made, Sampler) and 0 < rate <= 1):
-        raise UsageError(f"account: expected a batch no larger than the {records} records, got {whole}.")
-    return made, rate
-
-
 def _questions(
     sampler: Sampler,
     rate: float,
     *,
+    per_charge: int,
     relation: str | None,
     mechanism: str,
     deltas: list[float],
@@ -126,8 +123,10 @@ def _questions(
 ) -> list[Question]:
     from dppipe.planning.questions import Question
 
-    _check("--noise-multiplier", noise)
-    _check("--epsilon", epsilon)
+    check_positive("--noise-multiplier", noise)
+    if noise is not None and not 1e-9 <= noise <= 1e9:  # as in a spec
+        raise UsageError(f"--noise-multiplier: expected a number from 1e-9 to 1e9, got {noise:g}.")
+    check_positive("--epsilon", epsilon)
     if steps is not None and steps < 0:
         raise UsageError(f"--steps: expected a whole number of at least 0, got {steps}.")
     if mechanism not in ("gaussian", "laplace"):
@@ -139,6 +138,7 @@ def _questions(
         Question(
             sampler=sampler,
             sample_rate=rate,
+            per_charge=per_charge,
             relation=known,
             mechanism=mechanism,
             delta=delta,
@@ -150,25 +150,10 @@ def _questions(
     ]
 
 
-def _named(family: str, kind: str) -> Any:
-    """Load a kind; say which option names one that isn't there."""
-    from dppipe.spec.registry import Registry
-
-    try:
-        return Registry().load(family, kind)
-    except UsageError as error:
-        raise UsageError(f"--{family}: {error}") from None
-
-
 def _only_textbook(options: dict[str, object]) -> None:
     given = [name for name, value in options.items() if value is not None]
     if given:
         raise UsageError(f"{given[0]}: expected none with --step-epsilon, whose mechanisms are known by epsilon and delta alone.")
-
-
-def _check(name: str, value: float | None) -> None:
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise UsageError(f"{name}: expected a finite number > 0, got {value:g}.")
 
 
 def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tuple[list[Answer], list[dict[str, str]]]:
@@ -177,7 +162,7 @@ def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tup
 
     answers, refused = [], []
     for kind in kinds:
-        loaded = _named("accountant", kind)
+        loaded = load_named("accountant", kind)
         try:
             answers += [answer(question, loaded(), curve_points=points) for question in questions]
         except PrivacyRefusal as error:
@@ -193,7 +178,7 @@ def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, d
     from dppipe.privacy.rounding import round_up
     from dppipe.privacy.single_steps import amplified
 
-    _check("--step-epsilon", epsilon)
+    check_positive("--step-epsilon", epsilon)
     if steps is None or steps < 1:
         raise UsageError(f"--steps: expected how many mechanisms are composed, 1 or more, got {steps or 'none'}.")
     if not 0 <= delta < 1:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _FAR_APART = 10.0
 """From this ratio of the largest to the smallest epsilon on, a picture is logarithmic."""
+_NOTHING_FITS = "Not one step fits in this budget. Raise epsilon or the noise multiplier, or lower the sample rate."
+_NOTHING_DONE = "Without a step nothing is released, so nothing is spent."
 
 
 def one_answer(found: Answer, *, curve: bool) -> str:
@@ -32,6 +34,8 @@ def one_answer(found: Answer, *, curve: bool) -> str:
     parts = [table(facts)]
     if curve:
         parts.append("\n".join(f"  step {step:>8}  {shown(epsilon):>8}" for step, epsilon in found.curve))
+    if not found.steps:
+        return "\n\n".join([*parts, wrapped(_NOTHING_FITS if asked.steps is None else _NOTHING_DONE)])
     sentences = guarantee_sentences(epsilon=found.epsilon, delta=asked.delta, relation=asked.relation, certified=found.certified)
     return "\n\n".join([*parts, "\n".join(map(wrapped, sentences))])
 

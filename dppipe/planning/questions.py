@@ -29,6 +29,8 @@ class Question:
 
     sampler: Sampler
     sample_rate: float
+    per_charge: int = 1
+    """The steps that one charge covers: an epoch's, of an epoch-wise sampler."""
     relation: Relation
     mechanism: str
     delta: float
@@ -53,7 +55,7 @@ class Question:
 
     def charges(self, steps: int) -> int:
         """Give how many times the event is charged for so many steps: once a step, or once an epoch."""
-        return math.ceil(steps * self.sample_rate) if self.sampler.epochwise else steps
+        return -(-steps // self.per_charge)
 
     def schedule(self, noise_multiplier: float, steps: int) -> Steps:
         """Give the charges of so many steps."""
@@ -120,7 +122,7 @@ def _complete(question: Question, accountant: Accountant) -> tuple[float, int]:
         found = calibrate(accountant, lambda z: question.schedule(z, steps or 0), budget=budget, allow_estimate=True)
         return found.scale, steps or 0
     charges = affordable_steps(accountant, question.event(noise_multiplier), budget=budget, allow_estimate=True)
-    return noise_multiplier, math.floor(charges / question.sample_rate) if question.sampler.epochwise else charges
+    return noise_multiplier, charges * question.per_charge
 
 
 def _curve(made: Answer, accountant: Accountant, *, points: int) -> tuple[tuple[int, float], ...]:

@@ -211,7 +211,7 @@ def guarantee_sentences(
     if not certified:
         return (
             f"ESTIMATE, not a guarantee: the run is thought to be about {claim} with respect to {difference}.",
-            "The true cost may be higher; only a certified accountant (pld or rdp, for instance) gives a promise.",
+            "The true cost may be higher; only a certified accountant (rdp, for instance) gives a promise.",
         )
     return (
         f"What is released is {claim} with respect to {difference}.",

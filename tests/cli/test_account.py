@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import dp_accounting
 import pytest
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
 
 SCHEDULE = ["--sample-rate", "0.01", "--noise-multiplier", "1.0", "--steps", "1000", "--delta", "1e-5"]
+COSTS = ["--noise-multiplier", "1", "--steps", "3"]
 
 
 def ask(*words: str, code: int = 0) -> str:
@@ -54,8 +56,20 @@ def test_most_steps_for_a_budget(accountant: str, expected: int) -> None:
     assert ask_json(*words, "--accountant", accountant)["steps"] == expected
 
 
+def test_an_epoch_whose_last_batch_is_smaller_is_charged_once() -> None:
+    """Three batches of 300 and one of 100 are an epoch of 1000 records, as in a run: not 1.2 epochs."""
+    shuffled = ["--sampler", "shuffle", "--records", "1000", "--batch-size", "300", "--accountant", "gdp", "--delta", "1e-5"]
+    one = ask_json(*shuffled, "--noise-multiplier", "4", "--steps", "4")
+    assert one["epsilon"] == pytest.approx(dp_accounting.get_epsilon_gaussian(4.0, 1e-5), abs=1e-5)
+    assert ask_json(*shuffled, "--noise-multiplier", "4", "--steps", "5")["epsilon"] > 1.3
+    assert ask_json(*shuffled, "--noise-multiplier", "4", "--epsilon", "0.93")["steps"] == 4
+
+
 def test_not_one_step_fits() -> None:
     assert ask_json("--sample-rate", "1", "--epsilon", "1", "--noise-multiplier", "1", "--delta", "1e-5")["steps"] == 0
+    text = ask("--sample-rate", "1", "--epsilon", "1", "--noise-multiplier", "1", "--delta", "1e-5")
+    assert "Not one step fits" in text
+    assert "differentially private" not in text
 
 
 def test_all_accountants_with_their_marks_and_refusals() -> None:
@@ -218,7 +232,18 @@ def test_a_mistake_is_answered_with_its_option(words: list[str], said: str) -> N
         (["--step-epsilon", "0.1"], "--steps: expected how many mechanisms"),
         (["--step-epsilon", "0.1", "--steps", "3", "--step-delta", "2"], "--step-delta: expected"),
         (["--step-epsilon", "0.1", "--steps", "3", "--sample-rate", "0"], "--sample-rate: expected"),
-        (["--noise-multiplier", "1", "--steps", "3"], "expected --sample-rate, or --records and --batch-size"),
+        (["--step-epsilon", "0.1", "--steps", "3", "--curve", "2"], "--curve: expected none with --step-epsilon"),
+        (["--step-epsilon", "0.1", "--steps", "3", "--records", "9"], "--records: expected none with --step-epsilon"),
+        (["--step-epsilon", "0.1", "--steps", "3", "--accountant", "rdp"], "--accountant: expected none with --step-epsilon"),
+        ([*COSTS, "--sample-rate", "0.1", "--step-delta", "1e-6"], "--step-delta: expected none without --step-epsilon"),
+        (["--noise-multiplier", "1e300", "--steps", "3", "--sample-rate", "0.1"], "--noise-multiplier: expected a number from"),
+        (COSTS, "expected --sample-rate, or --records and --batch-size"),
+        ([*COSTS, "--records", "0", "--batch-size", "3"], "--records: expected a whole number of at least 1, got 0"),
+        ([*COSTS, "--records", "9", "--batch-size", "-3"], "--batch-size: expected a finite number > 0, got -3"),
+        ([*COSTS, "--sampler", "shuffle", "--records", "9", "--batch-size", "0.5"], "--batch-size: expected a whole number"),
+        ([*COSTS, "--sample-rate", "0.1", "--max-batch-size", "3"], "take --sampler truncated_poisson"),
+        ([*COSTS, "--sampler", "full_batch", "--sample-rate", "0.1"], "--sample-rate: expected every record in every step"),
+        ([*COSTS, "--sampler", "full_batch", "--records", "9", "--batch-size", "3"], "--batch-size: expected every record"),
     ],
 )
 def test_a_missing_or_wrong_number_is_named(words: list[str], said: str) -> None:

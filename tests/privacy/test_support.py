@@ -112,6 +112,13 @@ def test_the_least_change_is_advised() -> None:
     assert advice(adaptive=True) == "a noise schedule that is fixed before the run"
 
 
+def test_where_there_is_an_estimate_rdp_has_a_bound() -> None:
+    """The refusal of an estimate, and its statement, name rdp as the way out without knowing the sampler."""
+    for sampler, relation, accountant in itertools.product(SAMPLERS, RELATIONS, ACCOUNTANTS):
+        if status(sampler, relation, accountant) == "estimate":
+            assert status(sampler, relation, "rdp") == "certified"
+
+
 @pytest.mark.parametrize(("key", "value"), [("sampler", "x"), ("relation", "x"), ("accountant", "x")])
 def test_unknown_names_are_refused(key: str, value: str) -> None:
     given = {"sampler": "poisson", "relation": "zero_out", "accountant": "pld"} | {key: value}

@@ -106,7 +106,7 @@ def require_certificate(composition: Composition) -> Certificate:
         return composition
     raise PrivacyRefusal(
         f"accountant: expected a proven bound, got an estimate by {getattr(composition, 'accountant', 'nobody')!r}. "
-        "Take accountant: pld or rdp; an estimate may be looked at (dppipe account, dppipe plan), never promised."
+        "Take accountant: rdp, which has one; an estimate may be looked at (dppipe account, dppipe plan), never promised."
     )
 
 
