@@ -75,11 +75,11 @@ def test_small_deltas(delta: float, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("delta", "least"), [(1e-8, 2.697875), (1e-9, 2.989591), (1e-10, 3.290464), (1e-11, 3.600017), (1e-12, 3.915682)]
+    ("delta", "exact"), [(1e-8, 2.697867), (1e-9, 2.989582), (1e-10, 3.290443), (1e-11, 3.599874), (1e-12, 3.914298)]
 )
-def test_round_off_takes_nothing_from_a_small_delta(delta: float, least: float) -> None:
-    """Against a convolution of exponentially tilted losses, whose round-off is small beside each delta and not beside 1."""
-    assert spent(Pld(), (poisson(0.01, 1), 1000), delta=delta) >= least
+def test_round_off_takes_nothing_from_a_small_delta(delta: float, exact: float) -> None:
+    """Against losses added up one by one, without a transform, on grids of 1e-3 and 5e-4, extrapolated to none."""
+    assert exact <= spent(Pld(), (poisson(0.01, 1), 1000), delta=delta) <= exact + 1e-3
 
 
 def test_a_hundred_laplace_releases() -> None:
@@ -193,7 +193,7 @@ def test_truncated_concentration() -> None:
     theorem = amplified_tcdp(1 / 32, 0.01)
     assert theorem is not None
     rho, omega = theorem
-    assert omega == pytest.approx(36.84, abs=1e-2)
+    assert omega == pytest.approx(36.84, abs=2e-3)
     assert zcdp_epsilon(1000 * rho, 1e-5, omega=omega) == pytest.approx(1.168, abs=2e-3)
     place = next(i for i, limit in enumerate(LIMITS) if limit >= omega)
     numeric = 1000 * float(sampled_rhos(poisson(0.01, 4), relation="zero_out")[place])

@@ -13,7 +13,8 @@ from dppipe.privacy.accountants import Pld, Rdp
 from dppipe.privacy.concentrated import zcdp_epsilon, zcdp_epsilon_simple
 from dppipe.privacy.divergences import divergences
 from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_scale
-from dppipe.privacy.single_steps import amplified
+from dppipe.privacy.profiles import directions
+from dppipe.privacy.single_steps import amplified, step_epsilon
 
 
 def gaussian(z: float) -> dp_accounting.DpEvent:
@@ -133,8 +134,22 @@ def test_delta_of_one_poisson_step(rate: float, z: float, epsilon: float, expect
     assert composed.delta(epsilon) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("rate", "z", "epsilon", "expected"),
+    [(0.01, 1, 0.1, 7.2900376958e-5), (0.01, 1, 0.5, 2.2145190e-7), (0.1, 2, 0.2, 2.8857111180e-4)],
+)
+def test_epsilon_of_one_poisson_step_by_the_closed_form(rate: float, z: float, epsilon: float, expected: float) -> None:
+    """To a part in 1e8 of delta: PLD adds a bound on its round-off, which is more than that."""
+    least, most = (
+        step_epsilon(poisson(rate, float(z)), delta=expected * way, relation="zero_out") for way in (1 + 1e-8, 1 - 1e-8)
+    )
+    assert least <= epsilon <= most
+
+
 def test_delta_of_one_step_without_replacement() -> None:
     event = dp_accounting.SampledWithoutReplacementDpEvent(10_000, 100, gaussian(2.0))
+    (both_ways,) = directions(event, relation="replace_one")
+    assert both_ways.profile(np.array([0.1])) == pytest.approx(7.290037696e-5, rel=1e-8)
     assert Pld().compose([(event, 1)], relation="replace_one").delta(0.1) == pytest.approx(7.290037696e-5, rel=1e-7)
 
 
