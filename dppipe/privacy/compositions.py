@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from dppipe.privacy.convolutions import convolved
 from dppipe.privacy.loss_curves import LossCurve
-from dppipe.privacy.losses import LARGEST_LOSS, Losses, dense
+from dppipe.privacy.losses import LARGEST_LOSS, Losses
+from dppipe.privacy.ways import Way
 
 Epsilons = Sequence[tuple[float, int]]
 """The epsilon of single mechanisms, and how many times each is used."""
@@ -35,16 +38,12 @@ def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: fl
     The worst mechanism gives the loss +epsilon or -epsilon, and all with probability delta; it is composed on the
     grid of whole epsilons, where nothing has to be rounded.
     """
-    from dp_accounting.pld import common
-    from dp_accounting.pld import privacy_loss_distribution as library
-
     exposed = -math.expm1(count * math.log1p(-delta))
     if exposed > total_delta or epsilon > LARGEST_LOSS:
         return math.inf
     if count == 0 or epsilon == 0:
         return 0.0
-    worst = library.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0.0), epsilon)
-    (composed,) = convolved([{dense(worst).ways[0]: count}])
-    return LossCurve(Losses((composed,), epsilon), steps=count, exposed=exposed, interval=epsilon, rounding=0.0).epsilon(
-        total_delta
-    )
+    likely = 1 / (1 + math.exp(-epsilon))
+    worst = Way(-1, np.array([math.exp(-epsilon) * likely, 0.0, likely]) * (1 + 2.0**-48), 0.0)
+    (composed,) = convolved([{worst: count}])
+    return LossCurve(Losses((composed,), epsilon), exposed=exposed, interval=epsilon, rounding=0.0).epsilon(total_delta)

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dppipe.privacy.coarsening import coarsened
-from dppipe.privacy.convolutions import Way, Windows, convolved
+from dppipe.privacy.convolutions import convolved
 from dppipe.privacy.losses import Losses, event_losses, exposure, loss_range
+from dppipe.privacy.ways import Way
+from dppipe.privacy.windows import Windows
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -30,8 +30,6 @@ _POINTS_TOGETHER = 300_000
 """Grid points of all distributions together up to which a finer interval is taken: about a second."""
 _MOST_POINTS = 1 << 18
 _MOST_COMPOSED = 1 << 21
-_ROUND_OFF = 2.0**-51
-"""Of float64, for each step: a smaller delta is said by nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,6 @@ class LossCurve:
 
     losses: Losses | None
     """None where nothing was released."""
-    steps: int
     exposed: float
     """The probability that a release protects a record not at all, which adds to delta."""
     interval: float
@@ -52,19 +49,11 @@ class LossCurve:
         left = delta - self.exposed
         if self.losses is None:
             return 0.0 if left >= 0 else math.inf
-        if left <= self.steps * _ROUND_OFF:
-            return math.inf
-        if self.losses.distribution.get_delta_for_epsilon(0.0) <= left:
-            return 0.0  # looked at first: the library's search overflows among losses far below 0
-        with np.errstate(over="ignore"):  # an epsilon beyond float64's range is infinite
-            return float(self.losses.distribution.get_epsilon_for_delta(left))
+        return self.losses.epsilon(left)
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
-        if self.losses is None:
-            return self.exposed
-        least = self.steps * _ROUND_OFF
-        return min(1.0, self.exposed + max(least, float(self.losses.distribution.get_delta_for_epsilon(epsilon))))
+        return min(1.0, self.exposed + (self.losses.delta(epsilon) if self.losses is not None else 0.0))
 
     def parameters(self) -> dict[str, Any]:
         """Give the grid and the rounding that are part of the bound."""
@@ -97,11 +86,10 @@ def loss_curves(
         relation=relation,
         finest=finest,
     )
-    hidden, steps, composed = 0.0, 0, _composed(rounded, made, interval)
+    hidden, composed = 0.0, _composed(rounded, made, interval)
     for stage, losses in zip(rounded, composed, strict=True):
         hidden += math.fsum(count * _log_rest(exposures[event]) for event, count in stage.items())
-        steps += sum(stage.values())
-        yield LossCurve(losses, steps, -math.expm1(hidden), interval, rounding)
+        yield LossCurve(losses, -math.expm1(hidden), interval, rounding)
 
 
 def grid_interval(counts: Counts, *, relation: Relation, distinct: int | None, finest: float) -> float:

@@ -1,13 +1,13 @@
 """Privacy loss distributions of single events on a grid, and remembered.
 
-What is proven: each event's losses are put on the grid pessimistically, by connecting the dots of its privacy profile
-(Doroshenko et al. 2022). Where `profiles.py` has a closed form the dots are taken from there, all at once; else dp_accounting
-makes the distribution. Read next: `convolutions.py`, which adds losses up, and `loss_curves.py`.
+Guarantee: the delta of the losses on the grid is at least the event's, at every epsilon. Each event's losses are put on the grid
+pessimistically, by connecting the dots of its privacy profile (Doroshenko et al. 2022). Where `profiles.py` has a closed form the
+dots are taken from there, all at once, and round-off is bounded; else dp_accounting makes the distribution, whose round-off is
+taken to be below `_OF_LIBRARY`. Read next: `convolutions.py`, which adds losses up, and `loss_curves.py`.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ import numpy as np
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.convolutions import Way
+from dppipe.privacy.fourier import UNIT
 from dppipe.privacy.profiles import Direction, diluted, directions
+from dppipe.privacy.ways import Way
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -29,6 +30,12 @@ _REACH = 10.0
 """Standard deviations of noise within which the library takes losses to be finite."""
 _MOST_KEPT = 4_000_000
 """Grid points that are remembered, of the events used last, if all are of the size of the newest: 32 MB or so."""
+
+_UNITS = 16 * UNIT
+_LEAST = 2.0**-80
+"""Added to every delta: a smaller one is not told from 0."""
+_OF_LIBRARY = 2.0**-48
+"""Added to the delta of an event that dp_accounting puts on the grid: it takes differences of numbers near 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +51,13 @@ class Losses:
         """The size of the grid, over all directions."""
         return sum(len(way.probabilities) for way in self.ways)
 
-    @functools.cached_property
-    def distribution(self) -> Any:
-        """dp_accounting's `PrivacyLossDistribution`, which knows epsilon and delta."""
-        from dp_accounting.pld.pld_pmf import DensePLDPmf
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    def delta(self, epsilon: float) -> float:
+        """Give the delta at an epsilon: that of the worse direction."""
+        return max(way.delta(epsilon, interval=self.interval) for way in self.ways)
 
-        arrays = (DensePLDPmf(self.interval, way.lowest, way.probabilities, way.infinite, True) for way in self.ways)
-        return PrivacyLossDistribution(*arrays)
+    def epsilon(self, delta: float) -> float:
+        """Give the least epsilon >= 0 whose delta is at most this; infinite if there is none."""
+        return max(way.epsilon(delta, interval=self.interval) for way in self.ways)
 
 
 _kept: OrderedDict[tuple[DpEvent, Relation, float], Losses] = OrderedDict()
@@ -102,10 +108,10 @@ def dense(distribution: Any) -> Losses:
     """
     pairs = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
     arrays = [pair.to_dense_pmf() for pair in pairs]
-    ways = (
-        Way(array._lower_loss, np.asarray(array._probs, dtype=np.float64), max(0.0, array._infinity_mass)) for array in arrays
-    )
-    return Losses(tuple(ways), arrays[0]._discretization)
+    interval = arrays[0]._discretization
+    upward = 1 + _UNITS * (1 + 1 / interval)
+    ways = (Way(array._lower_loss, array._probs * upward, max(0.0, array._infinity_mass) + _OF_LIBRARY) for array in arrays)
+    return Losses(tuple(ways), interval)
 
 
 def _of_profile(event: DpEvent, *, relation: Relation, interval: float) -> Losses:
@@ -156,18 +162,23 @@ def _connected(way: Direction, interval: float) -> Way:
     In e^epsilon the profile is convex, so that straight lines between dots lie above it: they are the profile of losses that lie
     on the dots. What is lost below the lowest dot counts as the lowest loss, what is beyond the highest as infinite. The
     formula is dp_accounting's, which goes through a dictionary, one dot at a time.
+
+    Round-off: a profile falls, so a dot is taken a little to the left. Given the dots, a probability is off by a few units of
+    the two falls that it is the difference of, over the interval; all those above a dot together by `_UNITS` of the dot's
+    height, over the interval. That much is added, to the probabilities, since they also have to make up 1.
     """
     lowest = math.floor(way.lowest / interval)
     highest = max(math.ceil(way.highest / interval), lowest + 1)
     epsilons = np.arange(lowest, highest + 1, dtype=np.float64) * interval
-    deltas = np.clip(way.profile(epsilons), 0.0, 1.0)
+    deltas = np.clip(way.profile(epsilons - _UNITS * np.abs(epsilons)), 0.0, 1.0) * (1 + _UNITS) + _LEAST
     falling = np.maximum.accumulate(deltas[::-1])[::-1]  # round-off is rounded up
     falls, grown = np.diff(falling), math.expm1(interval)
     probabilities = np.empty_like(falling)
     probabilities[0] = 1 - falling[0] + falls[0] / grown
     probabilities[1:-1] = (falls[1:] - falls[:-1] * (1 + grown)) / grown
     probabilities[-1] = falls[-1] / math.expm1(-interval)
-    return Way(lowest, np.maximum(probabilities, 0.0), max(0.0, float(falling[-1])))
+    upward = 1 + _UNITS * (1 + 1 / interval)
+    return Way(lowest, np.maximum(probabilities, 0.0) * upward, float(falling[-1]) * upward)
 
 
 def _reach(event: DpEvent, *, relation: Relation) -> float:

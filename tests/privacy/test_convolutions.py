@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from unittest import mock
 
 import dp_accounting
 import numpy as np
@@ -13,17 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dppipe.privacy.convolutions import TAIL, Stage, Way, Windows, convolved
-from dppipe.privacy.losses import Losses, dense
+from dppipe.privacy import convolutions
+from dppipe.privacy.convolutions import TAIL, convolved
+from dppipe.privacy.fourier import round_off, transform
+from dppipe.privacy.losses import dense
 from dppipe.privacy.profiles import directions
+from dppipe.privacy.steps import cumulative
+from dppipe.privacy.ways import Stage, Way
+from dppipe.privacy.windows import LEFT_OUT, Windows
 
 OWN = 1 - 1e-12
 """The sums below are rounded too, relative to themselves: all that is added up there is positive."""
 
 
-def way(weights: Sequence[float], *, lowest: int = 0, infinite: float = 0.0) -> Way:
+def way(weights: Sequence[float], *, lowest: int, infinite: float, total: float) -> Way:
     shares = np.asarray(weights, dtype=np.float64)
-    return Way(lowest, shares / shares.sum() * (1 - infinite), infinite)
+    return Way(lowest, shares / shares.sum() * (total - infinite), infinite)
 
 
 def written_out(stage: Stage) -> tuple[int, NDArray[np.float64]]:
@@ -36,10 +42,11 @@ def written_out(stage: Stage) -> tuple[int, NDArray[np.float64]]:
 
 
 ways = st.builds(
-    lambda weights, lowest, infinite: way(weights, lowest=lowest, infinite=infinite),
+    way,
     st.lists(st.floats(0, 1).map(lambda x: x**8), min_size=2, max_size=40).filter(lambda weights: sum(weights) > 0.01),
-    st.integers(-20, 20),
-    st.sampled_from([0.0, 1e-9, 0.1]),
+    lowest=st.integers(-20, 20),
+    infinite=st.sampled_from([0.0, 1e-9, 0.1]),
+    total=st.sampled_from([1.0, 1.001]),  # probabilities may have been rounded up
 )
 stages = st.lists(st.dictionaries(ways, st.integers(1, 30), min_size=1, max_size=3), min_size=1, max_size=3)
 
@@ -51,7 +58,7 @@ def test_a_window_leaves_next_to_nothing_out(given_stages: list[Stage]) -> None:
         first, last = Windows(stage).of(stage)
         _, sums = written_out(stage)
         assert 0 <= first <= last < len(sums)
-        assert sums[:first].sum() + sums[last + 1 :].sum() <= TAIL / 10
+        assert sums[:first].sum() + sums[last + 1 :].sum() <= LEFT_OUT
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,8 +74,35 @@ def test_a_sum_is_what_adding_one_by_one_gives(given_stages: list[Stage]) -> Non
         exact = sums[start : start + len(found.probabilities)]
         assert (found.probabilities >= exact * OWN).all()
         assert found.probabilities == pytest.approx(exact, abs=1e-5)  # what is off the circle's end is added, after its tilt
-        infinite = -math.expm1(math.fsum(count * math.log1p(-one.infinite) for one, count in done.items()))
-        assert found.infinite - infinite == pytest.approx(TAIL, rel=0.05)  # what the window leaves out, and more
+        infinite = math.fsum(count * one.infinite for one, count in done.items())
+        grown = math.prod(max(1.0, one.mass) ** count for one, count in done.items())
+        assert found.infinite == pytest.approx((infinite + TAIL) * grown, rel=1e-12, abs=0)  # what a window leaves out, and more
+
+
+@settings(max_examples=100, deadline=None)
+@given(stages, st.sampled_from(["frequency", "place", "anywhere"]), st.integers(0, 2**32))
+def test_a_sum_is_never_too_small_whatever_round_off_does_within_its_bound(
+    given_stages: list[Stage], where: str, seed: int
+) -> None:
+    """Every transform is made as wrong as its bound allows: at the lowest frequency, at one of the first places, or anywhere."""
+    rng = np.random.default_rng(seed)
+
+    def wrong(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        exact = transform(values)
+        size = len(exact)
+        off = rng.normal(size=size) + 1j * rng.normal(size=size)
+        if where != "anywhere":
+            off = np.where(np.arange(size) == rng.integers(min(size, 4)) * (where == "place"), -1 - 1j, 0)
+        if where == "place":
+            off = transform(off)
+        return exact + off * (0.99 * round_off(size) * np.linalg.norm(exact) / np.linalg.norm(off))
+
+    with mock.patch.object(convolutions, "transform", wrong):
+        *_, found = convolved(given_stages)
+    *_, whole = cumulative(given_stages)
+    lowest, sums = written_out(whole)
+    start = found.lowest - lowest
+    assert (found.probabilities >= sums[start : start + len(found.probabilities)] * OWN).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,7 +117,7 @@ def test_no_delta_is_below_that_of_the_sum_written_out(given_stages: list[Stage]
     losses = (lowest + np.arange(len(sums))) * 0.01
     infinite = 1 - math.prod((1 - one.infinite) ** count for one, count in whole.items())
     exact = infinite + float(np.sum(np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0) * sums))
-    assert Losses((found,), 0.01).distribution.get_delta_for_epsilon(epsilon) >= exact * OWN
+    assert found.delta(epsilon, interval=0.01) >= exact * OWN
 
 
 @settings(max_examples=40, deadline=None)
@@ -93,7 +127,7 @@ def test_the_sampled_gaussian_has_the_profile_that_dp_accounting_gives(rate: flo
     place = round(epsilon / 0.01)
     theirs = dense(library.from_gaussian_mechanism(z, value_discretization_interval=0.01, sampling_prob=rate))
     for ours, their_way in zip(directions(event, relation="zero_out"), theirs.ways, strict=True):
-        expected = Losses((their_way,), 0.01).distribution.get_delta_for_epsilon(place * 0.01)  # exact at places of its grid
+        expected = their_way.delta(place * 0.01, interval=0.01)  # exact at places of its grid
         assert float(ours.profile(np.array([place * 0.01]))[0]) == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 

@@ -14,9 +14,9 @@ from dppipe.privacy.budget import Relation
 class Pld(Accountant, kind="pld"):
     """Convolves the privacy loss distributions of all steps.
 
-    Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), and what the convolution cuts
-    off counts as infinite loss (`dppipe.privacy.convolutions`); a schedule of very many noise multipliers is first rounded down
-    onto a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It
+    Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), what the convolution cuts off
+    counts as infinite loss, and a bound on its round-off is added to every probability (`dppipe.privacy.convolutions`); a
+    schedule of very many noise multipliers is first rounded down onto a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It
     is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random
     draws of losses.
     """
