@@ -16,9 +16,9 @@ class Pld(Accountant, kind="pld"):
 
     Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), what the convolution cuts off
     counts as infinite loss, and a bound on its round-off is added to every probability (`dppipe.privacy.convolutions`); a
-    schedule of very many noise multipliers is first rounded down onto a few. So the composed epsilon is an upper bound for a sequence of events that was fixed before any record was read. It
-    is not one where the events follow released values (Rogers et al. 2016). Of balls in bins it gives an estimate, from random
-    draws of losses.
+    schedule of very many noise multipliers is first rounded down onto a few. So the composed epsilon is an upper bound for a
+    sequence of events that was fixed before any record was read. It is not one where the events follow released values (Rogers
+    et al. 2016). Of balls in bins it gives an estimate, from random draws of losses.
     """
 
     curve_points: ClassVar[int] = 20
