@@ -84,11 +84,12 @@ def workload_of(subject: Subject) -> tuple[Workload, Clips]:
                 f"--reference: expected letters of {''.join(known)}, got {subject['workload']!r}. Try: --reference abcde"
             )
         return known[subject["workload"]], Flat(max_grad_norm=1.0)
-    from dppipe.spec.load import load_spec
+    from dppipe.spec.load import load_spec, placing_problems
 
-    plugins = subject.get("plugins")
-    spec = load_spec(Path(subject["spec"]), overrides=subject.get("overrides", ()), plugins=Path(plugins) if plugins else None)
-    return spec_workload(spec), spec.clipping
+    path, overrides, plugins = Path(subject["spec"]), subject.get("overrides", ()), subject.get("plugins")
+    with placing_problems(path, overrides=overrides):
+        spec = load_spec(path, overrides=overrides, plugins=Path(plugins) if plugins else None)
+        return spec_workload(spec), spec.clipping
 
 
 def spec_workload(spec: Spec) -> Workload:
@@ -97,7 +98,7 @@ def spec_workload(spec: Spec) -> Workload:
     from dppipe.training.run import build_module
 
     size = spec.sampler.physical_batch_size
-    rows = max(1, round(spec.sampler.expected(spec.data.train_count())))
+    rows = max(1, round(spec.sampler.expected(spec.public_count())))
     rows = rows if size == "auto" else min(rows, size)
     _, loss = network_and_loss(build_module(spec, steps=1))
     return Workload(

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 def doctor(spec_path: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
     """Compare the engine with a one-example loop on the spec's own model, with made-up input, and show what each layer costs."""
-    from dppipe.spec.load import load_spec
+    from dppipe.spec.load import load_spec, placing_problems
     from dppipe.training.doctor import examine
 
-    report = examine(load_spec(spec_path, overrides=overrides or (), plugins=plugins))
+    with placing_problems(spec_path, overrides=overrides or ()):
+        report = examine(load_spec(spec_path, overrides=overrides or (), plugins=plugins))
     typer.echo(json.dumps(asdict(report), indent=2) if as_json else report_text(report))
 
 

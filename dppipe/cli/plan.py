@@ -20,9 +20,10 @@ def plan(
 ) -> None:
     """Show the noise, the steps and the epsilon curve of a run; no record is read and nothing is written."""
     from dppipe.planning.privacy_plan import make_plan
-    from dppipe.spec.load import load_spec
+    from dppipe.spec.load import load_spec, placing_problems
 
-    made = make_plan(load_spec(spec_path, overrides=overrides or (), plugins=plugins), allow_estimate=True)
+    with placing_problems(spec_path, overrides=overrides or ()):
+        made = make_plan(load_spec(spec_path, overrides=overrides or (), plugins=plugins), allow_estimate=True)
     typer.echo(made.to_json().decode().rstrip() if as_json else plan_text(made))
 
 
@@ -32,9 +33,10 @@ def plan_text(plan: Plan) -> str:
     from dppipe.privacy.statement import shown
 
     multipliers = [run.noise_multiplier for run in plan.noise]
+    drawn = _drawn(plan)
     facts = {
-        "users" if plan.unit == "user" else "records": plan.records if plan.records is not None else "secret (add_remove)",
-        "sampler": f"{plan.sampler}, sample rate {plan.sample_rate:.6g}, {plan.expected_batch_size:g} records a step on average",
+        drawn: plan.records if plan.records is not None else "secret (add_remove)",
+        "sampler": f"{plan.sampler}, sample rate {plan.sample_rate:.6g}, {plan.expected_batch_size:g} {drawn} a step on average",
         "batches": _batches(plan),
         "steps": f"{plan.steps} (an epoch is {plan.steps_per_epoch}); the run ends at {_ends(plan)}",
         "clipping": f"{plan.clipping}, max_grad_norm {plan.max_grad_norm:g}{_twice(plan)}",
@@ -77,10 +79,15 @@ def _adapting(plan: Plan) -> str:
     return "; then it follows released values, and a filter admits each step" if plan.schedule == "filter" else ""
 
 
+def _drawn(plan: Plan) -> str:
+    """Name what a step draws: users where the sampler takes them with all their records, else records."""
+    return "users" if plan.sampler == "user" else "records"
+
+
 def _batches(plan: Plan) -> str:
     if plan.empty_batch_probability is None:
         return ""
-    largest = f"at most {plan.largest_likely_batch} records but once in a million steps"
+    largest = f"at most {plan.largest_likely_batch} {_drawn(plan)} but once in a million steps"
     return f"{largest}; empty with probability {plan.empty_batch_probability:.2g}"
 
 

@@ -29,17 +29,18 @@ def run(
     from rich.console import Console
 
     from dppipe.planning.privacy_plan import make_plan
-    from dppipe.spec.load import load_spec
+    from dppipe.spec.load import load_spec, placing_problems
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
-    spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
-    made = make_plan(spec)
-    if first_rank():
-        console.print(_opening(made))
-    from dppipe.training.progress import ProgressBar
-    from dppipe.training.run import run_spec
+    with placing_problems(spec_path, overrides=overrides or ()):
+        spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
+        made = make_plan(spec)
+        if first_rank():
+            console.print(_opening(made))
+        from dppipe.training.progress import ProgressBar
+        from dppipe.training.run import run_spec
 
-    outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[ProgressBar(made, console=console)])
+        outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[ProgressBar(made, console=console)])
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
 

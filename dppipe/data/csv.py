@@ -55,7 +55,7 @@ class Csv(Data, kind="csv"):
             raise ValueError("expected numeric or categorical columns, got none. Declare the columns to learn from.")
         if self.normalize is not None and not self.numeric:
             raise ValueError("expected numeric columns that normalize can scale, got none. Leave normalize out.")
-        name, times = Counter(self._columns).most_common(1)[0]
+        name, times = Counter(self._columns.values()).most_common(1)[0]
         if times > 1:
             raise ValueError(f"expected each column once, got {name!r} {times} times.")
         if self.test_path is not None and self.split.test > 0:
@@ -80,9 +80,15 @@ class Csv(Data, kind="csv"):
         return len(self.numeric)
 
     @property
-    def _columns(self) -> list[str]:
-        declared: tuple[Column, ...] = (*self.numeric, *self.categorical, self.target)
-        return [*(column.column for column in declared), *([self.user] if self.user is not None else [])]
+    def _columns(self) -> dict[tuple[str | int, ...], str]:
+        """Every column that is read, by its key in the spec: inputs, target, user."""
+        named: dict[tuple[str | int, ...], str] = {}
+        for family, columns in (("numeric", self.numeric), ("categorical", self.categorical)):
+            named |= {("data", family, number, "column"): column.column for number, column in enumerate(columns)}
+        named["data", "target", "column"] = self.target.column
+        if self.user is not None:
+            named["data", "user"] = self.user
+        return named
 
     @property
     def by_users(self) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from dppipe.errors import UsageError
+from dppipe.errors import PrivacyRefusal, Problem, SpecError, UsageError
 from dppipe.spec.explain import explain
-from dppipe.spec.layout import error_of
+from dppipe.spec.layout import Refusal, error_of
 from dppipe.spec.numbers import find_extremes
 from dppipe.spec.registry import Registry
 from dppipe.spec.rules import check_rules
@@ -25,18 +26,45 @@ def load_spec(path: Path | str, *, overrides: Sequence[str] = (), plugins: Path 
         overrides: `KEY=VALUE` each, as `--set` takes them.
         plugins: the folder of plugin files; if not given, `plugins/` where the command runs.
     """
+    return spec_from_text(_read_text(path), name=str(path), overrides=overrides, plugins=plugins)
+
+
+@contextmanager
+def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iterator[None]:
+    """Give problems that show themselves after a spec was read, in its files and classes, their places in the spec too."""
+    try:
+        yield
+    except (UsageError, PrivacyRefusal) as error:
+        problems = _unplaced(error)
+        if not problems:
+            raise
+        source = read_source(_read_text(path), name=str(path), overrides=overrides)
+        raise error_of([source.locate(problem) for problem in problems], text=source.document.text) from error
+
+
+def _unplaced(error: UsageError | PrivacyRefusal) -> list[Problem]:
+    """Give the problems of an error that names keys of a spec, `data.path: expected ...`, and not yet where these stand."""
+    if isinstance(error, SpecError):
+        return [] if any(problem.place for problem in error.problems) else list(error.problems)
+    key, _, message = str(error).partition(": ")
+    path = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
+    if path[0] not in Spec.model_fields:
+        return []
+    return [Refusal(path, message) if isinstance(error, PrivacyRefusal) else Problem(path, message)]
+
+
+def _read_text(path: Path | str) -> str:
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         # Of a file that is too large anyway, the last character may be torn.
-        text = content.decode("utf-8-sig", errors="replace" if len(content) > MAX_BYTES else "strict")
+        return content.decode("utf-8-sig", errors="replace" if len(content) > MAX_BYTES else "strict")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: expected UTF-8 text, got other bytes. Save the file as UTF-8.") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{path}: expected a spec file, got: {reason}. Give the path of a YAML file.") from error
-    return spec_from_text(text, name=str(path), overrides=overrides, plugins=plugins)
 
 
 def spec_from_text(

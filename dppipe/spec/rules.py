@@ -78,9 +78,9 @@ def _records(spec: Spec) -> Iterator[Problem]:
     """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are users where these are drawn."""
     if any(_unit(spec)):
         return  # whose records, is said first
-    count = spec.data.train_users if spec.sampler.unit == "user" else spec.data.train_count
+    one = "user" if spec.sampler.unit == "user" else "record"
     try:
-        records = None if _relation(spec) == "add_remove" else count()
+        records = spec.public_count()
     except SpecError as error:
         yield from error.problems
         return
@@ -91,7 +91,7 @@ def _records(spec: Spec) -> Iterator[Problem]:
         yield Problem(("data",), f"expected data whose number of records is known, got {type(error).__name__}.")
         return
     if records == 0:
-        yield Problem(("data", "split"), "expected at least one training record, got none. Raise the share of train.")
+        yield Problem(("data", "split"), f"expected at least one training {one}, got none. Raise the share of train.")
         return
     try:
         rate, expected = spec.sampler.rate(records), spec.sampler.expected(records)
@@ -100,11 +100,12 @@ def _records(spec: Spec) -> Iterator[Problem]:
             yield Problem(("sampler",), str(error).removeprefix("sampler: "))
         return
     if rate > 1:
-        message = f"expected at most {records}, the number of training records, got {expected:g}. Lower it."
+        message = f"expected at most {records}, the number of training {one}s, got {expected:g}. Lower it."
         yield Problem(("sampler", "expected_batch_size"), message)
     elif spec.budget != "none" and spec.budget.delta >= rate / expected:  # 1/records, from public constants
-        message = f"expected less than 1/records = {rate / expected:.3g}, got {spec.budget.delta:g}."
-        yield Problem(("budget", "delta"), f"{message} At that delta a run may publish a whole record; choose a smaller one.")
+        message = f"expected less than 1/{one}s = {rate / expected:.3g}, got {spec.budget.delta:g}."
+        whole = "all of one user's records" if one == "user" else "a whole record"
+        yield Problem(("budget", "delta"), f"{message} At that delta a run may publish {whole}; choose a smaller one.")
 
 
 def _length(spec: Spec) -> Iterator[Problem]:

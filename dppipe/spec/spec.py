@@ -90,6 +90,12 @@ class Spec(Options):
         """Whether the run has a budget."""
         return self.budget != "none"
 
+    def public_count(self) -> int | None:
+        """Give the number of training records, or of users where these are drawn; None where the relation keeps it secret."""
+        if self.budget != "none" and self.budget.relation == "add_remove":
+            return None
+        return self.data.train_users() if self.sampler.unit == "user" else self.data.train_count()
+
     def components(self) -> Iterator[Component]:
         """Give every component, also those inside others."""
         waiting: list[Any] = [getattr(self, name) for name in type(self).model_fields]

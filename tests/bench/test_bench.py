@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 import torch
@@ -85,6 +86,14 @@ def test_a_spec_s_own_model_is_benchmarked(tmp_path):
     assert len(workload.batch()[0]) == 16
     comparison = compare({"spec": str(spec)}, rounds=2, threads=1, opacus=False, memory=False)
     assert comparison.private.samples == 2
+
+
+def test_a_spec_that_draws_users_is_benchmarked_on_as_many_rows():
+    recipe = Path(__file__).parents[2] / "pipelines" / "recipes" / "users.yaml"
+    secret = ["data.users=3000", "budget.relation=add_remove", "sampler.sample_rate=0.1", "sampler.expected_batch_size=70"]
+    for overrides, rows in ([], 300), (secret, 70):
+        workload, _ = workload_of({"spec": str(recipe), "overrides": overrides})
+        assert len(workload.batch()[0]) == rows
 
 
 def test_the_command_prints_ratios_and_writes_files(tmp_path):

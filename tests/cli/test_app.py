@@ -161,3 +161,36 @@ def test_a_closed_pipe_is_no_internal_error(here: Path) -> None:
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, env=_environment())
     assert "internal error" not in result.stderr
     assert "Traceback" not in result.stderr
+
+
+TABLE = """\
+data:
+  kind: csv
+  path: people.csv
+  records: 1000
+  numeric: [{column: age}]
+  target: {column: ill, classes: [0, 1]}
+model: logistic
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("path: people.csv", "t.yaml:3:9: data.path: expected a file, got people.csv, which doesn't exist"),
+        ("model: {class_path: nowhere.Net}", "t.yaml:7:21: model.class_path: expected a class that can be imported"),
+        ("  records: 999", "t.yaml:4:12: data.records: expected the number of records in the data, 1000, got 999"),
+        ("  numeric: [{column: Age}]", "t.yaml:5:22: data.numeric.0.column: expected one of 2 columns"),
+    ],
+)
+def test_what_a_run_finds_in_files_and_classes_is_told_by_its_place_in_the_spec(change: str, told: str, here: Path) -> None:
+    rest = [line for line in STARTER.splitlines() if not line.startswith(("data:", "model:"))]
+    key = change.strip().partition(":")[0]
+    table = [change if line.strip().startswith(f"{key}:") and "path" not in key else line for line in TABLE.splitlines()]
+    (here / "t.yaml").write_text("\n".join([*table, *rest]))
+    if key != "path":
+        (here / "people.csv").write_text("age,ill\n" + "30,0\n40,1\n" * 500)
+    result = CliRunner().invoke(app, ["run", "t.yaml"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(told)
+    assert not (here / "runs").exists()

@@ -121,8 +121,9 @@ def test_any_table_that_can_be_written_is_read_as_it_was(
         (f"age,town,ill\n1,a,no,{SECRET}\n", r"line 2: expected 3 fields, got 4"),
         (f'age,town,ill\n1,"{SECRET}"a,no\n', r"line 2: expected delimited text, got a fault"),
         (f'age,town,ill\n1,"{SECRET},no\n', r"line 2: expected delimited text, got a fault"),
-        (f"{SECRET},a,no\n1,a,no\n", r"expected one column named 'age' in the file's first row, which has 3 columns, got no"),
-        ("age,age,town,ill\n1,1,a,no\n", r"expected one column named 'age' .* got more than one such"),
+        (f"{SECRET},a,no\n1,a,no\n", r"expected one of 3 columns in the first row of .*, got 'age', .* Is it a header\?"),
+        ("age,age,town,ill\n1,1,a,no\n", r"got 'age', which stands there more than once"),
+        (f"{SECRET}\n1\n", r"expected one of 1 columns .*Is `delimiter` right\?"),
         ("age,town,ill\n", r"expected records, got none"),
         ("", r"expected records, got none"),
     ],
@@ -132,6 +133,18 @@ def test_a_fault_is_named_by_its_place_and_never_by_its_value(tmp_path: Path, te
         table(tmp_path, text).load()
     assert "d.csv" in str(caught.value)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_wrong_column_names_are_told_all_at_once_each_by_its_key_and_the_number_of_a_near_miss(tmp_path: Path) -> None:
+    data = table(tmp_path, "Age,towns,ill\n1,a,no\n", user="whose", users=1)
+    with pytest.raises(SpecError) as caught:
+        data.load()
+    found = {problem.path: problem.message for problem in caught.value.problems}
+    assert set(found) == {("data", "numeric", 0, "column"), ("data", "categorical", 0, "column"), ("data", "user")}
+    assert "Did you mean column 1?" in found["data", "numeric", 0, "column"]
+    assert "Did you mean column 2?" in found["data", "categorical", 0, "column"]
+    assert "Did you mean" not in found["data", "user"]
+    assert not any(text in str(caught.value) for text in ("Age", "towns"))
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

@@ -97,7 +97,9 @@ class Target(Column):
         known = {name.strip(): number for number, name in enumerate(self.classes)}
         codes = numpy.array([known.get(text.strip(self.strip) if self.strip else text, -1) for text in cells.texts])
         if (wrong := numpy.flatnonzero(codes < 0)).size:
-            raise cells.fault(wrong[0], f"expected one of the {len(known)} classes of data.target.classes, got another text.")
+            what = "a missing value" if cells.texts[wrong[0]] in missing else "another text"
+            advice = "List all of them, or drop such records."
+            raise cells.fault(wrong[0], f"expected one of the {len(known)} classes of data.target.classes, got {what}. {advice}")
         return codes[:, None]
 
 
@@ -134,4 +136,5 @@ def _number(cells: Cells, row: int, *, fill: float | None, absent: frozenset[str
     try:
         return float(cells.texts[row])
     except ValueError:
-        raise cells.fault(row, "expected a number, got another text.") from None
+        advice = "If it stands for a missing value, list it in data.missing."
+        raise cells.fault(row, f"expected a number, got another text. {advice}") from None

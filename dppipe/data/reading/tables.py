@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dppipe.data.reading.files import open_bytes
-from dppipe.errors import UsageError
+from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from _csv import Reader
 
 PIECE = 50_000
 """Rows that are held as text at once."""
+
+Columns = Mapping[tuple[str | int, ...], str]
+"""The names of the columns that are wanted, each by its key in the spec."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Cells:
         return UsageError(f"{self.path}: line {self.lines[row]}, column {self.number} ({self.column}): {message}")
 
 
-def read_columns(path: Path, *, layout: Layout, columns: Sequence[str], key: str) -> Iterator[list[Cells]]:
+def read_columns(path: Path, *, layout: Layout, columns: Columns, key: str) -> Iterator[list[Cells]]:
     """Read these columns, two or more, of the file that `data.<key>` names, `PIECE` rows at a time."""
     with open_bytes(path, key=key) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
@@ -64,18 +68,19 @@ def read_columns(path: Path, *, layout: Layout, columns: Sequence[str], key: str
             raise UsageError(f"{path}: after line {reader.line_num}: expected UTF-8 text, got other bytes. Convert it.") from None
 
 
-def _read(reader: Reader, *, path: Path, layout: Layout, columns: Sequence[str]) -> Iterator[list[Cells]]:
+def _read(reader: Reader, *, path: Path, layout: Layout, columns: Columns) -> Iterator[list[Cells]]:
     rows = _content(reader, layout.comment)
     names = layout.names or tuple(name.strip() for name in next(rows, ()))
     if not names:
         return
-    numbers = [_find(name, names, path=path, in_header=layout.names is None) for name in columns]
+    _refuse_unknown(columns, names, path=path, in_header=layout.names is None)
+    numbers = [names.index(name) for name in columns.values()]
     pick = itemgetter(*numbers)
     lines: list[int] = []
     picked: list[Sequence[str]] = []
 
     def piece() -> list[Cells]:
-        where = zip(columns, numbers, zip(*picked, strict=True), strict=True)
+        where = zip(columns.values(), numbers, zip(*picked, strict=True), strict=True)
         return [Cells(path, name, number + 1, tuple(lines), [text.strip() for text in texts]) for name, number, texts in where]
 
     for row in rows:
@@ -98,13 +103,19 @@ def _content(reader: Reader, comment: str) -> Iterator[list[str]]:
             yield row
 
 
-def _find(name: str, names: Sequence[str], *, path: Path, in_header: bool) -> int:
-    found = [number for number, other in enumerate(names) if other == name]
-    if len(found) != 1:
-        where = "the file's first row" if in_header else "data.names"
-        how = "no" if not found else "more than one"
-        advice = " Is that row really a header? If not, set header: false and state names." if in_header else ""
-        raise UsageError(
-            f"{path}: expected one column named {name!r} in {where}, which has {len(names)} columns, got {how} such.{advice}"
-        )
-    return found[0]
+def _refuse_unknown(columns: Columns, names: Sequence[str], *, path: Path, in_header: bool) -> None:
+    """Refuse columns that aren't there once, all at the same time; near misses are told by their number, never by their text."""
+    wrong = {key: name for key, name in columns.items() if names.count(name) != 1}
+    known = [name.casefold() for name in names]
+    close = {key: get_close_matches(name.casefold(), known, n=1) for key, name in wrong.items() if name not in names}
+    where = f"in the first row of {path}" if in_header else "in data.names"
+    problems = []
+    for key, name in wrong.items():
+        how = "which stands there more than once" if name in names else "which isn't there"
+        hint = f" Did you mean column {known.index(close[key][0]) + 1}?" if close.get(key) else ""
+        problems.append(Problem(key, f"expected one of {len(names)} columns {where}, got {name!r}, {how}.{hint}"))
+    if in_header and len(close) == len(columns) and not any(close.values()):  # one reason for all: it is said once
+        advice = "Is `delimiter` right?" if len(names) == 1 else "Is it a header? If not, set header: false and state names."
+        problems = [Problem(problems[0].path, f"{problems[0].message} {advice}")]
+    if problems:
+        raise SpecError(problems)
