@@ -22,7 +22,7 @@ class Pld(Accountant, kind="pld"):
     """
 
     curve_points: ClassVar[int] = 20
-    distinct: ClassVar[int | None] = 120
+    distinct: ClassVar[int | None] = 150
     _finest: ClassVar[float] = 1e-4
     """The interval of the grid for a constant schedule."""
 
