@@ -34,7 +34,7 @@ def bench(
     opacus: Annotated[bool, typer.Option(help="Compare with Opacus where it is installed.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Time a private step against the same model's ordinary step, and against Opacus where it is installed."""
+    """Time a private step against the same model's ordinary step. Opacus is timed too, where it is installed."""
     from dppipe.bench.chart import draw_chart
     from dppipe.bench.compare import compare, machine, workload_of
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dppipe.cli.options import AsJson
+from dppipe.cli.text import short_path, table, wrapped
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Status
@@ -55,7 +56,7 @@ def create(
     store: Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a scope; its terms are fixed for good, because each run is chosen after seeing the last."""
+    """Make a scope. Its terms are fixed for good, because each run is chosen after seeing the last."""
     from pydantic import ValidationError
 
     from dppipe.budgets.scopes import Scope, Status
@@ -67,8 +68,7 @@ def create(
     try:
         scope = Scope.make(name, epsilon=epsilon, delta=delta, filter=rule, order=order, like=typical, **fixed)
     except ValidationError as error:
-        wrong = error.errors()[0]
-        raise UsageError(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}, got {wrong['input']!r}.") from error
+        raise UsageError("\n".join(_fault(wrong) for wrong in error.errors(include_url=False))) from error
     Store(store).create(scope)
     status = Status(scope, ())
     typer.echo(json.dumps(status_data(status), indent=2) if as_json else status_text(status))
@@ -88,7 +88,7 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
         return
     typer.echo(status_text(status))
     if joined is not None:
-        typer.echo(f"had all runs been planned together, they would cost epsilon {shown(joined)} (PLD; an ESTIMATE)")
+        typer.echo(wrapped(f"had all runs been planned together, they would cost epsilon {shown(joined)} (PLD; an ESTIMATE)"))
 
 
 @app.command()
@@ -98,7 +98,7 @@ def reconcile(
     store: Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Settle runs that have crashed, from their ledgers; what can't be read stays reserved."""
+    """Settle runs that have crashed, from their ledgers. What can't be read stays reserved."""
     from dppipe.budgets.reconcile import reconcile as settle_crashed
     from dppipe.budgets.store import Store
     from dppipe.errors import UsageError
@@ -118,7 +118,7 @@ def reconcile(
 
 @app.command()
 def export(name: Annotated[str | None, typer.Argument(metavar="SCOPE", show_default=False)] = None, store: Place = None) -> None:
-    """Print one scope or all of them as JSON, with every entry that was ever made."""
+    """Print one scope or all of them as JSON. Every entry that was ever made is there."""
     from dppipe.budgets.store import Store
 
     opened = Store(store)
@@ -139,8 +139,6 @@ def status_data(status: Status) -> dict[str, Any]:
 
 def status_text(status: Status) -> str:
     """Lay a scope out for a person."""
-    from dppipe.cli.text import table
-
     terms = status.scope
     options = ", ".join(f"{name} {value:g}" for name, value in terms.filter.items() if name != "kind")
     facts = {
@@ -149,8 +147,23 @@ def status_text(status: Status) -> str:
         "filter": f"{terms.filter['kind']}{', ' if options else ''}{options}",
         "used": _used(status),
     }
-    runs = [f"  {entry.run_id}  {entry.state}  {_part(status, entry.cost.amount)}  {entry.run_dir}" for entry in status.runs]
+    runs = [
+        f"  {entry.run_id}  {entry.state}  {_part(status, entry.cost.amount)}\n      {short_path(entry.run_dir)}"
+        for entry in status.runs
+    ]
     return "\n".join([terms.name, table(facts), *runs])
+
+
+def _fault(wrong: Any) -> str:
+    from dppipe.budgets.scopes import Scope
+    from dppipe.spec.describe import describe_field
+
+    name = str(wrong["loc"][0])
+    if name == "name":
+        return f"SCOPE: expected at most 100 letters, digits, `.`, `_` and `-`, got {wrong['input']!r}."
+    fields = Scope.model_fields
+    expected = describe_field(fields[name]) if name in fields else wrong["msg"].replace("Input should be", "a value")
+    return f"--{name}: expected {expected}, got {wrong['input']!r}."
 
 
 def _used(status: Status) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson
+from dppipe.cli.text import WIDTH, table
 
 if TYPE_CHECKING:
     from dppipe.report.compare import Comparison, Spread
@@ -18,7 +19,7 @@ Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run director
 
 
 def compare(runs: Runs, as_json: AsJson = False) -> None:
-    """Show how runs ended, what they cost and what they reached; runs of one name stand together."""
+    """Show how runs ended, what they cost and what they reached. Runs of one name stand together."""
     from dppipe.report.compare import compare_runs, find_runs
 
     compared = compare_runs(find_runs(runs))
@@ -26,7 +27,8 @@ def compare(runs: Runs, as_json: AsJson = False) -> None:
 
 
 def comparison_text(compared: Sequence[Comparison]) -> str:
-    """Lay out one line for each name; with several runs a metric is its mean and standard deviation.
+    """Lay out one line for each name, or one block where lines would be too long; with several runs a metric is its mean and
+    standard deviation.
 
     How runs ended and their delta are columns only where they differ; else they are said once, below.
     """
@@ -35,8 +37,11 @@ def comparison_text(compared: Sequence[Comparison]) -> str:
     names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in shared]
     lines = [names, *([row.get(name, "") for name in names] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join([*table, *(["", f"all: {', '.join(f'{name} {text}' for name, text in shared.items())}"] if shared else [])])
+    laid_out = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    if max(map(len, laid_out)) > WIDTH:
+        laid_out = ["\n\n".join(table({name: row[name] for name in names if row.get(name)}) for row in rows)]
+    said_once = ["", f"all: {', '.join(f'{name} {text}' for name, text in shared.items())}"] if shared else []
+    return "\n".join([*laid_out, *said_once])
 
 
 def _row(one: Comparison) -> dict[str, str]:

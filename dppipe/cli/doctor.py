@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def doctor(spec_path: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
-    """Compare the engine with a one-example loop on the spec's own model, with made-up input, and show what each layer costs."""
+    """Check the engine on a spec's own model and made-up input. It must agree with a loop over single examples; what each
+    layer costs is shown."""
     from dppipe.spec.load import load_spec, placing_problems
     from dppipe.training.doctor import examine
 
@@ -28,10 +29,14 @@ def doctor(spec_path: SpecPath, overrides: Overrides = None, plugins: Plugins = 
 def report_text(report: EngineReport) -> str:
     """Lay a report out for a person."""
     total = sum(parameter.values for parameter in report.parameters)
-    lines = [f"  {'parameter':<28} {'values':>10}  {'group':<16} {'held as':<12} {'floats a row':>12}"]
-    for parameter in report.parameters:
-        form = f"{parameter.form} {parameter.kernel}".strip()
-        lines.append(f"  {parameter.name:<28} {parameter.values:>10,}  {parameter.group:<16} {form:<12} {parameter.held:>12,}")
+    rows = [("parameter", "group", "held as", "values", "floats a row")]
+    for one in report.parameters:
+        by = f" by {one.kernel}" if one.kernel not in ("", one.form) else ""
+        rows.append((one.name, one.group, f"{one.form}{by}", f"{one.values:,}", f"{one.held:,}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  " + "  ".join(f"{cell:{'<' if place < 3 else '>'}{widths[place]}}" for place, cell in enumerate(row)) for row in rows
+    ]
     slow = [f"  {path}: one row at a time, because {reason}" for path, reason in report.row_by_row.items()]
     verdict = f"The engine agrees with a one-example loop on all {total:,} trainable values; no example's loss follows another's."
     return "\n".join([*lines, "", *slow, *([""] if slow else []), wrapped(verdict)])

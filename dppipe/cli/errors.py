@@ -60,7 +60,8 @@ def say_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'output'}: {error.strerror}."
     if place := find_users_line(error):
-        return f"{place}: the code there failed: {type(error).__name__}. Its text could hold a record's value: --debug shows it."
+        text = "Its text could hold a record's value: --debug shows it, and `dppipe doctor` tries a model on made-up records."
+        return f"{place}: the code there failed: {type(error).__name__}. {text}"
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
     place = f" at dppipe/{Path(inside[-1].filename).relative_to(_PACKAGE)}:{inside[-1].lineno}" if inside else ""

@@ -11,7 +11,7 @@ from dppipe.cli.text import table
 
 
 def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> None:
-    """Score the test split of a finished run, once; the statement says so."""
+    """Score the test split of a finished run, once. The statement says so; later calls show the same scores."""
     from dppipe.training.evaluation import evaluate_run
     from dppipe.training.outcome import plain_metrics
 

@@ -32,7 +32,7 @@ train:     {epochs: 20}                               # or steps: N, or until: b
 def init(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Where to write it.")] = Path("pipeline.yaml"),
 ) -> None:
-    """Write a spec to start from; a file that is there already stays as it is."""
+    """Write a spec to start from. A file that is there already stays as it is."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(STARTER)

@@ -23,7 +23,7 @@ def verify(
     delta: Annotated[float | None, typer.Option(help="State epsilon at this delta instead of the run's own.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check every byte of a run's ledger, and compute epsilon from its rows alone."""
+    """Check every byte of a run's ledger. Epsilon is computed anew, from its rows alone."""
     from dppipe.privacy.statement import shown
     from dppipe.training.verify import verify_ledger
 

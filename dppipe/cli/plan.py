@@ -18,7 +18,7 @@ def plan(
     plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the noise, the steps and the epsilon curve of a run; no record is read and nothing is written."""
+    """Show the noise, the steps and the epsilon curve of a run. No record is read and nothing is written."""
     from dppipe.planning.privacy_plan import make_plan
     from dppipe.spec.load import load_spec, placing_problems
 

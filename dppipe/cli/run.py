@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.text import table
+from dppipe.cli.text import short_path, table
 from dppipe.privacy.statement import shown
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def run(
     run_dir: Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Where the run's files go.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model under differential privacy, until its steps are done or its budget is spent."""
+    """Train a model under differential privacy. It ends when its steps are done or its budget is spent."""
     from rich.console import Console
 
     from dppipe.planning.privacy_plan import make_plan
@@ -62,7 +62,8 @@ def _opening(plan: Plan) -> str:
 
 def closing_text(outcome: Outcome) -> str:
     """Say how a run ended, for a person."""
-    facts = {"run": outcome.run_dir, "ended": outcome.status.replace("_", " "), "steps": str(outcome.steps)}
+    run_dir = short_path(outcome.run_dir)
+    facts = {"run": run_dir, "ended": outcome.status.replace("_", " "), "steps": str(outcome.steps)}
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:
@@ -71,6 +72,6 @@ def closing_text(outcome: Outcome) -> str:
     if outcome.physical_batch_size is not None:
         facts["pieces"] = f"{outcome.physical_batch_size} records at once"
     facts["time"] = f"{outcome.seconds:.1f} s"
-    facts["read"] = f"{outcome.run_dir}/privacy.md"
-    facts["curves"] = f"dppipe tensorboard {outcome.run_dir}"
+    facts["read"] = f"{run_dir}/privacy.md"
+    facts["curves"] = f"dppipe tensorboard {run_dir}"
     return table(facts)

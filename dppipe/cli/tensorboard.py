@@ -16,7 +16,7 @@ def tensorboard(
     port: Annotated[int, typer.Option(help="The port to serve on; 0 takes a free one.")] = 6006,
     host: Annotated[str, typer.Option(help="The address to serve on.")] = "localhost",
 ) -> None:
-    """Serve the privacy curves of a run in TensorBoard until Ctrl-C."""
+    """Serve the curves of a run in TensorBoard, until Ctrl-C."""
     try:
         found = any(run.rglob("events.out.tfevents.*"))
     except OSError:

@@ -13,7 +13,7 @@ from dppipe.errors import SpecError
 
 
 def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
-    """Check a spec: every problem at once, with its line and column."""
+    """Check a spec. Every problem is told at once, with its line and column."""
     from dppipe.spec.layout import SpecRefusal
 
     try:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dppipe.errors import PrivacyRefusal, Problem, SpecError
 from dppipe.spec.source import Located
 
-_LONGEST_LINE = 160
+_SHOWN = 68
+"""Characters of a source line that are shown, so that it fits 80 columns and the caret stands below its place."""
 
 
 class Refusal(Problem):
@@ -38,7 +39,19 @@ def _lay_out(found: Located, lines: Sequence[str]) -> str:
     text = f"{problem.place}: {'.'.join(map(str, problem.path)) or 'spec'}: {problem.message}"
     if spot is None or spot.line > len(lines):
         return text
-    line = lines[spot.line - 1]
-    if not line.strip() or len(line) > _LONGEST_LINE or not line.isprintable():
+    line, column = lines[spot.line - 1], spot.column - 1
+    if not line.strip() or not line.isprintable():
         return text
-    return f"{text}\n{spot.line:>6} | {line}\n       | {' ' * (spot.column - 1)}^"
+    line, column = _window(line, column)
+    return f"{text}\n{spot.line:>6} | {line}\n       | {' ' * column}^"
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """Cut a long line to what stands around a column; give the column there too."""
+    first = 0 if column < _SHOWN - 24 or len(line) <= _SHOWN else min(column - _SHOWN // 2, len(line) - _SHOWN)
+    part = line[first : first + _SHOWN]
+    if first:
+        part = "..." + part[3:]
+    if first + _SHOWN < len(line):
+        part = part[:-3] + "..."
+    return part, column - first

@@ -16,6 +16,7 @@ import dppipe
 from dppipe.cli.app import app
 from dppipe.cli.errors import Commands, say_error
 from dppipe.cli.init import STARTER
+from dppipe.cli.text import short_path, table
 from dppipe.errors import BudgetExhausted, DppipeError, Interrupted, PrivacyRefusal, UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,22 @@ def test_help_and_version() -> None:
     assert "validate" in text
     assert "--debug" in text
     assert "Usage:" in CliRunner().invoke(app, []).output
+
+
+@pytest.mark.parametrize("words", [[], ["budget"], ["ledger"], ["plugins"]], ids=str)
+def test_no_command_s_summary_is_cut_off_at_80_columns(words: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"], terminal_width=80).output
+    summaries = shown.partition("Commands:\n")[2]
+    assert summaries
+    assert "..." not in summaries
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_path_is_never_broken_and_is_short_below_the_working_directory(here: Path) -> None:
+    long = "/".join(["a_folder"] * 12)
+    assert table({"run": long, "curves": f"dppipe tensorboard {long}"}).count(long) == 2
+    assert short_path(here / "runs" / "x") == short_path("runs/x") == "runs/x"
+    assert short_path("/elsewhere/x") == "/elsewhere/x"
 
 
 def test_a_wrong_command_line_is_exit_code_2() -> None:

@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
+from dppipe.errors import SpecError
+from dppipe.spec.load import spec_from_text
 
 # name: (text to replace, its replacement, what the message must hold). An empty text replaces the whole spec.
 BROKEN: dict[str, tuple[str, str, str]] = {
@@ -290,3 +292,14 @@ def test_a_file_that_cannot_be_read_is_named(path: str, words: str, here: Path) 
     result = CliRunner().invoke(app, ["validate", path])
     assert result.exit_code == 2
     assert words in result.output
+
+
+@pytest.mark.parametrize("before", [0, 40, 90, 300])
+@pytest.mark.parametrize("after", [0, 200])
+def test_a_source_line_fits_80_columns_and_the_caret_stands_below_its_place(base: str, before: int, after: int) -> None:
+    text = base.replace("model: {kind: mlp, hidden: [32]}", f"model: {{kind: mlp, {' ' * before}hiden: [32]}} #{'x' * after}")
+    with pytest.raises(SpecError) as caught:
+        spec_from_text(text)
+    _, line, caret = str(caught.value).splitlines()
+    assert max(len(line), len(caret)) <= 80
+    assert line[caret.index("^") :].startswith("hiden: [32]")

@@ -7,6 +7,8 @@ import json
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
+from dppipe.cli.doctor import report_text
+from dppipe.engine.report import EngineReport, ParameterReport
 
 
 def test_the_doctor_lists_every_parameter_and_reads_no_record(run, tmp_path, monkeypatch):
@@ -54,3 +56,32 @@ def test_the_doctor_says_that_a_mean_loss_is_slow_and_how_to_make_it_fast(run, t
     assert "one row at a time" in mean.output
     assert "per_sample_loss(self, batch)" in mean.output
     assert "one row at a time" not in each.output
+
+
+def test_the_doctor_shows_what_a_model_says_of_made_up_input_and_a_run_does_not(run, tmp_path, monkeypatch):
+    (tmp_path / "word_nets.py").write_text(
+        "from torch import nn\n\n\nclass Words(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.table = nn.Embedding(9, 3)\n\n    def forward(self, x):\n        return self.table(x).mean(1)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["spec.yaml", "--set", "model={class_path: word_nets.Words}"]
+    doctor, trained = (CliRunner().invoke(app, [command, *words]) for command in ("doctor", "run"))
+    assert doctor.exit_code == 2
+    assert doctor.stderr.startswith(
+        "word_nets.py:10: expected code that takes made-up inputs of float32 [4, 8], got RuntimeError: "
+    )
+    assert "Long, Int" in doctor.stderr
+    assert trained.exit_code == 1
+    assert "Long, Int" not in trained.stderr
+    assert "dppipe doctor" in trained.stderr
+
+
+def test_the_doctors_table_is_as_wide_as_it_must_be_and_names_a_kernel_once(run, tmp_path):
+    shown = CliRunner().invoke(app, ["doctor", str(tmp_path / "spec.yaml")]).output.splitlines()
+    assert shown[0].split() == ["parameter", "group", "held", "as", "values", "floats", "a", "row"]
+    assert all(len(line) <= 80 for line in shown)
+    convolution = ParameterReport("0.weight", 9, "all", "unfolded", "unfolded", 10)
+    chosen = ParameterReport("1.weight", 9, "all", "unfolded", "gram", 10)
+    text = report_text(EngineReport((convolution, chosen), {}))
+    assert text.count("unfolded") == 2
+    assert "unfolded by gram" in text
