@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
 
 if TYPE_CHECKING:
@@ -53,7 +54,16 @@ class PrivateParts:
         return self.budget.unit
 
     def refuse_together(self, budget: Budget) -> None:
-        """Refuse parts that no proof covers together."""
+        """Refuse parts that no proof covers together, as validation does: parts made in Python haven't been through it."""
+        found = verdict(
+            sampler=self.sampler.kind,
+            relation=budget.relation,
+            accountant=self.accountant.kind,
+            adaptive=self.noise.adaptive,
+            mechanism=self.noise.mechanism,
+        )
+        if found.status == "refused":
+            raise PrivacyRefusal(f"accountant {self.accountant.kind}: {found.why}. Take {found.instead}.")
         for problem in refuse_together(self.sampler, self.clipping, self.noise, budget=budget, scaling=self.scaling):
             raise PrivacyRefusal(f"{'.'.join(map(str, problem.path))}: {problem.message}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import ClassVar
 
@@ -14,13 +15,21 @@ from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant, Exponential, Linear
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
-from dppipe.privacy.accountants.gdp import Gdp
-from dppipe.privacy.accountants.pld import Pld
-from dppipe.privacy.accountants.rdp import Rdp
+from dppipe.privacy.accountants import Advanced, Gdp, Pld, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.preludes import with_prelude
 from dppipe.privacy.steps import first
-from dppipe.sampling import FullBatch, Poisson, Shuffle
+from dppipe.privacy.support import verdict
+from dppipe.sampling import (
+    BallsInBins,
+    FullBatch,
+    Poisson,
+    Shuffle,
+    TruncatedPoisson,
+    User,
+    WithoutReplacement,
+    WithReplacement,
+)
 
 
 def plan(*, sampler=None, noise=None, accountant=None, budget=None, records=10_000, **length):
@@ -66,7 +75,7 @@ def test_a_schedule_with_auto_keeps_its_shape_and_lands_on_the_budget():
     assert 1.99 < made.epsilon <= 2.0
 
 
-class Unrounded(Rdp):
+class Unrounded(Rdp, kind="rdp"):
     """The same without a limit on distinct events."""
 
     distinct: ClassVar[int | None] = None
@@ -152,6 +161,43 @@ def test_delta_of_one_over_records_is_refused():
 def test_a_batch_larger_than_the_data_is_refused():
     with pytest.raises(UsageError, match="no larger"):
         plan(sampler=Poisson(expected_batch_size=200), records=100, steps=1)
+
+
+class Following(Constant):
+    adaptive: ClassVar[bool] = True
+
+    def next_multiplier(self, history):
+        return 1.0
+
+
+SAMPLERS = {
+    "poisson": Poisson(sample_rate=0.01, expected_batch_size=100),
+    "truncated_poisson": TruncatedPoisson(expected_batch_size=100),
+    "without_replacement": WithoutReplacement(expected_batch_size=100),
+    "with_replacement": WithReplacement(expected_batch_size=100),
+    "shuffle": Shuffle(expected_batch_size=100),
+    "balls_in_bins": BallsInBins(expected_batch_size=100),
+    "full_batch": FullBatch(),
+    "user": User(sample_rate=0.01, expected_batch_size=100),
+}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("schedule", [Constant, Following])
+def test_parts_made_in_python_are_refused_as_validation_refuses_them(sampler, mechanism, schedule):
+    noise = schedule(noise_multiplier=50.0, mechanism=mechanism)
+    for accountant, relation in itertools.product([Rdp(), Zcdp(), Gdp(), Advanced()], ["zero_out", "add_remove", "replace_one"]):
+        asked = {"sampler": sampler.kind, "relation": relation, "accountant": accountant.kind}
+        if verdict(**asked, adaptive=noise.adaptive, mechanism=mechanism).status != "certified":
+            with pytest.raises(PrivacyRefusal):
+                plan(
+                    sampler=sampler,
+                    noise=noise,
+                    accountant=accountant,
+                    budget=Budget(epsilon=500, delta=1e-5, relation=relation),
+                    steps=4,
+                )
 
 
 def test_an_estimate_may_be_looked_at_but_not_committed_to():
