@@ -7,10 +7,12 @@ plan: each of its steps is asked of a filter before it draws a record, and paid 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.step_filters import StepFilter, step_filter
 
 if TYPE_CHECKING:
@@ -70,9 +72,19 @@ class FilteredPace:
 
     def noise(self, step: int) -> float | None:
         """Give the schedule's choice, if the filter admits it."""
-        multiplier = self.plan.noise_multiplier(1) * self.parts.noise.next_multiplier(self.history)
         if step > self.plan.steps:
             return None
+        relative = self.parts.noise.next_multiplier(self.history)
+        try:
+            finite = 0 < float(relative) < math.inf
+        except (TypeError, ValueError):
+            finite = False
+        if not finite:
+            raise PrivacyRefusal(
+                f"noise: expected a finite number > 0 from the schedule {self.parts.noise.kind!r}, got {relative!r}. "
+                "Fix next_multiplier()."
+            )
+        multiplier = self.plan.noise_multiplier(1) * float(relative)
         event = self.parts.event(multiplier, rate=self.plan.batch(step).sample_rate)
         return multiplier if self.filter.fits(event) else None
 

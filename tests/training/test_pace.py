@@ -24,6 +24,20 @@ RHO = 0.108246
 FALLING = "noise={kind: budget_aware, noise_multiplier: 40.0, patience: 1, decay: 0.9}"
 ZCDP = ["sampler=full_batch", "accountant=zcdp", "budget={epsilon: 2.0, delta: 1e-5}", "train.steps=4000", FALLING]
 RDP = ["accountant=rdp", "budget={epsilon: 3.0, delta: 1e-5}", "train.steps=4000", FALLING.replace("40.0", "2.0")]
+BROKEN = """
+from typing import ClassVar
+from dppipe import NoiseSchedule
+
+class Broken(NoiseSchedule, kind="broken"):
+    \"\"\"Gives no number at its fourth step.\"\"\"
+    adaptive: ClassVar[bool] = True
+
+    def multiplier(self, progress):
+        return 1.0
+
+    def next_multiplier(self, history):
+        return 1.0 if len(history) < 3 else {value}
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -88,6 +102,19 @@ def test_a_step_that_the_filter_had_no_room_for_is_found(run, settings):
     found = verify_ledger(done.path)
     assert f"jsonl:{rows.rows + 1}: expected a step that the {done.summary['accountant']} filter admits" in found.faults[-1]
     assert not found.certified
+
+
+@pytest.mark.parametrize("value", ["float('nan')", "0.0", "-1.0", "float('inf')", "'x'", "None"])
+def test_a_schedule_that_gives_no_noise_ends_the_run_before_the_step(run, value, tmp_path, monkeypatch):
+    """What isn't a number never fits; the message names the schedule, not the line where it was noticed."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "broken.py").write_text(BROKEN.format(value=value))
+    monkeypatch.chdir(tmp_path)
+    done = run(*ZCDP[:-1], "noise={kind: broken, noise_multiplier: 40.0}")
+    assert done.exit_code == 3, done.output
+    assert "from the schedule 'broken', got" in done.output
+    assert len(done.rows) == 3
+    assert done.summary["status"] == "failed"
 
 
 @pytest.mark.parametrize("accountant", ["pld", "basic"])
