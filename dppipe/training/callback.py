@@ -149,7 +149,9 @@ class DPCallback(pl.Callback):
             raise PrivacyRefusal(
                 "Trainer.fit: expected the DPCallback's own loader, got another. Make it by callback.loader(dataset)."
             )
-        self.signals.listen()  # from now on: a Trainer's own handler talks to the other ranks, whatever they are waiting for
+        # From now on: a Trainer's own handler talks to the other ranks, whatever they are waiting for, and ends the run after its
+        # next step without a checkpoint. What it has heard during set-up is taken up here, before the first step.
+        self.signals.listen(terminated=trainer.received_sigterm)
         refuse_unsafe_optimizers(trainer)
         network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping, order=1 if self.parts.noise.mechanism == "laplace" else 2)

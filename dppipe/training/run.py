@@ -103,10 +103,11 @@ def _naming_interruptions(private: DPCallback, plan: Plan) -> Iterator[None]:
             number = signal.SIGTERM if isinstance(end, SIGTERMException) else signal.SIGINT
             raise _interrupted(private.outcome, plan, exit_code=128 + number) from None
         raise
-    except RuntimeError:
-        if private.signals.received is None:
+    except RuntimeError as error:
+        # A second Ctrl-C that met torch in the middle of something comes out as an error of torch's own, and one that met a
+        # Trainer before it had made its loaders as an error of the Trainer's tidying up.
+        if private.signals.received is None and not isinstance(error.__context__, KeyboardInterrupt):
             raise
-        # A second Ctrl-C that met torch in the middle of something comes out as an error of torch's own.
         raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code) from None
 
 

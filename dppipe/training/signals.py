@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: the step under way is finished and recorded, then the run stops."""
+"""Ctrl-C and SIGTERM: the step under way is finished and recorded, then the run stops.
+
+After the first signal a Ctrl-C ends the run at once, as it always does. A SIGTERM says nothing new: schedulers and `timeout` send
+it more than once, and a Trainer's own handler would stop the run after the same step, but without a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,29 @@ from typing import Any
 
 
 class StopSignals:
-    """Remembers the first SIGINT or SIGTERM; the second acts as it always did."""
+    """Remembers the first SIGINT or SIGTERM; a Ctrl-C after it acts as it always did."""
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[int, Any] = {}
 
-    def listen(self) -> None:
-        """Start to listen; outside the main thread signals can't be caught and nothing happens."""
+    def listen(self, *, terminated: bool = False) -> None:
+        """Start to listen; outside the main thread signals can't be caught and nothing happens.
+
+        Args:
+            terminated: Whether a SIGTERM came before, which whoever was listening then has kept to itself.
+        """
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._remember)
+                self._before[number] = signal.getsignal(number)  # noted first: a signal may come in the next instant
+                signal.signal(number, self._remember)
+        if terminated:
+            self._remember(signal.SIGTERM, None)
 
     def restore(self) -> None:
         """Stop to listen."""
-        while self._before:
-            number, handler = self._before.popitem()
-            signal.signal(number, handler)
+        for number in list(self._before):
+            self._restore(number)
 
     @property
     def exit_code(self) -> int:
@@ -33,5 +43,9 @@ class StopSignals:
         return 128 + (self.received or signal.SIGINT)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
-        self.restore()
+        self.received = self.received or number
+        self._restore(signal.SIGINT)
+
+    def _restore(self, number: int) -> None:
+        if number in self._before:
+            signal.signal(number, self._before.pop(number))

@@ -16,6 +16,8 @@ import torch
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
+from dppipe.training.callback import DPCallback
+from dppipe.training.draws import PrivateLoader
 from dppipe.training.ledger import Ledger
 from dppipe.training.record import RunRecord
 
@@ -74,6 +76,10 @@ def rows(path):
     return [json.loads(line) for line in (path / "ledger.jsonl").read_text().splitlines()]
 
 
+def saved_steps(path):
+    return torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)["global_step"]
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"])
 def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(killed, number, code):
     path, returned, output = killed(number)
@@ -83,7 +89,7 @@ def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(killed, number, 
     summary = json.loads((path / "summary.json").read_text())
     plan = json.loads((path / "plan.json").read_text())
     assert summary["status"] == "interrupted"
-    assert summary["charged"] == summary["steps"] == len(rows(path))
+    assert summary["charged"] == summary["steps"] == len(rows(path)) == saved_steps(path)
     assert summary["epsilon"] == plan["epsilon"] > summary["epsilon_spent"]
     done = resume(path)
     assert done.exit_code == 0, done.output
@@ -97,7 +103,7 @@ def test_after_a_kill_lost_steps_stay_charged_and_the_rest_are_trained(killed):
     path, returned, _ = killed(signal.SIGKILL, after=30)
     assert returned == -signal.SIGKILL
     charged = len(rows(path))
-    saved = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)["global_step"]
+    saved = saved_steps(path)
     done = resume(path)
     assert done.exit_code == 0, done.output
     summary = json.loads((path / "summary.json").read_text())
@@ -313,6 +319,63 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_left_as_it_is(star
     assert "finished" in done.output
     assert json.loads((path / "summary.json").read_text())["steps"] == 400
     assert CliRunner().invoke(app, ["ledger", "verify", str(path)]).exit_code == 0
+
+
+SHORT = ["train.steps=40", "train.checkpoint_every=7"]
+
+
+@pytest.mark.parametrize(("first", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["sigterm", "ctrl-c"])
+def test_a_sigterm_that_follows_a_signal_loses_no_step(run, monkeypatch, first, code):
+    """Schedulers send it more than once; the run stops after the same step, and its checkpoint is still written."""
+    finish = RunRecord.step
+
+    def then_signals(record, **facts):
+        finish(record, **facts)
+        if record.ledger.rows == 20:
+            os.kill(os.getpid(), first)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecord, "step", then_signals)
+        stopped = run(*SHORT)
+    assert stopped.exit_code == code, stopped.output
+    assert stopped.summary["charged"] == stopped.summary["steps"] == saved_steps(stopped.path) == 20
+    assert resume(stopped.path).exit_code == 0
+    assert stopped.summary["steps"] == stopped.summary["charged"] == 40
+
+
+def test_a_sigterm_before_the_first_step_charges_none(run, monkeypatch):
+    """A Trainer listens before its callbacks can, and by itself would take a step, charge it and lose it."""
+    begin = DPCallback.on_train_start
+
+    def signal_first(callback, trainer, module):
+        os.kill(os.getpid(), signal.SIGTERM)
+        begin(callback, trainer, module)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DPCallback, "on_train_start", signal_first)
+        stopped = run(*SHORT)
+    assert stopped.exit_code == 143, stopped.output
+    assert stopped.rows == []
+    assert resume(stopped.path).exit_code == 0
+    assert stopped.summary["steps"] == stopped.summary["charged"] == 40
+
+
+@pytest.mark.parametrize("turn", [1, 2], ids=["tries", "opens"])
+def test_a_ctrl_c_while_a_trainer_tries_or_opens_the_loader_is_an_interruption(run, monkeypatch, turn):
+    make, turns = PrivateLoader.__iter__, []
+
+    def signal_first(loader):
+        turns.append(turn)
+        if len(turns) == turn:
+            os.kill(os.getpid(), signal.SIGINT)
+        return make(loader)
+
+    monkeypatch.setattr(PrivateLoader, "__iter__", signal_first)
+    stopped = run(*SHORT)
+    assert stopped.exit_code == 130, stopped.output
+    assert "interrupted" in stopped.output
+    assert not stopped.path.exists()
 
 
 @pytest.mark.parametrize("second", ["a signal", "what torch makes of one"])
