@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.statement import shown
 from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
 
@@ -66,6 +67,17 @@ class PrivateParts:
             raise PrivacyRefusal(f"accountant {self.accountant.kind}: {found.why}. Take {found.instead}.")
         for problem in refuse_together(self.sampler, self.clipping, self.noise, budget=budget, scaling=self.scaling):
             raise PrivacyRefusal(f"{'.'.join(map(str, problem.path))}: {problem.message}")
+
+    def refuse_statistics(self, budget: Budget) -> None:
+        """Refuse statistics that use up the budget by themselves: no noise on the steps could make up for it."""
+        if self.scaling is None:
+            return
+        alone = self.accountant.compose(self.before, relation=budget.relation).epsilon(budget.delta)
+        if alone >= budget.epsilon:
+            raise PrivacyRefusal(
+                f"data.normalize.noise_multiplier: expected statistics that cost less than epsilon {budget.epsilon:g}, got "
+                f"{self.scaling.noise_multiplier:g}, at which they cost {shown(alone)} before the first step. Raise it."
+            )
 
     def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
         """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""

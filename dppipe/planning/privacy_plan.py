@@ -110,6 +110,7 @@ def _batch_numbers(parts: PrivateParts, public: int | None) -> tuple[float, floa
 def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[str, Any]:
     given = table.parts
     given.refuse_together(budget)
+    given.refuse_statistics(budget)
     refuse_clipping(given.clipping, budget)
     accountant = with_failure(with_prelude(given.accountant, given.before), given.clipping.failure_delta(uses=0))
     scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)

@@ -67,9 +67,10 @@ def test_a_run_until_the_budget_has_fewer_steps():
     assert with_statistics.epsilon <= 4.0
 
 
-def test_statistics_that_use_up_the_budget_are_refused():
-    with pytest.raises(PrivacyRefusal, match="not one step fits"):
-        plan(epsilon=0.5, scaling=3.0, steps=10)
+@pytest.mark.parametrize("z", [2.0, "auto"])
+def test_statistics_that_use_up_the_budget_are_refused_by_name(z):
+    with pytest.raises(PrivacyRefusal, match=r"data.normalize.noise_multiplier: .* got 0.5, at which they cost"):
+        plan(z, scaling=0.5, epsilon=2.0, steps=8)
 
 
 def test_a_secret_number_of_records_allows_no_statistics():
