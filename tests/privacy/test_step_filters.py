@@ -13,7 +13,15 @@ from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.privacy.accountants import Gdp, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.filters import Amount
-from dppipe.privacy.step_filters import CommittedFilter, Measure, Odometer, StepFilter, gdp_measure, step_filter
+from dppipe.privacy.step_filters import (
+    CommittedFilter,
+    Measure,
+    Odometer,
+    StepFilter,
+    advanced_measure,
+    gdp_measure,
+    step_filter,
+)
 
 BUDGET = Budget(epsilon=2, delta=1e-5)
 
@@ -89,6 +97,16 @@ def test_residual_budget_is_the_zcdp_filter_with_twice_rho() -> None:
         filter.charge(gaussian(sigma * (1 + 1e-8)))
     assert filter.spent().amount == pytest.approx(5.0, abs=1e-6)
     assert not filter.fits(gaussian(1.0))
+
+
+def test_the_deltas_of_steps_add_up_too() -> None:
+    """Each of the planned steps has its share of delta; one more step has none, however little it costs otherwise."""
+    filter = StepFilter(advanced_measure(Budget(epsilon=2.0, delta=1e-5), steps=3))
+    for _ in range(3):
+        filter.charge(gaussian(1e4))
+    assert filter.spent().amount < 1e-3 * filter.measure.capacity.amount
+    assert not filter.fits(gaussian(1e4))
+    assert filter.fits(dp_accounting.LaplaceDpEvent(1e4))  # which needs no delta
 
 
 def test_exactly_the_budget_still_fits() -> None:
