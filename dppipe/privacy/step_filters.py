@@ -1,16 +1,14 @@
 """Step filters: whether one more step fits in a budget, asked before the step touches data.
 
-A committed run only has to count: its accountant has bounded the whole schedule beforehand. Where noise or rate follow
+A committed run only has to count steps: its accountant has bounded the whole schedule beforehand. Where noise or rate follow
 released values, no accountant's curve proves anything, but some sums do (`dppipe.privacy.filters`): each step is admitted only
 while its sum stays within a capacity. The residual budget of Hong, Wang and Zhou (2022) is the zCDP filter with R = 2 rho.
 """
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,30 +66,6 @@ class StepFilter:
             return None
         after = Amount(self._spent.amount + cost.amount, self._spent.delta + cost.delta)
         return after if after.fits(self.measure.capacity) else None
-
-
-class CommittedFilter:
-    """Admits the steps of a schedule that was fixed and bounded before the run: the check is a comparison."""
-
-    def __init__(self, planned: Steps) -> None:
-        self._planned = [(event, count) for event, count in planned if count]
-        self._ends = list(accumulate(count for _, count in self._planned))
-        self._done = 0
-
-    def fits(self, event: DpEvent) -> bool:
-        """Whether this is the step that was planned next."""
-        place = bisect.bisect_right(self._ends, self._done)
-        return place < len(self._planned) and self._planned[place][0] == event
-
-    def charge(self, event: DpEvent) -> None:
-        """Count a step before it is done."""
-        if not self.fits(event):
-            raise BudgetExhausted(f"budget: after {self._done} steps the plan holds no such step. Stop here.")
-        self._done += 1
-
-    def spent(self) -> int:
-        """Give the number of steps charged."""
-        return self._done
 
 
 class Odometer:

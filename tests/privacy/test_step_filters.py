@@ -14,7 +14,6 @@ from dppipe.privacy.accountants import Gdp, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.filters import Amount
 from dppipe.privacy.step_filters import (
-    CommittedFilter,
     Measure,
     Odometer,
     StepFilter,
@@ -118,18 +117,6 @@ def test_exactly_the_budget_still_fits() -> None:
 
 def test_capacity_of_the_gdp_filter_is_exact() -> None:
     assert gdp_measure(Budget(epsilon=1, delta=1e-5)).capacity.amount == pytest.approx(0.2680511232**2, rel=1e-7)
-
-
-def test_a_committed_filter_only_compares() -> None:
-    filter = CommittedFilter([(poisson(0.1, 1.0), 2), (gaussian(3.0), 0), (gaussian(2.0), 1)])
-    assert not filter.fits(gaussian(2.0))
-    filter.charge(poisson(0.1, 1.0))
-    filter.charge(poisson(0.1, 1.0))
-    assert not filter.fits(poisson(0.1, 1.0))
-    filter.charge(gaussian(2.0))
-    assert filter.spent() == 3
-    with pytest.raises(BudgetExhausted):
-        filter.charge(gaussian(2.0))
 
 
 def test_an_odometer_claims_the_smallest_budget_that_was_never_exceeded() -> None:
