@@ -81,36 +81,20 @@ class Store:
         """
         terms = self.status(scope).scope  # fixed for good, so the slow sums are done before others have to wait
         _check_terms(terms, commitment)
-        cost = terms.rule.cost(commitment)
-        with self._database.transaction() as connection:
-            before = find_entry(connection, run_id)
-            if before is not None and (before.scope, before.plan_hash) != (scope, plan_hash):
-                raise PrivacyRefusal(f"{run_id}: expected the scope and the plan that this run has reserved with, got others.")
-            _check_data(connection, scope, fingerprint)
-            wanted = cost if before is None else _at_least(cost, before.cost)
-            place = str(Path(run_dir).absolute()), socket.gethostname()
-            if before is not None and (before.state, before.cost, before.run_dir, before.host) == ("reserved", wanted, *place):
-                return before
-            others = Status(terms, tuple(entry for entry in last_entries(connection, scope).values() if entry.run_id != run_id))
-            if total([others.used, wanted]).fits(terms.capacity):
-                entry = Entry(
-                    run_id=run_id,
-                    scope=scope,
-                    state="reserved",
-                    cost=wanted,
-                    epsilon=float(commitment.epsilon),
-                    delta=float(commitment.delta),
-                    run_dir=place[0],
-                    plan_hash=plan_hash,
-                    fingerprint=fingerprint,
-                    host=place[1],
-                    at=_now(),
-                )
-                return add_entry(connection, entry, commitment.steps)
-        raise BudgetExhausted(
-            f"budget.scope: {scope!r} has {max(0.0, 1 - others.share):.1%} of its budget left, which this run exceeds. "
-            + what_fits(terms, commitment, room=others.room)
+        asked = Entry(
+            run_id=run_id,
+            scope=scope,
+            state="reserved",
+            cost=terms.rule.cost(commitment),
+            epsilon=float(commitment.epsilon),
+            delta=float(commitment.delta),
+            run_dir=str(Path(run_dir).absolute()),
+            plan_hash=plan_hash,
+            fingerprint=fingerprint,
+            host=socket.gethostname(),
+            at=_now(),
         )
+        return self._grant(asked, terms, commitment)
 
     def settle(self, run_id: str, spent: Steps) -> Entry:
         """Replace a run's reservation by what its whole ledger charged; settling the same again changes nothing."""
@@ -163,11 +147,38 @@ class Store:
         with self._database.transaction() as connection:
             return next(iter(scopes_of(connection, fingerprint)), None)
 
+    def _grant(self, asked: Entry, terms: Scope, commitment: Commitment) -> Entry:
+        """Compare what a run asks for with what all others hold, and set it aside, at one moment."""
+        with self._database.transaction() as connection:
+            before = find_entry(connection, asked.run_id)
+            if before is not None and (before.scope, before.plan_hash) != (asked.scope, asked.plan_hash):
+                raise PrivacyRefusal(
+                    f"{asked.run_id}: expected the scope and the plan that this run has reserved with, got others."
+                )
+            _check_data(connection, asked.scope, asked.fingerprint)
+            wanted = replace(asked, cost=asked.cost if before is None else _at_least(asked.cost, before.cost), at=_now())
+            if before is not None and _stands(before, wanted):
+                return before
+            runs = last_entries(connection, asked.scope).values()
+            others = Status(terms, tuple(entry for entry in runs if entry.run_id != asked.run_id))
+            if total([others.used, wanted.cost]).fits(terms.capacity):
+                return add_entry(connection, wanted, commitment.steps)
+        raise BudgetExhausted(
+            f"budget.scope: {asked.scope!r} has {max(0.0, 1 - others.share):.1%} of its budget left, which this run exceeds. "
+            + what_fits(terms, commitment, room=others.room)
+        )
+
     def _status(self, connection: sa.Connection, scope: str) -> Status:
         options = _options(connection, scope)
         if options is None:
             raise UsageError(f"{self.place}: no scope named {scope!r}. Make it with `dppipe budget create`, or name another.")
         return Status(Scope.from_data(options), tuple(last_entries(connection, scope).values()))
+
+
+def _stands(before: Entry, wanted: Entry) -> bool:
+    """Whether a run has reserved as much already, and still is where it was then."""
+    held, asked = ((entry.state, entry.cost, entry.run_dir, entry.host) for entry in (before, wanted))
+    return held == asked
 
 
 def _at_least(cost: Amount, spent: Amount) -> Amount:

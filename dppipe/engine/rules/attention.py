@@ -44,16 +44,13 @@ def answer(
     if query.dim() != 3 or any(extra is not None for extra in (bias_k, bias_v, static_k, static_v)) or add_zero_attn:
         raise Unhandled("attention without rows, or with bias_k, add_zero_attn or static keys")
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
-    heads = [_split(part, num_heads) for part in _project(use, (query, key, value), weights, in_proj_bias)]
-    mask = _merge(attn_mask, key_padding_mask, heads[0])
-    drop = dropout_p if training else 0.0
+    projected = _project(use, (query, key, value), weights, in_proj_bias)
+    queries, keys, values = (_split(part, num_heads) for part in projected)
+    mask, drop = _merge(attn_mask, key_padding_mask, queries), dropout_p if training else 0.0
     if need_weights:
-        scores = heads[0] @ heads[1].transpose(2, 3) / math.sqrt(heads[0].shape[3])
-        attention = F.dropout((scores if mask is None else scores + mask).softmax(3), drop)
-        mixed = attention @ heads[2]
+        mixed, attention = _attend(queries, keys, values, mask=mask, drop=drop)
     else:
-        attention = None
-        mixed = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], attn_mask=mask, dropout_p=drop)
+        mixed, attention = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=drop), None
     output = use.call(F.linear, mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias)
     return output, attention.mean(1) if attention is not None and average_attn_weights else attention
 
@@ -70,6 +67,15 @@ def _project(use: Use, inputs: tuple[Tensor, ...], weights: Any, bias: Tensor | 
 
 def _split(values: Tensor, heads: int) -> Tensor:  # [T, B, E] -> [B, heads, T, E / heads]
     return torch.unflatten(values, 2, (heads, -1)).permute(1, 2, 0, 3)
+
+
+def _attend(
+    queries: Tensor, keys: Tensor, values: Tensor, *, mask: Tensor | None, drop: float
+) -> tuple[Tensor, Tensor]:  # [B, heads, T or S, E / heads] each -> [B, heads, T, E / heads], [B, heads, T, S]
+    """Mix the values, and give the weights that they are mixed with, which a fused kernel keeps to itself."""
+    scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[3])
+    attention = F.dropout((scores if mask is None else scores + mask).softmax(3), drop)
+    return attention @ values, attention
 
 
 def _merge(mask: Tensor | None, padding: Tensor | None, queries: Tensor) -> Tensor | None:  # -> broadcasts to [B, heads, T, S]
