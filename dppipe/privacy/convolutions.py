@@ -1,10 +1,15 @@
 """Sums of independent losses on one grid: many distributions, each many times, convolved on circles.
 
-Guarantee: if each distribution's delta is at least its event's at every epsilon, then so is the result's, for the events
-together. A sum lies outside of the window that is kept with a probability of at most a tenth of `TAIL`, and `TAIL` counts as
-infinite loss; what a circle moves elsewhere only adds to what is there; and to every probability a bound on its round-off is
-added (`_Circles`). There are two circles: on one, losses are tilted exponentially, which makes high ones likely, so that the
-bound on their round-off is small beside their own probability and not beside 1. At each place the smaller bound is taken.
+Guarantee: if each distribution's delta is at least its event's at every real epsilon, then so is the result's, for the events
+together. For the delta of two events is the mean, over the losses of one, of the other's delta at epsilon less that loss. This
+only grows if the other's delta is replaced by that of its distribution; then the two means are exchanged, and the first's delta
+is replaced. What comes out is the delta of sums of losses, where the infinite ones weigh i + j m, for i and j those of the two
+and m a finite mass: over all events at most the sum of their infinite ones times the product of the masses above 1.
+
+A sum lies outside of the window that is kept with a mass of at most a tenth of `TAIL`, and `TAIL` counts as infinite loss; what a
+circle moves elsewhere only adds to what is there; and to every probability a bound on its round-off is added (`_Circles`). There
+are two circles: on one, losses are tilted exponentially, which makes high ones likely, so that the bound on their round-off is
+small beside their own probability and not beside 1. At each place the smaller bound is taken.
 """
 
 from __future__ import annotations
@@ -27,7 +32,8 @@ if TYPE_CHECKING:
     _Values = TypeVar("_Values", NDArray[np.float64], NDArray[np.complex128])
 
 TAIL = 10 * LEFT_OUT
-"""What counts as infinite loss, in place of what a window leaves out, and more."""
+"""What counts as infinite loss, in place of what a window leaves out; the rest is for round-off in windows, and in exponentials
+that underflow."""
 _MOST_KEPT = 1 << 22
 """Places of the transforms that are kept for later stages: 100 MB or so."""
 
@@ -39,12 +45,12 @@ def convolved(stages: Sequence[Stage]) -> Iterator[Way]:
     slope, log_moments = windows.tilt()
     kept = [windows.of(counts) for counts in done]
     longest = max(*(last - first + 1 for first, last in kept), *(len(way.probabilities) for way in whole))
-    circles = _Circles(1 << (longest - 1).bit_length(), slope=slope, log_moments=log_moments)
+    # Two places at least: `_Circles._mean` reads off one half and mirrors it.
+    circles = _Circles(1 << max(1, (longest - 1).bit_length()), slope=slope, log_moments=log_moments)
     for stage, counts, (first, last) in zip(stages, done, kept, strict=True):
         for way, count in stage.items():
             circles.add(way, count)
         lowest = first + sum(count * way.lowest for way, count in counts.items())
-        # A sum is infinite if one loss is; and where probabilities were rounded up, their sum may be a little above 1.
         infinite = math.fsum(count * way.infinite for way, count in counts.items())
         mass = math.fsum(count * math.log(max(1.0, way.mass)) for way, count in counts.items())
         yield Way(lowest, circles.sums(first, last), (TAIL + infinite) * math.exp(mass))
@@ -53,22 +59,22 @@ def convolved(stages: Sequence[Stage]) -> Iterator[Way]:
 class _Transform(NamedTuple):
     values: NDArray[np.complex128]  # [2, size // 2 + 1]: of losses as they are, and tilted; the other half mirrors this one
     sizes: NDArray[np.float64]
-    """At least the absolute values, of the exact transform and of the computed one."""
-    off: float
-    """The root of the mean square of what the computed one is off by, at most."""
+    """The absolute values, and what the values may be off by."""
 
 
 class _Circles:
     """Losses added up on two circles, on the second with the weight e^(slope x - log moment) for x places above their least.
 
-    Round-off. Let a be a distribution's weights, A their exact transform and A + E the computed one. The norm of E is at most
-    `round_off` times that of A, which is sqrt(n) |a|; so is every entry of E. Let d be that bound. The product of powers of the
-    A differs from that of the A + E, at each place, by at most the product of powers of |A + E| + d less that of |A + E|: these
-    are `_sizes` and the size of `_product`, but for the rounding of as many multiplications as there are losses. What is
-    transformed back is off by at most the mean of these differences at every place. It is also off by at most their root mean
-    square, which is at most the sum of those of all E, times the largest size of a product: of a few losses, this is less. Last
-    comes the error of the transform back, whose norm is at most `round_off` times that of its result. The rounding of a weight
-    is relative to it, and so are, to their sums, the roundings of sums of products of weights, which are all positive.
+    Round-off. Let A be the exact transform of a distribution's weights on either circle and A + E the computed one. By
+    `fourier.py` no |E| is above `round_off` times the sum of the weights on both; let d be twice that, since `_parted` and
+    absolute values are rounded too, by a few units of that sum. Multiplied out, the product of powers of the A differs from that
+    of the A + E, at each place, by at most the product of powers of |A + E| + d less that of |A + E|: these are `_sizes` and the
+    size of `_product`, but for the rounding of as many multiplications as there are losses. One puts `_sizes` off by a unit of
+    it, and `_product` and its size by sqrt 5 each: 16 units of `_sizes` are enough. What is transformed back is off by at most
+    the mean of all this, at every place; and by the transform back, whose bound is `round_off` times the mean of what goes into
+    it, twice since `_joined` is rounded too. The rounding of a tilted weight is relative to it, and so are, to their sums, the
+    roundings of sums of products of weights, which are all positive: they are made good by a factor, at the end. Numbers that
+    underflow are below 2^-1000; a mean of sizes is not below 2^-80, since at frequency 0 they are about 1.
     """
 
     def __init__(self, size: int, *, slope: float, log_moments: Mapping[Way, float]) -> None:
@@ -77,15 +83,12 @@ class _Circles:
         self._sizes = np.ones((2, size // 2 + 1))
         self._transform = functools.lru_cache(maxsize=max(1, _MOST_KEPT // size))(self._transformed)
         self._count, self._moments, self._rounding = 0, [0.0], 0.0
-        self._off, self._log_largest = 0.0, 0.0
 
     def add(self, way: Way, count: int) -> None:
         """Add so many losses."""
-        values, sizes, off = self._transform(way)
+        values, sizes = self._transform(way)
         self._product = self._product * _power(values, count)
         self._sizes = self._sizes * _power(sizes, count)
-        self._off += count * off
-        self._log_largest += count * math.log(max(1.0, float(sizes.max())))
         self._count += count
         self._moments.append(count * self._log_moments[way])
         exponent = self._slope * len(way.probabilities) + abs(self._log_moments[way])
@@ -103,9 +106,9 @@ class _Circles:
     def _error(self) -> NDArray[np.float64]:  # -> [2, 1]
         """Give what each place of either circle may be off by."""
         absolute = np.abs(self._product)
-        forth = np.minimum(self._mean(self._sizes - absolute), self._off * math.exp(self._log_largest))
+        forth = self._mean(self._sizes - absolute)
         between = math.expm1(16 * self._count * UNIT) * self._mean(self._sizes)
-        back = 2 * round_off(self._size) * math.sqrt(float(self._mean(absolute**2).sum()))
+        back = 2 * round_off(self._size) * float(self._mean(absolute).sum())
         return np.asarray(forth + between + back)[:, None]
 
     def _transformed(self, way: Way) -> _Transform:
@@ -114,8 +117,7 @@ class _Circles:
         weighted.real[: len(places)] = way.probabilities
         weighted.imag[: len(places)] = way.probabilities * np.exp(self._slope * places - self._log_moments[way])
         values = _parted(transform(weighted))
-        off = 2 * round_off(self._size) * float(np.linalg.norm(weighted))  # twice: also for the rounding here and in _parted
-        return _Transform(values, np.abs(values) + off * math.sqrt(self._size), off)
+        return _Transform(values, np.abs(values) + 2 * round_off(self._size) * float(np.abs(weighted).sum()))
 
     def _mean(self, halves: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the mean over each circle, and a little more; its halves mirror each other."""

@@ -1,9 +1,11 @@
 """Privacy losses on a grid, in one direction of neighbouring data sets, and the privacy curve that they have.
 
 A loss of x has delta 1 - e^(epsilon - x) at epsilons below it: between places of the grid, delta is a straight line in e^epsilon.
+The loss at a place is the place times the interval, exactly.
 
-Guarantee: delta is never below that of the probabilities as they stand. All that is added up is positive, so that round-off
-stays relative to the result, far below `_UPWARD`.
+Guarantee: delta and epsilon are never below those of the probabilities as they stand. All that is added up is positive, and an
+epsilon's distance to the grid is exact: so round-off stays relative to the result. It is below 60 units of 2^-53 (pairwise sums
+of up to 2^21 terms: 33; what is added up: 9), and `_UPWARD` is 128.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +23,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_UPWARD = 1 + 2.0**-40
+_UPWARD = 1 + 2.0**-46
+_LATER = 1 + 2.0**-49
+"""Sixteen units: the part of an interval that is read off a chord is right to nine, its sum with the place before it to two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +40,8 @@ class Way:
 
     @functools.cached_property
     def mass(self) -> float:
-        """The probability of a finite loss, or a little more where probabilities were rounded up."""
-        return float(np.sum(self.probabilities))
+        """The probability of a finite loss, or a little more; above 1 where probabilities were rounded up."""
+        return float(np.sum(self.probabilities)) * _UPWARD
 
     @property
     def variance(self) -> float:
@@ -47,10 +52,8 @@ class Way:
 
     def delta(self, epsilon: float, *, interval: float) -> float:
         """Give the delta at an epsilon."""
-        place = math.floor(epsilon / interval)
-        low, high = (self._delta_at(at, interval) for at in (place, place + 1))
-        part = min(max(math.expm1(epsilon - place * interval) / math.expm1(interval), 0.0), 1.0)
-        return (1 - part) * low + part * high
+        place = math.floor(Fraction(epsilon) / Fraction(interval)) + 1
+        return self._delta_at(place, interval, below=float(place * Fraction(interval) - Fraction(epsilon)))
 
     def epsilon(self, delta: float, *, interval: float) -> float:
         """Give the least epsilon >= 0 whose delta is at most this; infinite if there is none."""
@@ -61,14 +64,13 @@ class Way:
         low, high = (self._delta_at(at, interval) for at in (place - 1, place))
         if high > delta:
             return math.inf
-        return (place - 1) * interval + math.log1p((low - delta) / (low - high) * math.expm1(interval))
+        return ((place - 1) * interval + math.log1p((low - delta) / (low - high) * math.expm1(interval))) * _LATER
 
-    def _delta_at(self, place: int, interval: float) -> float:
-        """Give the delta at a place of the grid: the mean of 1 - e^(epsilon - loss) over the losses above it."""
-        first = max(0, place + 1 - self.lowest)
-        above = np.arange(self.lowest + first - place, self.lowest + len(self.probabilities) - place)
-        parts = -np.expm1(-interval * above) * self.probabilities[first:]
-        return (self.infinite + float(np.sum(parts))) * _UPWARD
+    def _delta_at(self, place: int, interval: float, *, below: float = 0.0) -> float:
+        """Give the delta at a place of the grid, or so much below it: the mean of 1 - e^-gap over the losses from there on."""
+        first = max(0, place - self.lowest)
+        gaps = interval * np.arange(self.lowest + first - place, self.lowest + len(self.probabilities) - place) + below
+        return (self.infinite + float(np.sum(-np.expm1(-gaps) * self.probabilities[first:]))) * _UPWARD
 
 
 Stage = Mapping[Way, int]
