@@ -50,6 +50,9 @@ def convolved(stages: Sequence[Stage]) -> Iterator[Way]:
     for stage, counts, (first, last) in zip(stages, done, kept, strict=True):
         for way, count in stage.items():
             circles.add(way, count)
+        if sum(counts.values()) == 1:  # one loss is its own sum
+            yield from (way for way, count in counts.items() if count)
+            continue
         lowest = first + sum(count * way.lowest for way, count in counts.items())
         infinite = math.fsum(count * way.infinite for way, count in counts.items())
         mass = math.fsum(count * math.log(max(1.0, way.mass)) for way, count in counts.items())
