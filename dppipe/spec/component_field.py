@@ -18,7 +18,7 @@ from dppipe.component import Component
 from dppipe.errors import SpecError, UsageError
 from dppipe.spec.families import FAMILIES
 from dppipe.spec.plugins import describe_failure
-from dppipe.spec.registry import Registry, load_built_in
+from dppipe.spec.registry import Registry, built_in_kinds, load_built_in
 
 FAMILY_MARK = "x-dppipe-family"
 """Stands for a component in a JSON schema until `schema.py` puts the registered kinds there."""
@@ -72,9 +72,9 @@ def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
     if "kind" not in value:
         if "class_path" in value:
             return "class_path", options
-        raise _error(
-            f"expected the name of {one}, got nothing. Say which one by `kind`.", value, at=("kind",), type="missing_kind"
-        )
+        known = ", ".join(sorted(built_in_kinds(FAMILIES[block])))
+        message = f"expected the name of {one}, got nothing. Say which one by `kind`: {known}."
+        raise _error(message, value, at=("kind",), type="missing_kind")
     if not isinstance(value["kind"], str):
         raise _error(f"expected the name of {one}, got {_show(value['kind'])}. Give one.", value, at=("kind",))
     return value["kind"], options

@@ -13,7 +13,7 @@ from dppipe.spec.component_field import ComponentOf, split_kind
 from dppipe.spec.describe import describe_field, fields_by_key, find_in_type, meant_block
 from dppipe.spec.registry import Registry
 from dppipe.spec.spec import Spec
-from dppipe.spec.suggestions import suggest_key, suggest_kind
+from dppipe.spec.suggestions import suggest_key, suggest_kind, suggest_number, suggest_truth
 from dppipe.spec.yaml_reader import MAX_FAULTS, Path
 
 _HINTS: dict[Path, str] = {
@@ -89,8 +89,10 @@ def _problem(details: Any, data: Any, registry: Registry) -> Problem:
     if error == "missing":
         return Problem(path, f"expected {expected}, got nothing. {_HINTS.get(path, 'Add it.')}")
     value = details["input"]
-    hint = _HINTS.get(path) if value is None or error == "string_pattern_mismatch" else _hint(error, context, value)
-    return Problem(path, f"expected {expected}, got {show_value(value)}.{' ' + hint if hint else ''}")
+    is_budget = path == ("budget",) and isinstance(value, str)
+    hint = _HINTS.get(path) if value is None or is_budget or error == "string_pattern_mismatch" else _hint(error, context, value)
+    got = str(len(value)) if error in ("too_short", "too_long") else show_value(value)
+    return Problem(path, f"expected {expected}, got {got}.{' ' + hint if hint else ''}")
 
 
 def _path(location: Path, data: Any) -> Path:
@@ -119,13 +121,15 @@ def _expected(details: Any, field: FieldInfo | None) -> str:
 
 
 def _hint(error: str, context: dict[str, Any], value: Any) -> str:
+    if error == "string_type" and type(value) in (int, float):
+        return "Quote it if it is a name."
     if not isinstance(value, str):
         return ""
     if error == "literal_error":
         return suggest_kind(value, [choice.strip(" '") for choice in context["expected"].replace(" or ", ",").split(",")]).strip()
-    if error.startswith(("int", "float")) and value.replace("_", "").replace(",", "").replace(".", "").isdigit():
-        return "Write it as a plain number, without quotes or separators."
-    return ""
+    if error.startswith("bool"):
+        return suggest_truth(value)
+    return suggest_number(value) if error.startswith(("int", "float")) else ""
 
 
 def _unknown_key(key: str, block: type[Options] | None) -> str:

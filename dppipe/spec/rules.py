@@ -115,8 +115,8 @@ def _length(spec: Spec) -> Iterator[Problem]:
     if spec.budget == "none":
         yield Problem(("train", "until"), "expected steps or epochs, got until: budget. There is no budget: say steps or epochs.")
     elif spec.noise.noise_multiplier == "auto":
-        message = "expected a number, got auto with until: budget. Noise is calibrated to a number of steps: give that number by"
-        yield Problem(("noise", "noise_multiplier"), f"{message} train.steps or train.epochs, or a noise multiplier here.")
+        message = "expected steps or epochs, got until: budget with noise.noise_multiplier: auto. Noise is calibrated to a number"
+        yield Problem(("train", "until"), f"{message} of steps: give that, or a noise multiplier.")
     moving = {
         f"The noise schedule {spec.noise.kind!r}": not spec.noise.constant,
         "sampler.batch_schedule": spec.sampler.scheduled,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
+_POWER = re.compile(r"10(?:\^|\*\*)\(?([-+]?\d{1,3})\)?", re.ASCII)
 
 # Names of other tools (Opacus, TF Privacy, JAX Privacy, fastDP, Lightning, ...) and common slips -> ours, with its block.
 _KEYS = {
@@ -88,6 +92,8 @@ def suggest_key(key: str, known: Iterable[str]) -> str:
     close = get_close_matches(key, known, n=1)
     if close:
         return _did_you_mean(repr(close[0]))
+    if ":" in key:
+        return " A colon ends a key only where a space follows it."
     return _did_you_mean(ours) if ours else ""
 
 
@@ -97,6 +103,26 @@ def suggest_kind(value: str, known: Iterable[str]) -> str:
     ours = _VALUES.get(value.lower())
     close = [ours] if ours in known else get_close_matches(value.lower(), known, n=1)
     return _did_you_mean(repr(close[0])) if close else ""
+
+
+def suggest_number(text: str) -> str:
+    """Say how a text that is nearly a number is written as one, or nothing."""
+    plain = text.strip().replace("_", "").replace(",", "")
+    if _NUMBER.fullmatch(plain):
+        return "Write it as a plain number, without quotes or separators."
+    if _NUMBER.fullmatch(plain.removesuffix("%").rstrip()):
+        return f"Write a percentage as a share: {float(plain.removesuffix('%')) / 100:g}."
+    if power := _POWER.fullmatch(plain):
+        return f"Write a power of ten as 1e{int(power[1])}."
+    if _NUMBER.fullmatch(plain.split(" ")[0]):
+        return "Write the number alone, without a unit."
+    return ""
+
+
+def suggest_truth(text: str) -> str:
+    """Say which of true and false a word of another language stands for, or nothing."""
+    word = text.strip().lower()
+    return "Write true." if word in ("yes", "on", "y", "true") else "Write false." if word in ("no", "off", "n", "false") else ""
 
 
 def _did_you_mean(name: str) -> str:

@@ -79,6 +79,8 @@ def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     if "'\\t'" in (error.problem or ""):
         return "expected spaces, got a tab. YAML doesn't indent with tabs."
     context = f" {error.context}" if error.context else ""
+    if error.context_mark and error.problem_mark and error.context_mark.line < error.problem_mark.line:
+        context += f" that begins on line {error.context_mark.line + 1}"
     return f"expected YAML, got a fault{context}: {problem}. Look at this line and the one before it."
 
 
@@ -142,7 +144,9 @@ class _Reader:
         key, path = event.value, (*top.path, event.value)
         self._check_properties(event, path)
         if event.style is None and not isinstance(read_scalar(key).value, str):
-            self._fault(path, event, f"expected a name as key, got {key or 'nothing'}. Quote it if it is a name.")
+            after_comma = self.document.text[: event.start_mark.index].endswith(",") if event.start_mark else False
+            advice = "A decimal has a point, not a comma." if after_comma else "Quote it if it is a name."
+            self._fault(path, event, f"expected a name as key, got {key or 'nothing'}. {advice}")
         if key in top.held:
             first = self.document.keys[path].line
             self._fault(path, event, f"expected each key once, got it twice (first on line {first}). Remove one.")

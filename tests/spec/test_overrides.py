@@ -69,7 +69,7 @@ def test_nothing_takes_an_optional_value_away(base: str) -> None:
         ("seed.low=3", "seed: expected a block to set 'low' in, got 7."),
         ("model.hidden.7=3", "model.hidden: expected a block to set '7' in, got a list."),
         ("model.hidden.0=x", "model.hidden.0: expected an integer, got 'x'."),
-        ("train={until: budget}", "noise.noise_multiplier: expected a number, got auto"),
+        ("train={until: budget}", "train.until: expected steps or epochs, got until: budget with"),
     ],
 )
 def test_a_problem_names_the_override_that_brought_it(override: str, message: str, base: str) -> None:
