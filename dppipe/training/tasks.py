@@ -40,16 +40,18 @@ class Objective:
         import torchmetrics
         from torchmetrics import Metric, MetricCollection
 
+        from dppipe.training.scores import R2, Auroc
+
         found: dict[str, Metric | MetricCollection]
         if self.task == "multiclass":
             found = {"accuracy": torchmetrics.classification.MulticlassAccuracy(self.outputs, average="micro")}
         elif self.task == "binary":
             found = {
                 "accuracy": torchmetrics.classification.BinaryAccuracy(),
-                "auroc": torchmetrics.classification.BinaryAUROC(),
+                "auroc": Auroc(),
             }
         else:
-            found = {"mse": torchmetrics.MeanSquaredError(), "r2": torchmetrics.R2Score()}
+            found = {"mse": torchmetrics.MeanSquaredError(), "r2": R2()}
         return MetricCollection(found, prefix=prefix)
 
     def score(self, metrics: MetricCollection, predictions: Tensor, targets: Tensor) -> None:

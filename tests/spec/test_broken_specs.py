@@ -172,7 +172,11 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     ),
     "no length": ("{epochs: 20}", "{accelerator: cpu}", "14:8: train: expected exactly one of steps, epochs and until, got none"),
     "until the end": ("epochs: 20", "until: end", "14:16: train.until: expected budget, got 'end'."),
-    "auto without a length": ("epochs: 20", "until: budget", "14:16: train.until: expected steps or epochs, got until: budget with"),
+    "auto without a length": (
+        "epochs: 20",
+        "until: budget",
+        "14:16: train.until: expected steps or epochs, got until: budget with",
+    ),
     "float16": (
         "epochs: 20",
         "epochs: 20, precision: 16-mixed",
