@@ -6,9 +6,12 @@ import re
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from dppipe.cli.app import app
 from dppipe.data import ClassPathData
 from dppipe.spec.component_field import split_kind
 from dppipe.spec.families import FAMILIES
@@ -50,3 +53,35 @@ def test_the_same_class_is_a_plugin(tmp_path: Path) -> None:
     (tmp_path / "scans.py").write_text(code.replace("class Scans(Data):", 'class Scans(Data, kind="scans"):'))
     data = Registry(tmp_path).load("data", "scans").from_data({"size": 20})
     assert data.train_count() == 16  # type: ignore[attr-defined]
+
+
+def test_the_sentences_on_the_page_train_a_model_with_an_embedding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "class Sentences" in block)
+    (tmp_path / "page_words.py").write_text(code)
+    (tmp_path / "page_word_nets.py").write_text(
+        "from torch import nn\n\n\nclass Bag(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.table, self.last = nn.Embedding(50, 4), nn.Linear(4, 1)\n\n"
+        "    def forward(self, x):\n        return self.last(self.table(x).mean(1))\n"
+    )
+    numpy.savez(tmp_path / "words.npz", x=numpy.arange(1200).reshape(200, 6) % 50, y=numpy.arange(200) % 2)
+    spec = {
+        "version": 1,
+        "name": "words",
+        "data": {
+            "class_path": "page_words.Sentences",
+            "init_args": {"path": "words.npz", "words": 50, "length": 6},
+            "records": 200,
+        },
+        "model": {"class_path": "page_word_nets.Bag"},
+        "optimizer": "sgd",
+        "sampler": {"kind": "poisson", "sample_rate": 0.2},
+        "noise": {"kind": "constant", "noise_multiplier": 2.0},
+        "accountant": "rdp",
+        "budget": {"epsilon": 8, "delta": 1e-5},
+        "train": {"steps": 2},
+    }
+    (tmp_path / "words.yaml").write_text(yaml.safe_dump(spec).replace("1.0e-05", "0.00001"))
+    done = CliRunner().invoke(app, ["run", "words.yaml"])
+    assert done.exit_code == 0, done.output
