@@ -44,8 +44,11 @@ class GaussianCurve:
 def gaussian_delta(epsilon: ArrayLike, s: ArrayLike) -> NDArray[np.float64]:
     """Give delta(epsilon) = Phi(1/2s - epsilon s) - e^epsilon Phi(-1/2s - epsilon s), for any real epsilon, or a little more.
 
-    Guarantee: never below the exact value. The logarithms are right to some twenty units of round-off of the numbers that they
-    are worked out from, and 40,000 random ones to four; `_SLACK` is 128 units.
+    Guarantee: never below the exact value, even if epsilon and s are themselves off by ten units of round-off. With a and b the
+    arguments of Phi, U and L its logarithms there, delta = e^U - e^(epsilon + L) moves by at most e^U for each unit that U,
+    epsilon or L moves by. Round-off moves a and b by a few units of 1/2s + |epsilon| s, and Phi's logarithm falls by less than
+    1 + |a| for each unit of a: in U and L this is a few units of 1 + |epsilon| - U - L, whatever the signs. What `log_ndtr` is
+    off by is relative to U and L too. Of 40,000 random deltas none needed more than four units; `_SLACK` is 128.
     """
     epsilon, s = np.asarray(epsilon, dtype=np.float64), np.asarray(s, dtype=np.float64)
     upper, lower = special.log_ndtr(0.5 / s - epsilon * s), special.log_ndtr(-0.5 / s - epsilon * s)
@@ -60,7 +63,7 @@ def gaussian_epsilon(s: float, delta: float) -> float:
     if float(gaussian_delta(0.0, s)) <= delta:
         return 0.0
     high = 1.0
-    while float(gaussian_delta(high, s)) > delta:
+    while _positive(gaussian_delta(high, s)) > delta:
         high *= 2
         if high > 1e12:
             return math.inf
@@ -81,4 +84,5 @@ def gaussian_scale(epsilon: float, delta: float) -> float:
 
 
 def _positive(value: NDArray[np.float64]) -> float:
+    """Give a delta, or 1e-300 where it is smaller: below, numbers lose their digits."""
     return max(float(value), 1e-300)

@@ -28,8 +28,9 @@ class Windows:
     def __init__(self, whole: Stage) -> None:
         self._whole = whole
         longest = max(len(way.probabilities) for way in whole)
-        variance = math.fsum(count * way.variance for way, count in whole.items())
-        best = math.sqrt(2 * math.log(2 / LEFT_OUT) / max(variance, 1e-12))
+        self.variance = math.fsum(count * way.variance for way, count in whole.items())
+        """About that of the whole sum, in squared intervals; no bound rests on it."""
+        best = math.sqrt(2 * math.log(2 / LEFT_OUT) / max(self.variance, 1e-12))
         # The best slope is that of a Gaussian sum, or less where rare losses are far larger than the others.
         self._slopes = np.geomspace(min(best, 1 / longest) / 2, min(2 * best, _STEEPEST / longest), _SLOPES)
         rising = np.exp(np.outer(self._slopes, np.arange(longest) - (longest - 1.0)))  # [slopes, places], at most 1

@@ -8,7 +8,7 @@ import mpmath
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dppipe.privacy.gaussian import gaussian_delta
+from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon
 
 
 def exact_delta(epsilon: float, s: float) -> mpmath.mpf:
@@ -26,3 +26,28 @@ def test_delta_is_never_below_the_exact_value_and_next_to_it(log_s: float, where
         exact = exact_delta(epsilon, s)
         found = float(gaussian_delta(epsilon, s))
         assert exact <= found <= min(1, exact * (1 + 1e-9 * (1 + s)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(math.log(0.02), math.log(1e5)), st.floats(-690, -1))
+def test_epsilon_is_never_below_the_exact_value_and_next_to_it(log_s: float, log_delta: float) -> None:
+    s, delta = math.exp(log_s), math.exp(log_delta)
+    epsilon = gaussian_epsilon(s, delta)
+    with mpmath.workdps(400):
+        assert exact_delta(epsilon, s) <= delta
+        assert epsilon == 0 or exact_delta(epsilon * (1 - 1e-9) - 1e-9, s) >= delta * (1 - 1e-9 * (1 + s))
+
+
+def test_a_delta_below_all_digits_has_no_epsilon() -> None:
+    assert gaussian_epsilon(1.0, 1e-305) == math.inf
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(math.log(1e-3), math.log(1e8)), st.floats(-40, 40), st.sampled_from([-1, 1]), st.sampled_from([-1, 1]))
+def test_delta_is_not_too_small_if_its_numbers_were_rounded_before(log_s: float, where: float, one: int, other: int) -> None:
+    s = math.exp(log_s)
+    epsilon = (0.5 / s - where) / s
+    with mpmath.workdps(800):
+        off = 10 * mpmath.mpf(2) ** -53
+        exact = exact_delta(epsilon * (1 + one * off), s * (1 + other * off))
+        assert exact <= float(gaussian_delta(epsilon, s)) + 1e-300

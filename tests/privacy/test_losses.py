@@ -197,6 +197,14 @@ def test_a_billion_steps_that_lose_next_to_nothing_are_composed(event: dp_accoun
     assert 0 < Pld().compose([(event, 10**9)], relation="zero_out").epsilon(1e-5) < math.inf
 
 
+@pytest.mark.parametrize(("rate", "z", "fine"), [(1e-4, 2.0, 0.17179), (1e-5, 1.0, 0.03692), (1e-3, 10.0, 0.34171)])
+def test_losses_that_are_smaller_than_the_grid_narrow_it(rate: float, z: float, fine: float) -> None:
+    """A million steps, against a grid of 1e-6; one of 1e-4 costs up to twice as much."""
+    composed = Pld().compose([(poisson(rate, z), 10**6)], relation="zero_out")
+    assert fine * 0.999 < composed.epsilon(1e-5) < fine * 1.03
+    assert composed.curve.parameters()["interval"] < 1e-4
+
+
 def test_sampling_without_replacement_costs_more_than_poisson_under_one_relation() -> None:
     subset = dp_accounting.SampledWithoutReplacementDpEvent(10_000, 100, dp_accounting.GaussianDpEvent(2.0))
     fixed = Pld().compose([(subset, 100)], relation="replace_one").epsilon(1e-5)
