@@ -18,6 +18,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from dppipe.privacy.balls_in_bins import event_class
 from dppipe.privacy.events import event_from_data, event_to_data
 from dppipe.privacy.support import SAMPLERS
 from dppipe.randomness.keystream import ByteSource
@@ -35,7 +36,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "full_batch": [{}],
     "poisson": [{"expected_batch_size": 20}, {"sample_rate": 0.005}, {"sample_rate": 0.7}, {"sample_rate": 1}],
     "shuffle": [{"expected_batch_size": 20}, {"expected_batch_size": 70}, {"expected_batch_size": 200}],
-    "truncated_poisson": [{"expected_batch_size": 20}, {"expected_batch_size": 20, "max_batch_size": 22}],
+    "truncated_poisson": [
+        {"expected_batch_size": 20},
+        {"expected_batch_size": 20, "max_batch_size": 22},
+        {"expected_batch_size": 20, "max_batch_size": 12},
+    ],
     "user": [{"expected_batch_size": 20}, {"sample_rate": 0.3, "max_records_per_user": 3}],
     "with_replacement": [{"expected_batch_size": 20}, {"expected_batch_size": 1}],
     "without_replacement": [{"expected_batch_size": 20}, {"expected_batch_size": 150}, {"expected_batch_size": 200}],
@@ -161,6 +166,31 @@ def test_an_epoch_has_each_record_once_in_as_many_batches_as_it_has_steps(sample
         assert len(batches) == sampler.epoch_length(RECORDS)
         assert sorted(numpy.concatenate(batches)) == list(range(RECORDS))
         assert not sampler.fixed_size or {len(batch) for batch in batches[:-1]} <= {sampler.expected(RECORDS)}
+
+
+def test_an_epoch_is_charged_as_what_it_is(sampler: Sampler) -> None:
+    """As one release on all records, or as bins that records fall into one by one. False alarms: below 1e-8 each."""
+    if not sampler.epochwise:
+        pytest.skip("is charged step by step")
+    source, rate = secret_stream("sampler"), sampler.rate(RECORDS)
+    event = sampler.event(MECHANISM, rate=rate)
+    if event == MECHANISM:
+        return  # which holds however an epoch is cut into batches
+    assert type(event) is event_class()
+    epochs = [sampler.draw_epoch(RECORDS, rate=rate, generator=source) for _ in range(1000)]
+    assert {len(batches) for batches in epochs} == {event.bins}
+    sizes, variance = numpy.array([len(batches[0]) for batches in epochs]), RECORDS / event.bins * (1 - 1 / event.bins)
+    assert abs(sizes.mean() - RECORDS / event.bins) < 6.2 * math.sqrt(variance / len(sizes))
+    assert abs(sizes.var() / variance - 1) < 7 * math.sqrt((2 + 1 / variance) / len(sizes))
+
+
+def test_copies_of_a_record_are_in_a_batch_only_where_the_event_says_so(sampler: Sampler) -> None:
+    """Of 300 batches of 20 out of 200 records none has a copy with a chance below 1e-100."""
+    event = sampler.event(MECHANISM, rate=sampler.rate(RECORDS))
+    with_copies = isinstance(event, dp_accounting.SampledWithReplacementDpEvent)
+    assert with_copies != sampler.distinct
+    if sampler.expected(RECORDS) > 1:
+        assert (draw_counts(sampler, steps=300).max() > 1) == with_copies
 
 
 def test_indices_are_in_range_and_distinct_where_promised(sampler: Sampler) -> None:
