@@ -25,6 +25,7 @@ from dppipe.sampling import FullBatch, Poisson, Shuffle
 from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.ledger import Ledger
 from dppipe.training.ranks import Ranks
+from dppipe.training.releases import noise_unit
 from dppipe.training.step import PrivateStep
 
 KINDS = {"pld": Pld, "rdp": Rdp, "tcdp": Tcdp, "zcdp": Zcdp, "gdp": Gdp, "advanced": Advanced, "basic": Basic}
@@ -84,6 +85,13 @@ def test_one_record_moves_the_sum_by_at_most_the_noises_unit(tmp_path, clipping)
     without = private(batch, place=lambda piece: piece)
     change = 30 * sum(float((a - b).abs().sum()) for a, b in zip(with_record.values(), without.values(), strict=True))
     assert 0 < change <= private.max_grad_norm * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "add_remove", "replace_one"])
+def test_the_noises_unit_is_the_sum_of_the_bounds_of_all_groups(relation):
+    """One example can move every group by its whole bound: L1 norms add up, where Euclidean ones would make 3 of these."""
+    assert noise_unit(Layerwise(), (1.0, 2.0, 2.0), relation, order=1) == pytest.approx(5.0)
+    assert noise_unit(Layerwise(), (1.0, 2.0, 2.0), relation, order=2) == pytest.approx(3.0)
 
 
 def test_the_noise_has_the_scale_that_is_charged(tmp_path):
