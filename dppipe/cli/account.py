@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from dppipe.sampling.base import Sampler
 
 _TEXTBOOK = "Textbook exercises"
+_OF_THEOREMS = ("delta", "sample_rate", "steps", "step_epsilon", "step_delta", "as_json")
 
 
 def account(
+    context: typer.Context,
     delta: Annotated[list[str], typer.Option(help="The delta of the claim; several, or separated by commas, give a table.")],
     sample_rate: Annotated[float | None, typer.Option(help="The chance of each record to be in a step's batch.")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise over the bound of one record; else worked out.")] = None,
@@ -51,21 +53,7 @@ def account(
     """
     deltas = _deltas(delta)
     if step_epsilon is not None:
-        _only_textbook(
-            {
-                "--noise-multiplier": noise_multiplier,
-                "--epsilon": epsilon,
-                "--plot": plot,
-                "--sampler": sampler,
-                "--relation": relation,
-                "--records": records,
-                "--batch-size": batch_size,
-                "--max-batch-size": max_batch_size,
-                "--curve": curve or None,
-                "--accountant": None if accountant in ("pld", "all") else accountant,
-                "--mechanism": None if mechanism == "gaussian" else mechanism,
-            }
-        )
+        _only_textbook(context)
         found = _textbook(step_epsilon, step_delta, steps=steps, rate=1.0 if sample_rate is None else sample_rate, deltas=deltas)
         typer.echo(json.dumps({"results": found}, indent=2) if as_json else theorem_table(found))
         return
@@ -90,12 +78,16 @@ def account(
     answers, refused = _answers(questions, kinds, points=points)
     if plot:
         write_plot(answers, plot)
-    if len(questions) == len(kinds) == 1:
-        typer.echo(json.dumps(answers[0].to_data(), indent=2) if as_json else one_answer(answers[0], curve=bool(curve)))
-    elif as_json:
-        typer.echo(json.dumps({"results": [found.to_data() for found in answers], "refused": refused}, indent=2))
-    else:
-        typer.echo(answer_table(answers, refused))
+    alone = len(questions) == len(kinds) == 1
+    typer.echo(_shown(answers, refused, alone=alone, curve=bool(curve), as_json=as_json))
+
+
+def _shown(answers: list[Answer], refused: list[dict[str, str]], *, alone: bool, curve: bool, as_json: bool) -> str:
+    if alone:
+        return json.dumps(answers[0].to_data(), indent=2) if as_json else one_answer(answers[0], curve=curve)
+    if as_json:
+        return json.dumps({"results": [found.to_data() for found in answers], "refused": refused}, indent=2)
+    return answer_table(answers, refused)
 
 
 def _deltas(given: list[str]) -> list[float]:
@@ -150,10 +142,15 @@ def _questions(
     ]
 
 
-def _only_textbook(options: dict[str, object]) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise UsageError(f"{given[0]}: expected none with --step-epsilon, whose mechanisms are known by epsilon and delta alone.")
+def _only_textbook(context: typer.Context) -> None:
+    """Refuse options that say nothing about mechanisms of which epsilon and delta are all that is known."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in _OF_THEOREMS and source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{option}: expected none with --step-epsilon, whose mechanisms are known by epsilon and delta alone."
+            )
 
 
 def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tuple[list[Answer], list[dict[str, str]]]:
