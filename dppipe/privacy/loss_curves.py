@@ -35,6 +35,10 @@ _LEAST_VARIANCE = 16.0
 """Of a loss, in squared intervals: with less, putting losses on the grid adds some percent to it, or more than it was."""
 _MOST_NARROWED = 150_000
 """Grid points up to which the grid is narrowed: a few tenths of a second."""
+_NARROWEST = 1e-6
+"""The narrowest interval that the grid is narrowed to."""
+_ROUNDED_UP = 2.0**-40
+"""What an event's probabilities are rounded up by, times the interval, is a fraction of this: of all events little may come."""
 _UPWARD = 1 + 2.0**-46
 """More than what is rounded when logarithms of shares are added up, for some tens of stages."""
 
@@ -135,14 +139,16 @@ def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tup
     if not counts:
         return {}, finest
     interval = _interval_for(counts, relation=relation, finest=finest)
+    narrowest = max(_NARROWEST, _ROUNDED_UP * sum(counts.values()))
     while True:
         made = {event: event_losses(event, relation=relation, interval=interval) for event in counts}
         sums = [Windows(_one_way({made[event]: count for event, count in counts.items()}, way)) for way in (0, 1)]
         longest = max(windows.length for windows in sums)
         points = max(longest, sum(losses.points for losses in made.values()))
+        variance = max(windows.variance for windows in sums) / sum(counts.values())
         if longest > _MOST_COMPOSED:
             interval *= 1.1 * longest / _MOST_COMPOSED
-        elif 4 * points <= _MOST_NARROWED and max(windows.variance for windows in sums) < _LEAST_VARIANCE * sum(counts.values()):
+        elif variance < _LEAST_VARIANCE and 4 * points <= _MOST_NARROWED and interval / 4 >= narrowest:
             interval /= 4
         else:
             return made, interval

@@ -205,6 +205,12 @@ def test_losses_that_are_smaller_than_the_grid_narrow_it(rate: float, z: float, 
     assert composed.curve.parameters()["interval"] < 1e-4
 
 
+@pytest.mark.parametrize("event", [poisson(1e-300, 5.0), poisson(0.5, 1e15), poisson(1 - 2.0**-53, 1e9)])
+@pytest.mark.parametrize("count", [2, 10**6, 10**9])
+def test_a_grid_is_not_narrowed_so_far_that_rounding_up_costs_much(event: dp_accounting.DpEvent, count: int) -> None:
+    assert Pld().compose([(event, count)], relation="zero_out").epsilon(1e-5) < 0.01 * math.sqrt(count / 1e6) + 0.01
+
+
 def test_sampling_without_replacement_costs_more_than_poisson_under_one_relation() -> None:
     subset = dp_accounting.SampledWithoutReplacementDpEvent(10_000, 100, dp_accounting.GaussianDpEvent(2.0))
     fixed = Pld().compose([(subset, 100)], relation="replace_one").epsilon(1e-5)
