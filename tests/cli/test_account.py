@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import dp_accounting
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
@@ -176,8 +177,8 @@ def test_mistakes_are_named(words: list[str], code: int, said: str) -> None:
     assert said in ask(*words, code=code)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="the extra is installed")
-def test_a_plot_asks_for_its_extra(tmp_path: Path) -> None:
+def test_a_plot_asks_for_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert "dppipe[plot]" in ask(*SCHEDULE, "--plot", str(tmp_path / "curve.png"), code=2)
 
 
@@ -191,10 +192,9 @@ PICTURES = {
 
 @pytest.mark.parametrize("words", PICTURES.values(), ids=PICTURES)
 def test_a_plot_is_a_picture_with_every_curve_in_it(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = pytest.importorskip("matplotlib.figure").Figure
     drawn: list[Any] = []
-    save = figure.savefig
-    monkeypatch.setattr(figure, "savefig", lambda self, path: (drawn.append(self), save(self, path)))
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, path: (drawn.append(self), save(self, path)))
     shown = ask(*SHORT, *words, "--plot", str(tmp_path / "curve.png"))
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG\r\n")
     (axes,) = drawn[0].axes
@@ -207,7 +207,6 @@ def test_a_plot_is_a_picture_with_every_curve_in_it(words: list[str], tmp_path: 
 
 
 def test_a_plot_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     assert "--plot" in ask(*SHORT, "--accountant", "rdp", "--plot", str(tmp_path / "curve.unknown"), code=2)
     assert "--plot" in ask(*SHORT, "--accountant", "rdp", "--plot", str(tmp_path / "missing" / "curve.png"), code=2)
 

@@ -131,7 +131,7 @@ def test_sampled_divergences(rate: float, z: float, order: float, expected: floa
 )
 def test_delta_of_one_poisson_step(rate: float, z: float, epsilon: float, expected: float) -> None:
     composed = Pld().compose([(poisson(rate, float(z)), 1)], relation="zero_out")
-    assert composed.delta(epsilon) == pytest.approx(expected, rel=1e-7)
+    assert composed.delta(epsilon) == pytest.approx(expected, rel=1e-8)
 
 
 @pytest.mark.parametrize(

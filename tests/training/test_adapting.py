@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors.torch import save_file
 from torch import nn
 from typer.testing import CliRunner
 
@@ -293,11 +294,10 @@ def test_a_file_that_would_run_something_runs_nothing(tmp_path: Path, name: str)
         assert mark.exists()
 
 
-def test_safetensors_are_read_where_they_are_installed(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors.torch")
+def test_safetensors_are_read(tmp_path: Path) -> None:
     torch.manual_seed(3)
     weights = Mlp.from_data({"hidden": [5]}).build((6,), 3).state_dict()
-    safetensors.save_file(weights, tmp_path / "public.safetensors")
+    save_file(weights, tmp_path / "public.safetensors")
     found = mlp(pretrained=str(tmp_path / "public.safetensors")).state_dict()
     assert all(torch.equal(value, found[name]) for name, value in weights.items())
 
