@@ -139,16 +139,17 @@ def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tup
     if not counts:
         return {}, finest
     interval = _interval_for(counts, relation=relation, finest=finest)
-    narrowest = max(_NARROWEST, _ROUNDED_UP * sum(counts.values()))
+    steps = sum(counts.values())
+    narrowest = max(_NARROWEST, _ROUNDED_UP * steps)
     while True:
         made = {event: event_losses(event, relation=relation, interval=interval) for event in counts}
         sums = [Windows(_one_way({made[event]: count for event, count in counts.items()}, way)) for way in (0, 1)]
         longest = max(windows.length for windows in sums)
         points = max(longest, sum(losses.points for losses in made.values()))
-        variance = max(windows.variance for windows in sums) / sum(counts.values())
+        closed, variance = all(losses.closed for losses in made.values()), max(windows.variance for windows in sums) / steps
         if longest > _MOST_COMPOSED:
             interval *= 1.1 * longest / _MOST_COMPOSED
-        elif variance < _LEAST_VARIANCE and 4 * points <= _MOST_NARROWED and interval / 4 >= narrowest:
+        elif closed and variance < _LEAST_VARIANCE and 4 * points <= _MOST_NARROWED and interval / 4 >= narrowest:
             interval /= 4
         else:
             return made, interval

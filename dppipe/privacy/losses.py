@@ -18,7 +18,7 @@ import numpy as np
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.fourier import UNIT
-from dppipe.privacy.profiles import Direction, diluted, directions
+from dppipe.privacy.profiles import Direction, diluted, directions, estimated
 from dppipe.privacy.ways import Way
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Losses:
     ways: tuple[Way, ...]
     """One where both directions of neighbouring data sets are alike, else removing a record and adding one."""
     interval: float
+    closed: bool = False
+    """Whether they were put on the grid from a closed form, which a narrower grid serves as well."""
 
     @property
     def points(self) -> int:
@@ -115,7 +117,8 @@ def dense(distribution: Any) -> Losses:
 
 
 def _of_profile(event: DpEvent, *, relation: Relation, interval: float) -> Losses:
-    return Losses(tuple(_connected(way, interval) for way in directions(event, relation=relation)), interval)
+    ways = tuple(_connected(way, interval) for way in directions(event, relation=relation))
+    return Losses(ways, interval, closed=not estimated(event))
 
 
 def _of_library(event: DpEvent, *, relation: Relation, interval: float) -> Any:
@@ -163,9 +166,13 @@ def _connected(way: Direction, interval: float) -> Way:
     on the dots. What is lost below the lowest dot counts as the lowest loss, what is beyond the highest as infinite. The
     formula is dp_accounting's, which goes through a dictionary, one dot at a time.
 
-    Round-off: a profile falls, so a dot is taken a little to the left. Given the dots, a probability is off by a few units of
-    the two falls that it is the difference of, over the interval; all those above a dot together by `_UNITS` of the dot's
-    height, over the interval. That much is added, to the probabilities, since they also have to make up 1.
+    Round-off: a profile falls, so a dot is taken 16 units to the left, more than it is rounded by. What `profiles.py` rounds is
+    relative to delta, or within the slack of `gaussian_delta`; only where `added` ends it is relative to epsilon, and the same
+    shift covers it. What underflows is below `_LEAST`. Given the dots, a probability is (f e^interval - g) / (e^interval - 1)
+    for the falls f before and g after its dot. The first product is off by 4 units of it, g by 1, and the rest by 4 units of
+    the result. Over all probabilities above a dot, falls add up to no more than its height: so these are off, together, by at
+    most 8 + 5 / interval units of the height. 16 + 16 / interval are added; to the probabilities, since they also make up 1.
+    Then delta is high enough on every dot and below all, and between dots it is a straight line.
     """
     lowest = math.floor(way.lowest / interval)
     highest = max(math.ceil(way.highest / interval), lowest + 1)
