@@ -246,12 +246,10 @@ def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float
 
 def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
     """Commit to what a spec says; only the number of records, or of users, is asked of its data, and only if it is public."""
-    budget = None if spec.budget == "none" else spec.budget
-    count = spec.data.train_users if spec.sampler.unit == "user" else spec.data.train_count
     return plan_privacy(
         parts_of(spec),
         name=spec.name,
-        records=None if budget is not None and budget.relation == "add_remove" else count(),
+        records=spec.public_count(),
         steps=spec.train.steps,
         epochs=spec.train.epochs,
         holdout=spec.data.holdout,

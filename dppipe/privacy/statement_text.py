@@ -63,7 +63,7 @@ def _numbers(statement: Statement) -> Iterator[str]:
         yield _row(name.replace("_", " "), [_range(course, name) for course in courses])
     yield _row("mechanism", [statement.mechanism] * len(courses))
     if statement.records is not None:
-        yield _row("records (public)", [str(statement.records)] * len(courses))
+        yield _row("users (public)" if statement.unit == "user" else "records (public)", [str(statement.records)] * len(courses))
 
 
 def _curve(statement: Statement) -> Iterator[str]:

@@ -177,7 +177,9 @@ def test_a_run_of_a_spec_protects_users(run):
     assert done.exit_code == 0, done.output
     assert {row["unit"] for row in done.rows} == {"user"}
     assert done.summary["unit"] == "user"
-    assert "one user" in (done.path / "privacy.md").read_text()
+    said = (done.path / "privacy.md").read_text()
+    assert "one user" in said
+    assert "| users (public) |" in said
     assert done.summary["metrics"]["val/accuracy"] > 0.7
 
 
@@ -185,6 +187,7 @@ def test_a_run_of_a_spec_protects_users(run):
     ("changes", "code", "place"),
     [
         (["budget.unit=user"], 3, "budget.unit"),
+        (["budget.unit=patient"], 2, "budget.unit"),  # whose records nobody would count together
         (["data.users=100"], 2, "data.users"),
         (["sampler={kind: user, sample_rate: 0.1}"], 2, "data.users"),
         (["sampler={kind: user, sample_rate: 0.1}", "data.users=100", "clipping=microbatch"], 3, "clipping.kind"),
