@@ -1,4 +1,10 @@
-"""Where sums of losses lie: by Chernoff's bound, all but `LEFT_OUT` of a sum lies within a window."""
+"""Where sums of losses lie: by Chernoff's bound, all but `LEFT_OUT` of a sum lies within a window.
+
+The mass at or above x is at most e^(-slope x) times the product of the means of e^(slope loss), for every slope > 0, whether
+masses make up 1 or not; likewise below. So any slope will do, and only the means are subject to round-off: sums of positive
+numbers, each off by less than 2^-31 of itself for 2^20 places. Over a million losses that is a factor of 1.0005, and over a
+billion one of 1.6, where a factor of ten is left.
+"""
 
 from __future__ import annotations
 
