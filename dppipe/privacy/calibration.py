@@ -16,7 +16,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.rounding import round_up
-from dppipe.privacy.steps import first, total
+from dppipe.privacy.steps import MOST_STEPS, first, total
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _DIGITS = 5
 _SMALLEST, _LARGEST = 1e-3, 1e6
 """The noise scales that are looked at: below, nothing is private; above, nothing is learned."""
-_MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def affordable_steps(
         at_most: A limit on the answer, such as the number of planned steps.
         allow_estimate: Whether an estimate will do, which no run may rest on; else it is refused.
     """
-    most = _MOST_STEPS if at_most is None else at_most
+    most = MOST_STEPS if at_most is None else at_most
     steps: Steps = planned if isinstance(planned, list | tuple) else [(planned, most)]
     most = min(most, total(steps))
 

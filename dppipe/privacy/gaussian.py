@@ -80,7 +80,7 @@ def gaussian_scale(epsilon: float, delta: float) -> float:
     while float(gaussian_delta(epsilon, low)) <= delta:
         low /= 2
     root: float = optimize.brentq(lambda s: math.log(_positive(gaussian_delta(epsilon, s)) / delta), low, high, xtol=1e-13)
-    return root * (1 + 1e-11)
+    return root * (1 + 1e-11) + 1e-12
 
 
 def _positive(value: NDArray[np.float64]) -> float:

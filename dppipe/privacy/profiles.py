@@ -89,7 +89,8 @@ def _sampled(z: float, rate: float) -> tuple[Direction, Direction]:
 
     def added(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         left = -np.expm1(np.minimum(epsilon + np.log1p(-rate), 0.0))
-        moved = epsilon + np.log(rate) - np.log(np.maximum(left, np.finfo(np.float64).tiny))
+        # epsilon and the logarithm have opposite signs, so that nothing cancels.
+        moved = epsilon - np.log(np.maximum(left / rate, np.finfo(np.float64).tiny))
         return np.asarray(left * gaussian_delta(moved, z))
 
     reach = _gaussian_reach(z)

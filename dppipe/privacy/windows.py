@@ -2,8 +2,7 @@
 
 The mass at or above x is at most e^(-slope x) times the product of the means of e^(slope loss), for every slope > 0, whether
 masses make up 1 or not; likewise below. So any slope will do, and only the means are subject to round-off: sums of positive
-numbers, each off by less than 2^-31 of itself for 2^20 places. Over a million losses that is a factor of 1.0005, and over a
-billion one of 1.6, where a factor of ten is left.
+numbers, each off by less than `_ROUNDED` of itself for 2^20 places, however they are added up.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ _SLOPES = 24
 """How many slopes are tried on each side; every slope gives a bound."""
 _STEEPEST = 600.0
 """The largest logarithm of a moment's terms: beyond, some would underflow and be missed."""
+_ROUNDED = 2.0**-31
 _TILT = 2 / 3
 """How far a tilt moves a sum towards its last place: low losses are closer to the untilted sum's, high ones to this."""
 
@@ -43,11 +43,11 @@ class Windows:
         self._logs = {way: self._log_moments(way, rising) for way in whole}
 
     def _log_moments(self, way: Way, rising: NDArray[np.float64]) -> NDArray[np.float64]:  # -> [2, slopes]
-        """Give the logarithms of the mean of e^(slope x) and of e^(-slope x), where x counts intervals from the least loss."""
+        """Bound the logarithms of the means of e^(slope x) and e^(-slope x), where x counts intervals from the least loss."""
         size, longest = len(way.probabilities), rising.shape[1]
         upward = rising[:, longest - size :] @ way.probabilities  # of x - (size - 1)
         downward = rising[:, longest - size :] @ way.probabilities[::-1]  # of -x
-        return np.stack([np.log(upward) + self._slopes * (size - 1), np.log(downward)])
+        return np.stack([np.log(upward) + self._slopes * (size - 1), np.log(downward)]) + _ROUNDED
 
     def of(self, counts: Stage) -> tuple[int, int]:
         """Give the first and the last place, counted from the sum of the least losses, of all but `LEFT_OUT` of a sum."""

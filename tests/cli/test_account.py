@@ -159,6 +159,8 @@ def test_the_text_says_what_it_means() -> None:
         (["--sample-rate", "0.1", "--noise-multiplier", "nan", "--steps", "3", "--delta", "1e-5"], 2, "--noise-multiplier"),
         (["--sample-rate", "0.1", "--noise-multiplier", "0", "--steps", "3", "--delta", "1e-5"], 2, "--noise-multiplier"),
         (["--sample-rate", "0.1", "--noise-multiplier", "1", "--steps", "-3", "--delta", "1e-5"], 2, "--steps"),
+        (["--sample-rate", "0.1", "--noise-multiplier", "1", "--steps", "1000000001", "--delta", "1e-5"], 2, "1,000,000,000"),
+        (["--step-epsilon", "0.1", "--steps", "1000000001", "--delta", "1e-5"], 2, "1,000,000,000"),
         (["--sample-rate", "0.1", "--noise-multiplier", "1", "--steps", "3", "--delta", "1"], 2, "--delta"),
         (["--sample-rate", "0.1", "--noise-multiplier", "1", "--steps", "3", "--delta", "x"], 2, "--delta"),
         (["--sample-rate", "0.1", "--epsilon", "inf", "--steps", "3", "--delta", "1e-5"], 2, "--epsilon"),
