@@ -38,7 +38,7 @@ class Jl(Clipper, kind="jl"):
         return float(chi2.cdf(self.projections * (1 - self.tolerance) ** 2, self.projections))
 
     def failure_delta(self, *, uses: float) -> float:
-        needed = uses * self.failure_probability()
+        needed = uses * self.failure_probability() if uses else 0.0
         if self.delta is None or not needed <= self.delta:
             got = "nothing" if self.delta is None else f"{self.delta:g}"
             raise PrivacyRefusal(

@@ -1,4 +1,4 @@
-"""What a clipper asks of a plan: a relation that it holds under, noise for its statistics, delta for a bound that may fail."""
+"""What a clipper asks of a plan: noise for its statistics, and delta for a bound that may fail."""
 
 from __future__ import annotations
 
@@ -12,29 +12,6 @@ if TYPE_CHECKING:
 
     from dppipe.clipping.base import Clipper
     from dppipe.planning.plan import NoiseRun
-    from dppipe.privacy.budget import Budget
-
-
-def refuse_clipping(clipping: Clipper, budget: Budget) -> None:
-    """Refuse a clipper that this budget's proof doesn't cover."""
-    why = clipping.refusal(budget.relation)
-    if why is not None:
-        raise PrivacyRefusal(f"clipping.kind: {why}.")
-    reserved = clipping.failure_delta(uses=0)
-    if reserved >= budget.delta:
-        raise PrivacyRefusal(
-            f"clipping.delta: expected less than budget.delta = {budget.delta:g}, of which it is a part, got {reserved:g}."
-        )
-    if budget.scope is not None:
-        refuse_failure(clipping, why="a shared budget")
-
-
-def refuse_failure(clipping: Clipper, *, why: str) -> None:
-    """Refuse a bound that may fail where no delta can be set aside for it."""
-    if clipping.failure_delta(uses=0):
-        raise PrivacyRefusal(
-            f"clipping.kind: expected a bound that can't fail with {why}, got {clipping.kind!r}. Take kind: flat."
-        )
 
 
 def clipping_numbers(clipping: Clipper, noise: Sequence[NoiseRun], *, expected_batch_size: float, uses: float) -> dict[str, Any]:

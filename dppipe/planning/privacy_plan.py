@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.clipping_plan import clipping_numbers, refuse_clipping, refuse_failure
+from dppipe.planning.clipping_plan import clipping_numbers
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.odometers import odometer, rounding
 from dppipe.planning.parts import PrivateParts, parts_of
@@ -111,11 +111,9 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
     given = table.parts
     given.refuse_together(budget)
     given.refuse_statistics(budget)
-    refuse_clipping(given.clipping, budget)
     accountant = with_failure(with_prelude(given.accountant, given.before), given.clipping.failure_delta(uses=0))
     scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
     if given.noise.adaptive:
-        refuse_failure(given.clipping, why=f"the schedule {given.noise.kind!r}, whose filter has all of delta")
         return _filtered(table, budget, scale=scale)
     charges = _affordable(table, accountant, budget, scale=scale, allow_estimate=allow_estimate)
     events = first(table.events(scale, charges=table.charges or charges), charges)

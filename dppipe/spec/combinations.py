@@ -23,6 +23,7 @@ def refuse_together(
 ) -> Iterator[Refusal]:
     """Give what no proof covers of these parts together, each at the place to change."""
     yield from _units(sampler, clipping, budget)
+    yield from _bound(clipping, noise, budget)
     adapts = clipping.statistics_std(1.0) is not None
     if clipping.bound_schedule is not None and (clipping.needs != "norms" or adapts):
         message = f"expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has none."
@@ -49,3 +50,19 @@ def _units(sampler: Sampler, clipping: Clipper, budget: Budget) -> Iterator[Refu
     if sampler.unit == "user" and clipping.averages:
         message = f"expected a clipper of single units, got {clipping.kind!r}, which averages records of several."
         yield Refusal(("clipping", "kind"), f"{message} Take kind: flat.")
+
+
+def _bound(clipping: Clipper, noise: NoiseSchedule, budget: Budget) -> Iterator[Refusal]:
+    """The clipper's bound holds under the relation, and what may fail of it is paid for with a part of delta."""
+    why = clipping.refusal(budget.relation)
+    if why is not None:
+        yield Refusal(("clipping", "kind"), f"{why}.")
+        return
+    reserved = clipping.failure_delta(uses=0)
+    if reserved >= budget.delta:
+        message = f"expected less than budget.delta = {budget.delta:g}, of which it is a part, got {reserved:g}."
+        yield Refusal(("clipping", "delta"), f"{message} Lower it.")
+    taken = {f"the schedule {noise.kind!r}, whose filter has all of delta": noise.adaptive, "a shared budget": bool(budget.scope)}
+    for what in (name for name, has_all in taken.items() if has_all and reserved):
+        message = f"expected a bound that can't fail with {what}, got {clipping.kind!r}. Take kind: flat."
+        yield Refusal(("clipping", "kind"), message)

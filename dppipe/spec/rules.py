@@ -17,7 +17,7 @@ from dppipe.spec.spec import Spec
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Give everything that is wrong between the blocks of a spec."""
-    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _clipping, _together, _devices)
+    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together, _devices)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -146,13 +146,6 @@ def _proof(spec: Spec) -> Iterator[Problem]:
     if spec.budget != "none" and found is not None and found.status == "refused":
         got = f"{spec.accountant.kind!r} with sampler {spec.sampler.kind!r} and relation {spec.budget.relation!r}"
         yield Refusal(("accountant", "kind"), f"expected a pair with a proof, got {got}: {found.why}. Take {found.instead}.")
-
-
-def _clipping(spec: Spec) -> Iterator[Problem]:
-    """The clipper's bound holds under the relation, and what may fail of it is paid for."""
-    why = None if spec.budget == "none" else spec.clipping.refusal(spec.budget.relation)
-    if why is not None:
-        yield Refusal(("clipping", "kind"), f"{why}.")
 
 
 def _together(spec: Spec) -> Iterator[Problem]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import dppipe
 from dppipe.data.base import Data
 from dppipe.data.digits import Digits
 from dppipe.errors import PrivacyRefusal, SpecError, UsageError
 from dppipe.spec import spec_from_text
 from dppipe.spec.rules import check_rules, find_proof
 
+PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 ADD_REMOVE = ["budget.relation=add_remove", "sampler={kind: poisson, sample_rate: 0.01, expected_batch_size: 14}"]
 
 
@@ -76,6 +80,18 @@ def test_a_pair_without_proof_is_refused_for_privacys_sake(base: str) -> None:
     with pytest.raises(PrivacyRefusal, match=r"^spec\.yaml:12:20: accountant\.kind: expected a pair with a proof") as caught:
         spec_from_text(base.replace("1.0e-5}", "1.0e-5, relation: replace_one}").replace("pld", "rdp"))
     assert not isinstance(caught.value, UsageError)
+
+
+def test_a_bound_that_may_fail_is_refused_at_validation_where_no_delta_is_left_for_it(base: str) -> None:
+    failing = ["clipping={kind: jl, delta: 1.0e-6}"]
+    spec_from_text(base, overrides=failing)
+    with pytest.raises(PrivacyRefusal, match="can't fail with a shared budget"):
+        spec_from_text(base, overrides=[*failing, "budget.scope=clinic"])
+    follows = ["noise={kind: budget_aware, noise_multiplier: 4.0}", "accountant=rdp"]
+    with pytest.raises(PrivacyRefusal, match="can't fail with the schedule 'budget_aware'"):
+        spec_from_text(base, overrides=[*failing, *follows], plugins=PLUGINS)
+    with pytest.raises(PrivacyRefusal, match=r"clipping\.delta: expected less than budget\.delta = 1e-05"):
+        spec_from_text(base, overrides=["clipping={kind: jl, delta: 1.0e-5}"])
 
 
 def test_data_that_cannot_be_counted_is_a_problem_of_the_data(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
