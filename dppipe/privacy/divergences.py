@@ -24,7 +24,10 @@ ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *map(float, r
 """dp_accounting's own default orders: fine where training budgets lie, coarse above."""
 
 _ROUND_OFF = 1e-14
-"""Added to each sampled divergence: more than its round-off, so that a tiny one can't come out as nothing or less."""
+_MOMENT_ROUND_OFF = 2e-15
+_RELATIVE_ROUND_OFF = 1e-13
+"""More than float64 arithmetic takes from a divergence, the logarithm of its moment, and a share of either, by comparison with
+mpmath: each is added, so that a tiny divergence can't come out as nothing or less."""
 _LONGEST_QUADRATURE = 1 << 16
 
 
@@ -39,9 +42,9 @@ def divergences(event: DpEvent, *, relation: Relation, orders: tuple[float, ...]
     elif name == "LaplaceDpEvent":
         values = laplace_divergences(sensitivity / event.noise_multiplier, alphas)
     elif name == "PoissonSampledDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation != "replace_one":
-        values = sampled_divergences(inner.noise_multiplier, event.sampling_probability, alphas) + _ROUND_OFF
+        values = sampled_divergences(inner.noise_multiplier, event.sampling_probability, alphas) + _round_off(alphas)
     elif name == "SampledWithoutReplacementDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation == "replace_one":
-        values = _subset_divergences(event, alphas) + _ROUND_OFF
+        values = _subset_divergences(event, alphas) + _round_off(alphas)
     elif name == "BallsInBinsDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation == "zero_out":
         values = bin_divergences(inner.noise_multiplier, event.bins, alphas)
     else:
@@ -49,14 +52,23 @@ def divergences(event: DpEvent, *, relation: Relation, orders: tuple[float, ...]
             f"accountant rdp: expected an event that it can bound under {relation}, got {name}"
             f"{f' of {type(inner).__name__}' if inner is not None else ''}. Take accountant: pld, where it has a bound."
         )
-    values = np.where(np.isnan(values), np.inf, values)
+    values = np.where(np.isnan(values), np.inf, values * (1 + _RELATIVE_ROUND_OFF))
     values.flags.writeable = False
     return values
 
 
+def _round_off(orders: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bound what a sampled divergence can be short of: near order 1 the round-off of its moment is divided by very little."""
+    return np.asarray(_ROUND_OFF + _MOMENT_ROUND_OFF / (orders - 1))
+
+
 def laplace_divergences(epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the divergence of an epsilon-DP Laplace release (Mironov 2017, proposition 6), relative to its limit epsilon."""
-    return np.asarray(epsilon + np.log1p((orders - 1) * np.expm1((1 - 2 * orders) * epsilon) / (2 * orders - 1)) / (orders - 1))
+    """Give the divergence of an epsilon-DP Laplace release (Mironov 2017, proposition 6), relative to its limit epsilon.
+
+    Of a small epsilon the two terms all but cancel, and leave a round-off in proportion to it; more than that is added.
+    """
+    below = np.log1p((orders - 1) * np.expm1((1 - 2 * orders) * epsilon) / (2 * orders - 1)) / (orders - 1)
+    return np.asarray(epsilon * (1 + 1e-15) + below)
 
 
 def sampled_divergences(z: float, rate: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -97,9 +109,10 @@ def _quadrature(z: float, rate: float, orders: NDArray[np.float64]) -> NDArray[n
         return np.full(len(orders), np.inf)
     x = np.arange(low, high + step, step)
     log_ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + (2 * x - 1) / (2 * z**2))
-    log_weights = -((x / z) ** 2) / 2 - np.log(z * np.sqrt(2 * np.pi)) + np.log(step)
+    log_weights = -((x / z) ** 2) / 2
     logs = orders[:, None] * log_ratio[None, :] + log_weights[None, :]
-    return np.asarray(log_sum(logs) / (orders - 1))
+    # Over the same rule's sum of the density alone, which is 1: so what its weights are off by cancels out.
+    return np.asarray((log_sum(logs) - log_sum(log_weights)) / (orders - 1))
 
 
 def log_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
