@@ -42,8 +42,8 @@ def step_epsilon(event: DpEvent, *, delta: float, relation: Relation) -> float:
     inner = type(getattr(event, "event", event)).__name__
     if name == "PoissonSampledDpEvent" and not replaced and inner in ("GaussianDpEvent", "LaplaceDpEvent"):
         rate = event.sampling_probability
-        if delta >= rate:
-            return 0.0  # with probability 1-q the record isn't even drawn
+        if delta >= rate and not is_pure(event):
+            return 0.0  # with probability 1-q the record isn't even drawn; who counts no delta for a pure step can't use that
         return amplified(_release_epsilon(event.event, delta=delta / rate, sensitivity=1.0), rate)
     if name == "SampledWithReplacementDpEvent" and replaced and inner == "GaussianDpEvent":
         return _drawn_again_epsilon(event.source_dataset_size, event.sample_size, event.event.noise_multiplier, delta)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dppipe.privacy.accountants import Advanced, Basic, Pld
+from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.single_steps import step_epsilon
 
 CASES = [(100, 20, 2.0, 1e-5), (1000, 100, 4.0, 1e-6), (50, 50, 5.0, 1e-5), (10_000, 100, 1.0, 1e-5), (40, 1, 1.0, 1e-4)]
@@ -57,3 +59,13 @@ def test_sampling_with_replacement_is_the_theorems(records: int, draws: int, z: 
             found += mpmath.binomial(draws, k) * mpmath.mpf(records) ** -k * (1 - mpmath.mpf(1) / records) ** (draws - k) * tails
         assert found <= delta
         assert float(found) == pytest.approx(delta, rel=1e-6)
+
+
+@pytest.mark.parametrize("accountant", [Basic(), Advanced()])
+def test_a_pure_step_uses_no_delta_that_nobody_counts(accountant: Accountant) -> None:
+    """At a rate below delta one step costs nothing at delta; but then a million of them would spend a million deltas."""
+    step = dp_accounting.PoissonSampledDpEvent(1e-6, dp_accounting.LaplaceDpEvent(0.1))
+    each = step_epsilon(step, delta=1e-5, relation="zero_out")
+    assert each == pytest.approx(np.log1p(1e-6 * np.expm1(10)), rel=1e-12)
+    truth = Pld().compose([(step, 100_000)], relation="zero_out").epsilon(1e-5)
+    assert accountant.compose([(step, 100_000)], relation="zero_out").epsilon(1e-5) >= truth > 0
