@@ -7,8 +7,10 @@ while its sum stays within a capacity. The residual budget of Hong, Wang and Zho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +44,7 @@ class StepFilter:
 
     def __init__(self, measure: Measure) -> None:
         self.measure = measure
-        self._spent = Amount()
+        self._spent = (Fraction(), Fraction())  # exact: rounded sums of a million steps would creep below what was charged
 
     def fits(self, event: DpEvent) -> bool:
         """Whether this step may be done."""
@@ -57,15 +59,18 @@ class StepFilter:
 
     def spent(self) -> Amount:
         """Give what the charged steps add up to, in the filter's own measure."""
-        return self._spent
+        amount, delta = self._spent
+        return Amount(float(amount), float(delta))
 
-    def _after(self, event: DpEvent) -> Amount | None:
+    def _after(self, event: DpEvent) -> tuple[Fraction, Fraction] | None:
         try:
-            cost = self.measure.cost(event)
+            cost, capacity = self.measure.cost(event), self.measure.capacity
         except PrivacyRefusal:
             return None
-        after = Amount(self._spent.amount + cost.amount, self._spent.delta + cost.delta)
-        return after if after.fits(self.measure.capacity) else None
+        if not (math.isfinite(cost.amount) and math.isfinite(cost.delta)):
+            return None
+        amount, delta = self._spent[0] + Fraction(cost.amount), self._spent[1] + Fraction(cost.delta)
+        return (amount, delta) if amount <= capacity.amount and delta <= capacity.delta else None
 
 
 class Odometer:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import dp_accounting
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -176,3 +178,14 @@ def test_a_budget_that_was_exceeded_never_comes_back() -> None:
 def test_an_odometer_without_budgets_is_refused() -> None:
     with pytest.raises(PrivacyRefusal, match="at least one"):
         Odometer("gdp", budget=BUDGET, epsilons=[], planned=[])
+
+
+def test_a_long_sum_of_small_costs_does_not_creep_below_what_was_charged() -> None:
+    """Added up in float64, 100,000 of these come out lower than they are, and one step too many would fit."""
+    cost, steps = 1.758e-7, 100_000
+    capacity = math.nextafter(float(steps * Fraction(cost)), 0.0)
+    assert float(np.add.accumulate(np.full(steps, cost))[-1]) < capacity < steps * Fraction(cost)
+    filter = StepFilter(Measure("small", Amount(capacity), lambda event: Amount(cost)))
+    for _ in range(steps - 1):
+        filter.charge(gaussian(1.0))
+    assert not filter.fits(gaussian(1.0))
