@@ -6,6 +6,7 @@ import importlib
 import math
 from typing import Any
 
+import attr
 import dp_accounting
 import numpy as np
 import pytest
@@ -253,3 +254,25 @@ def test_extreme_laplace_noise_gets_a_number_without_warnings(kind: str) -> None
         return
     for scale in (1e-3, 1e5):
         assert cost(kind, (dp_accounting.LaplaceDpEvent(scale), 10)) >= 0
+
+
+def test_replacing_a_record_halves_laplace_noise_too(kind: str) -> None:
+    """Whoever takes a record's place moves a sum by two bounds, in the L1 norm as in the Euclidean one."""
+    if kind == "gdp":
+        return
+    replaced = cost(kind, (dp_accounting.LaplaceDpEvent(10.0), 7), relation="replace_one")
+    assert replaced == pytest.approx(cost(kind, (dp_accounting.LaplaceDpEvent(5.0), 7)), rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("sampler", ["poisson", "user", "full_batch", "without_replacement", "with_replacement", "balls_in_bins"])
+def test_accountants_do_what_the_support_matrix_says_of_laplace_noise(kind: str, sampler: str, relation: Any) -> None:
+    laplace = dp_accounting.LaplaceDpEvent(4.0)
+    event = attr.evolve(EVENTS[sampler], event=laplace) if hasattr(EVENTS[sampler], "event") else laplace
+    if verdict(sampler=sampler, relation=relation, accountant=kind, mechanism="laplace").status == "refused":
+        with pytest.raises(PrivacyRefusal):
+            accountant(kind).compose([(event, 3)], relation=relation)
+    else:
+        composed = accountant(kind).compose([(event, 3)], relation=relation)
+        assert composed.certified
+        assert 0 < composed.epsilon(DELTA) < math.inf

@@ -51,6 +51,16 @@ def test_both_directions_agree_with_a_double_integral(z: float, order: float) ->
     assert bound == pytest.approx(removing, rel=1e-6 if order == int(order) else 0.1)
 
 
+@pytest.mark.parametrize(("z", "bins"), [(2.0, 3), (10.0, 10)])
+def test_an_epoch_is_charged_for_the_costlier_direction_but_for_no_more_than_a_known_bin(z: float, bins: int) -> None:
+    """Adding a record has the larger bound at some of these orders: none may be charged for removing one alone."""
+    orders = np.array(ORDERS)
+    ways = np.maximum(_removed(z, bins, orders), _added(z, bins, orders))
+    known_bin = orders / (2 * z**2)
+    assert (_added(z, bins, orders) > _removed(z, bins, orders))[ways < known_bin].any()
+    np.testing.assert_array_equal(bin_divergences(z, bins, orders), np.minimum(ways, known_bin))
+
+
 @pytest.mark.parametrize(("z", "bins"), [(0.5, 20), (1.0, 100), (8.0, 50)])
 def test_no_bound_is_below_what_is_drawn(z: float, bins: int) -> None:
     """At order 1.5 moments of both directions have small variance; false alarms below 1e-9 (6 standard errors)."""

@@ -6,12 +6,15 @@ import math
 
 import dp_accounting
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dppipe.privacy.accountants import Rdp
+from dppipe.privacy.concentrated import LIMITS, sampled_rhos
 from dppipe.privacy.divergences import divergences
+from dppipe.privacy.gaussian import gaussian_delta
 
 TINY = [(7.569369452455044e-05, 176.0346628995813), (1.2231187465227449e-05, 37.806994650274014), (2e-7, 1.3), (1e-6, 4.4)]
 """Rates and noise multipliers at which a step costs about 1e-13 or less."""
@@ -65,3 +68,22 @@ def test_tiny_steps_are_not_certified_at_epsilon_0_where_their_distance_exceeds_
         certificate = Rdp().compose([(sampled(rate, z), steps)], relation="zero_out")
         assert certificate.delta(0.0) >= distance * (1 - 1e-3)
         assert distance <= delta or certificate.epsilon(delta) > 0
+
+
+@pytest.mark.parametrize("z", [3.0, 100.0, 1e5])
+def test_no_delta_at_epsilon_0_is_below_the_exact_gaussians(z: float) -> None:
+    """Total variation is bounded by the divergence at a low order (Bretagnolle and Huber 1979), and by nothing smaller."""
+    exact = float(gaussian_delta(0.0, z))
+    certificate = Rdp().compose([(dp_accounting.GaussianDpEvent(z), 1)], relation="zero_out")
+    assert exact <= certificate.delta(0.0) <= 2 * exact
+    assert certificate.epsilon(0.99 * exact) > 0
+
+
+@pytest.mark.parametrize(("rate", "z"), [(0.01, 0.8), (0.001, 4.0), (0.3, 1.5)])
+def test_rho_times_an_order_bounds_the_divergence_up_to_the_next_order_of_the_grid(rate: float, z: float) -> None:
+    """So it bounds every order between the two, whatever the divergence does there: it never falls."""
+    rhos = sampled_rhos(sampled(rate, z), relation="zero_out")
+    found = divergences(sampled(rate, z), relation="zero_out", orders=LIMITS)
+    lower = np.array([1.0, *LIMITS[:-1]])
+    assert (rhos * lower >= found * (1 - 1e-12)).all()
+    assert (np.diff(rhos) >= 0).all()
