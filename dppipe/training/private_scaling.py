@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 
 from dppipe.data.reading.private_scaling import padded
 from dppipe.data.reading.scaling import Constants
-from dppipe.data.reading.users import users_of
+from dppipe.data.reading.users import check_users, users_of
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.charges import Charge
 from dppipe.randomness.gaussian import GaussianStream
@@ -62,7 +62,8 @@ def release_constants(data: InputScaling, *, plan: Plan, ledger: Ledger, run: Ru
     scaling, train = data.scaling, data.splits.train
     whole = _inputs(train)
     inputs = whole[:, : data.features]
-    flat = torch.from_numpy(scaling.total(inputs, users_of(train) if plan.unit == "user" else None))
+    users = check_users(users_of(train), stated=plan.records) if plan.unit == "user" else None
+    flat = torch.from_numpy(scaling.total(inputs, users))
     if plan.private:
         bound = scaling.sensitivity(inputs.shape[1])
         ledger.charge(_charge(scaling, plan, bound=bound))

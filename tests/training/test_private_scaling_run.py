@@ -18,13 +18,13 @@ from dppipe.clipping import Flat
 from dppipe.data.base import Splits
 from dppipe.data.reading.bounded_statistics import Histograms
 from dppipe.data.reading.private_scaling import PrivateScaling
-from dppipe.errors import PrivacyRefusal
+from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Gdp, Pld, Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.gaussian import gaussian_epsilon
-from dppipe.sampling import FullBatch, Poisson
+from dppipe.sampling import FullBatch, Poisson, User
 from dppipe.training.ledger import Ledger
 from dppipe.training.private_scaling import InputScaling, release_constants
 from dppipe.training.record import RunRecord
@@ -112,6 +112,31 @@ def test_only_the_features_that_are_asked_for_are_released(tmp_path):
     constants, _, _ = released(tmp_path, z=1.0, features=2)
     assert constants.mean[2:] == (0.0, 0.0)
     assert constants.std[2:] == (1.0, 1.0)
+
+
+def of_users(tmp_path, users):
+    """Release the means of 100 records at next to no noise: 90 of ones, then 10 of zeros."""
+    inputs = torch.cat([torch.ones(90, 2), torch.zeros(10, 2)])
+    train = torch.utils.data.TensorDataset(inputs, torch.zeros(100))
+    if users is not None:
+        train.users = users
+    scaling, budget = PrivateScaling(noise_multiplier=1e-6), Budget(epsilon=1e15, delta=1e-5)
+    parts = PrivateParts(User(sample_rate=0.5), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling)
+    made = plan_privacy(parts, name="t", records=2, steps=2)
+    ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
+    data = InputScaling(scaling, Splits(train, None, None))
+    return release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None), ledger
+
+
+def test_a_user_counts_once_in_the_statistics_however_many_records_there_are(tmp_path):
+    constants, _ = of_users(tmp_path, [7] * 90 + [3] * 10)
+    assert constants.mean == pytest.approx((0.5, 0.5), abs=1e-3)
+
+
+def test_statistics_of_users_are_not_released_where_nobody_says_whose_records_are(tmp_path):
+    with pytest.raises(UsageError, match="whose each record is"):
+        of_users(tmp_path, None)
+    assert not (tmp_path / "ledger.jsonl").read_bytes()
 
 
 def test_a_second_start_reads_what_the_first_has_released(tmp_path):
