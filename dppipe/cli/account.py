@@ -26,7 +26,9 @@ _OF_THEOREMS = ("delta", "sample_rate", "steps", "step_epsilon", "step_delta", "
 
 def account(
     context: typer.Context,
-    delta: Annotated[list[str], typer.Option(help="The delta of the claim; several, or separated by commas, give a table.")],
+    delta: Annotated[
+        list[str], typer.Option(help="The delta of the claim; several, or separated by commas, give a table.", metavar="<float>")
+    ],
     sample_rate: Annotated[float | None, typer.Option(help="The chance of each record to be in a step's batch.")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise over the bound of one record; else worked out.")] = None,
     steps: Annotated[int | None, typer.Option(help="The number of steps; else the most that fit is worked out.")] = None,
@@ -50,7 +52,9 @@ def account(
 ) -> None:
     """Work out epsilon, the noise or the steps, whichever of them isn't given.
 
-    One step at rate 1 is a single mechanism: `--sample-rate 1 --steps 1 --epsilon 1 --delta 1e-5` calibrates it.
+    One step at rate 1 is a single mechanism: `--sample-rate 1 --steps 1 --epsilon 1 --delta 1e-5` calibrates it, with
+    `--mechanism laplace --accountant basic` as a textbook does. `--step-epsilon 0.1 --steps 100 --delta 1e-5` composes
+    mechanisms of which epsilon is all that is known.
     """
     deltas = _deltas(delta)
     if step_epsilon is not None:
@@ -88,7 +92,7 @@ def _shown(answers: list[Answer], refused: list[dict[str, str]], *, alone: bool,
         return json.dumps(answers[0].to_data(), indent=2) if as_json else one_answer(answers[0], curve=curve)
     if as_json:
         return json.dumps({"results": [found.to_data() for found in answers], "refused": refused}, indent=2)
-    return answer_table(answers, refused)
+    return answer_table(answers, refused, curve=curve)
 
 
 def _deltas(given: list[str]) -> list[float]:

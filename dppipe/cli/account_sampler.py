@@ -30,14 +30,14 @@ def sampler_from_options(
     fields = set(loaded.model_fields)
     _refuse_unused(kind, fields, sample_rate=sample_rate, batch_size=batch_size, most=most)
     if "sample_rate" not in fields and sample_rate is not None and records is not None:
-        batch_size = round(sample_rate * records)
+        batch_size = _batch_size(loaded, sample_rate * records)
     whole = int(batch_size) if batch_size is not None and batch_size == int(batch_size) else batch_size
     options = {"sample_rate": sample_rate, "expected_batch_size": whole, "max_batch_size": most}
     data = {name: value for name, value in options.items() if name in fields and value is not None}
     try:
         made = loaded.from_data(data)
         rate = float(made.rate(records))
-    except (ValueError, PrivacyRefusal):
+    except (ValueError, PrivacyRefusal, UsageError):
         if records is not None and whole is not None:
             raise UsageError(
                 f"--batch-size: expected a whole number of records, 1 or more, with sampler {kind!r}, got {whole:g}."
@@ -49,6 +49,12 @@ def sampler_from_options(
     if not (isinstance(made, Sampler) and 0 < rate <= 1):
         raise UsageError(f"account: expected a batch no larger than the {records} records, got {whole}.")
     return made, rate
+
+
+def _batch_size(loaded: Any, expected: float) -> float:
+    """Give the batch size that a sample rate asks for: rounded up where it must be whole, so that no lower rate is meant."""
+    field = loaded.model_fields.get("expected_batch_size")
+    return math.ceil(expected * (1 - 1e-12)) if field is not None and field.annotation is int else expected
 
 
 def _refuse_unused(kind: str, fields: set[str], *, sample_rate: float | None, batch_size: float | None, most: int | None) -> None:

@@ -32,23 +32,40 @@ def one_answer(found: Answer, *, curve: bool) -> str:
         "relation": asked.relation,
     }
     parts = [table(facts)]
-    if curve:
-        parts.append("\n".join(f"  step {step:>8}  {shown(epsilon):>8}" for step, epsilon in found.curve))
+    if curve and found.curve:
+        parts.append(_curve_lines(found))
     if not found.steps:
         return "\n\n".join([*parts, wrapped(_NOTHING_FITS if asked.steps is None else _NOTHING_DONE)])
-    sentences = guarantee_sentences(epsilon=found.epsilon, delta=asked.delta, relation=asked.relation, certified=found.certified)
+    sentences = guarantee_sentences(
+        epsilon=found.epsilon,
+        delta=asked.delta,
+        relation=asked.relation,
+        unit=asked.sampler.unit,
+        certified=found.certified,
+    )
     return "\n\n".join([*parts, "\n".join(map(wrapped, sentences))])
 
 
-def answer_table(answers: list[Answer], refused: list[dict[str, str]]) -> str:
-    """Lay out several answers below each other, and what was refused under them."""
+def answer_table(answers: list[Answer], refused: list[dict[str, str]], *, curve: bool) -> str:
+    """Lay out several answers below each other, then their curves where these were asked for, and what was refused."""
     lines = [f"  {'accountant':<11}{'epsilon':>9}  {'delta':>8}  {'noise':>8}  {'steps':>8}  status"]
     for found in answers:
         cells = f"{shown(found.epsilon):>9}  {found.question.delta:>8g}  {found.noise_multiplier:>8g}  {found.steps:>8}"
         lines.append(f"  {found.accountant:<11}{cells}  {'certified' if found.certified else 'ESTIMATE'}")
+    if curve:
+        lines += [f"\n{_name(found)}\n{_curve_lines(found)}" for found in answers if found.curve]
     if refused:
         lines += ["\nrefused", table({entry["accountant"]: entry["why"] for entry in refused})]
     return "\n".join(lines)
+
+
+def _curve_lines(found: Answer) -> str:
+    return "\n".join(f"  step {step:>8}  {shown(epsilon):>8}" for step, epsilon in found.curve)
+
+
+def _name(found: Answer) -> str:
+    mark = "certified" if found.certified else "ESTIMATE"
+    return f"{found.accountant} at delta {found.question.delta:g}, {mark}"
 
 
 def _mark(found: Answer) -> str:
@@ -88,7 +105,8 @@ def write_plot(answers: list[Answer], path: Path) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3)
     figure.suptitle(_plot_title(answers, deltas), fontsize=10)
-    axes.legend(title="ε after the last step", fontsize=9, title_fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    if axes.lines:
+        axes.legend(title="ε after the last step", fontsize=9, title_fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:

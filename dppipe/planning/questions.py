@@ -45,6 +45,10 @@ class Question:
                 "account: expected two of --noise-multiplier, --steps and --epsilon, got "
                 f"{', '.join('--' + name.replace('_', '-') for name in given) or 'none'}. The third is worked out."
             )
+        if self.noise_multiplier is None and not self.steps:
+            raise UsageError(
+                f"--steps: expected 1 or more where noise is worked out, got {self.steps}. Any noise will do for none."
+            )
 
     def event(self, noise_multiplier: float) -> DpEvent:
         """Give the event of one step."""
@@ -78,7 +82,7 @@ class Answer:
         """Give the answer as plain data; epsilon is rounded up, and null where none is known."""
         asked = self.question
         data: dict[str, Any] = {
-            "epsilon": round_up(self.epsilon, 6) if math.isfinite(self.epsilon) else None,
+            "epsilon": _printed(self.epsilon),
             "delta": asked.delta,
             "accountant": self.accountant,
             "certified": self.certified,
@@ -90,8 +94,12 @@ class Answer:
             "mechanism": asked.mechanism,
         }
         if self.curve:
-            data["curve"] = [{"step": step, "epsilon": round_up(epsilon, 6)} for step, epsilon in self.curve]
+            data["curve"] = [{"step": step, "epsilon": _printed(epsilon)} for step, epsilon in self.curve]
         return data
+
+
+def _printed(epsilon: float) -> float | None:
+    return round_up(epsilon, 6) if math.isfinite(epsilon) else None
 
 
 def answer(question: Question, accountant: Accountant, *, curve_points: int = 0) -> Answer:

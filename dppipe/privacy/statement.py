@@ -207,7 +207,10 @@ def guarantee_sentences(
             f"With fresh randomness the same plan would be {claim} with respect to {difference}.",
         )
     if epsilon == math.inf:
-        return ("NOT PRIVATE: no finite epsilon holds for this run.", "Raise the noise, or lower the number of steps.")
+        return (
+            "NOT PRIVATE: no finite epsilon is proven at this delta.",
+            "Raise the noise or delta, lower the number of steps, or take another accountant.",
+        )
     if not certified:
         return (
             f"ESTIMATE, not a guarantee: the run is thought to be about {claim} with respect to {difference}.",

@@ -97,6 +97,39 @@ def test_the_curve_ends_at_epsilon() -> None:
     assert "step      500" in ask(*SCHEDULE, "--curve", "2")
 
 
+@pytest.mark.parametrize("several", [["--delta", "1e-6"], ["--accountant", "all"]], ids=["deltas", "accountants"])
+def test_every_one_of_several_answers_shows_its_curve(several: list[str]) -> None:
+    text = ask(*SHORT, "--curve", "2", *several)
+    names = [line for line in text.splitlines() if line.endswith((", certified", ", ESTIMATE"))]
+    assert len(names) == text.count("step        4") == text.count("step        8") >= 2
+    assert ("gdp at delta 1e-05, ESTIMATE" in names) == ("all" in several)
+
+
+def test_an_epsilon_that_is_not_finite_is_null_everywhere_and_no_claim_that_none_exists() -> None:
+    words = ["--sample-rate", "0.01", "--noise-multiplier", "0.001", "--steps", "4", "--delta", "1e-5"]
+    found = ask_json(*words, "--curve", "2")
+    assert found["epsilon"] is None
+    assert [point["epsilon"] for point in found["curve"]] == [None, None]
+    assert "no finite epsilon is proven at this delta" in ask(*words)
+    assert ask_json(*words, "--accountant", "basic")["epsilon"] > 1e5  # there is one, by another theorem
+
+
+def test_without_steps_there_is_no_curve_to_show_or_draw(tmp_path: Path) -> None:
+    words = ["--sample-rate", "0.01", "--noise-multiplier", "1", "--steps", "0", "--delta", "1e-5", "--curve", "2"]
+    assert "\n\n\n" not in ask(*words, "--plot", str(tmp_path / "curve.png"))
+
+
+def test_the_unit_of_a_sampler_of_users_is_a_user() -> None:
+    assert "one\nuser's contribution" in ask(*SHORT, "--sampler", "user", "--accountant", "rdp")
+
+
+@pytest.mark.parametrize(("sampler", "rate"), [("without_replacement", 0.02), ("truncated_poisson", 0.0146)])
+def test_no_lower_rate_is_answered_for_than_was_asked_about(sampler: str, rate: float) -> None:
+    """1.46 records of 100: two where a batch is of one size, as it stands else; never one."""
+    found = ask_json(*COSTS, "--sampler", sampler, "--records", "100", "--sample-rate", "0.0146", "--delta", "1e-5")
+    assert found["sample_rate"] == pytest.approx(rate)
+
+
 def test_a_sampler_of_fixed_batches_takes_its_own_relation() -> None:
     words = [
         "--sampler",
@@ -239,6 +272,11 @@ def test_a_mistake_is_answered_with_its_option(words: list[str], said: str) -> N
         ([*COSTS, "--sample-rate", "0.1", "--step-delta", "1e-6"], "--step-delta: expected none without --step-epsilon"),
         (["--noise-multiplier", "1e300", "--steps", "3", "--sample-rate", "0.1"], "--noise-multiplier: expected a number from"),
         (COSTS, "expected --sample-rate, or --records and --batch-size"),
+        (
+            [*COSTS, "--batch-size", "9"],
+            "expected --sample-rate, or --records and --batch-size for sampler 'poisson', got --batch",
+        ),
+        (["--epsilon", "1", "--steps", "0", "--sample-rate", "0.1"], "--steps: expected 1 or more where noise is worked out"),
         ([*COSTS, "--records", "0", "--batch-size", "3"], "--records: expected a whole number of at least 1, got 0"),
         ([*COSTS, "--records", "9", "--batch-size", "-3"], "--batch-size: expected a finite number > 0, got -3"),
         ([*COSTS, "--sampler", "shuffle", "--records", "9", "--batch-size", "0.5"], "--batch-size: expected a whole number"),
