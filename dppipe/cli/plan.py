@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import typer
@@ -32,19 +33,16 @@ def plan_text(plan: Plan) -> str:
     from dppipe.cli.text import table, wrapped
     from dppipe.privacy.statement import shown
 
-    multipliers = [run.noise_multiplier for run in plan.noise]
     drawn = _drawn(plan)
     facts = {
         drawn: plan.records if plan.records is not None else "secret (add_remove)",
-        "sampler": f"{plan.sampler}, sample rate {plan.sample_rate:.6g}, {plan.expected_batch_size:g} {drawn} a step on average",
+        "sampler": _sampler(plan),
         "batches": _batches(plan),
         "steps": f"{plan.steps} (an epoch is {plan.steps_per_epoch}); the run ends at {_ends(plan)}",
-        "clipping": f"{plan.clipping}, max_grad_norm {plan.max_grad_norm:g}{_twice(plan)}",
+        "clipping": f"{plan.clipping}, max_grad_norm {_bound(plan)}{_twice(plan)}",
     }
     if plan.private and plan.epsilon is not None:
-        span = (
-            f"{multipliers[0]:.6g}" if len(multipliers) == 1 else f"{multipliers[0]:.6g} at first, {multipliers[-1]:.6g} at last"
-        )
+        span = _span(plan.noise[0].noise_multiplier, plan.noise[-1].noise_multiplier, moves=len(plan.noise) > 1)
         facts |= {
             "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
             "noise split": _split(plan),
@@ -84,9 +82,32 @@ def _drawn(plan: Plan) -> str:
     return "users" if plan.sampler == "user" else "records"
 
 
+def _span(first: float, last: float, *, moves: bool) -> str:
+    return f"{first:.6g} at first, {last:.6g} at last" if moves else f"{first:.6g}"
+
+
+def _sampler(plan: Plan) -> str:
+    first, last, moves = plan.batch(1), plan.batch(plan.steps), len(plan.batches) > 1
+    rate = _span(first.sample_rate, last.sample_rate, moves=moves)
+    size = _span(first.expected_batch_size, last.expected_batch_size, moves=moves)
+    each = f"{_drawn(plan)} a step{'' if _fixed(plan) else ' on average'}"
+    return f"{plan.sampler}, sample rate {rate}{f'; {each}: {size}' if moves else f', {size} {each}'}"
+
+
+def _bound(plan: Plan) -> str:
+    first, last = (plan.max_grad_norm * plan.bound_factor(step) for step in (1, plan.steps))
+    return _span(first, last, moves=len(plan.bounds) > 1)
+
+
+def _fixed(plan: Plan) -> bool:
+    return plan.empty_batch_probability == 0 and plan.largest_likely_batch == math.ceil(plan.expected_batch_size)
+
+
 def _batches(plan: Plan) -> str:
     if plan.empty_batch_probability is None:
         return ""
+    if _fixed(plan):
+        return f"never more than {plan.largest_likely_batch} {_drawn(plan)}, and never empty"
     largest = f"at most {plan.largest_likely_batch} {_drawn(plan)} but once in a million steps"
     return f"{largest}; empty with probability {plan.empty_batch_probability:.2g}"
 

@@ -54,8 +54,10 @@ def _opening(plan: Plan) -> str:
     if not plan.private:
         return f"{plan.name}: {plan.steps} steps, NOT PRIVATE"
     planned = f"planned: {shown(plan.epsilon or 0.0)} by {plan.accountant}"
+    steps = f"{'at most ' if plan.schedule == 'filter' else ''}{plan.steps} steps"
+    moving = " at first" if plan.schedule == "filter" or len(plan.noise) > 1 else ""
     return (
-        f"{plan.name}: {plan.steps} steps at noise multiplier {plan.noise_multiplier(1):.5g}\n"
+        f"{plan.name}: {steps} at noise multiplier {plan.noise_multiplier(1):.5g}{moving}\n"
         f"budget: epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}; {planned}"
     )
 

@@ -175,7 +175,7 @@ def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, An
 def _nothing_fits(what: str, budget: Budget, scale: float) -> PrivacyRefusal:
     return PrivacyRefusal(
         f"budget.epsilon: not one {what} fits in epsilon {budget.epsilon:g} at noise multiplier {scale:g}. "
-        "Raise noise.noise_multiplier, lower the sample rate, or take noise_multiplier: auto."
+        "Raise noise.noise_multiplier, lower the sample rate, or take noise_multiplier: auto with steps or epochs."
     )
 
 
@@ -238,7 +238,7 @@ def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float
 
     return {
         "empty_batch_probability": (1 - min(rates)) ** records,
-        "largest_likely_batch": int(binom.isf(1e-6, records, max(rates))),
+        "largest_likely_batch": min(int(binom.isf(1e-6, records, max(rates))), sampler.largest() or records),
     }
 
 

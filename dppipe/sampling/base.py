@@ -49,6 +49,10 @@ class Sampler(Component):
         """Give the expected batch size: the public constant by which noisy sums are divided."""
         raise NotImplementedError
 
+    def largest(self) -> int | None:
+        """Give the size that no batch exceeds, where the sampler cuts them off at one."""
+        return None
+
     def epoch_length(self, records: int | None) -> int:
         """Give the steps of an epoch: as many as it takes to draw each record once on average."""
         return max(1, round(1 / self.rate(records)))

@@ -13,6 +13,7 @@ from dppipe.cli.plan import plan_text
 from dppipe.clipping import Flat, Jl
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant, Exponential, Linear
+from dppipe.optim import schedules
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Advanced, Gdp, Pld, Rdp, Zcdp
@@ -99,6 +100,35 @@ def test_ten_thousand_noise_multipliers_are_planned_in_seconds(multiplier):
     assert time.process_time() - started < 20
     assert len(made.noise) == made.steps > 5000
     assert 0 < made.rounding_cost < 0.02 * made.epsilon
+
+
+def said(made):
+    return " ".join(plan_text(made).split())
+
+
+def test_a_plan_shows_where_rate_size_and_bound_begin_and_end():
+    growing = Poisson(sample_rate=0.01, batch_schedule=schedules.Linear(end=3.0))
+    shrinking = Flat(max_grad_norm=2.0, bound_schedule=schedules.Linear(end=0.5))
+    parts = PrivateParts(growing, shrinking, Constant(), Rdp(), Budget(epsilon=2.0, delta=1e-5))
+    text = said(plan_privacy(parts, name="t", records=10_000, steps=100))
+    assert "sample rate 0.01 at first, 0.0298 at last; records a step on average: 100 at first, 298 at last" in text
+    assert "max_grad_norm 2 at first, 1.01 at last" in text
+    still = said(plan(steps=10))
+    assert "sample rate 0.01, 100 records a step on average" in still
+    assert "at first" not in still
+
+
+def test_a_plan_knows_where_batches_are_cut_off_or_of_one_size():
+    cut = TruncatedPoisson(expected_batch_size=100, max_batch_size=120)
+    made = plan(steps=2, sampler=cut, accountant=Pld(), noise=Constant(noise_multiplier=4.0))
+    assert made.largest_likely_batch == 120 < plan(steps=2).largest_likely_batch
+    fixed = plan(
+        steps=2,
+        sampler=WithoutReplacement(expected_batch_size=50),
+        noise=Constant(noise_multiplier=4.0),
+        budget=Budget(epsilon=2.0, delta=1e-5, relation="replace_one"),
+    )
+    assert "50 records a step batches never more than 50 records, and never empty" in said(fixed)
 
 
 def test_a_short_schedule_is_not_rounded():
