@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from dppipe.sampling.base import Sampler
 
 _TEXTBOOK = "Textbook exercises"
+_Deltas = Annotated[
+    list[str], typer.Option(help="The delta of the claim; several, or separated by commas, give a table.", metavar="<float>")
+]
 _OF_THEOREMS = ("delta", "sample_rate", "steps", "step_epsilon", "step_delta", "as_json")
 
 
 def account(
     context: typer.Context,
-    delta: Annotated[
-        list[str], typer.Option(help="The delta of the claim; several, or separated by commas, give a table.", metavar="<float>")
-    ],
+    delta: _Deltas,
     sample_rate: Annotated[float | None, typer.Option(help="The chance of each record to be in a step's batch.")] = None,
     noise_multiplier: Annotated[float | None, typer.Option(help="Noise over the bound of one record; else worked out.")] = None,
     steps: Annotated[int | None, typer.Option(help="The number of steps; else the most that fit is worked out.")] = None,
