@@ -139,7 +139,7 @@ def test_delta_of_one_poisson_step(rate: float, z: float, epsilon: float, expect
     [(0.01, 1, 0.1, 7.2900376958e-5), (0.01, 1, 0.5, 2.2145190e-7), (0.1, 2, 0.2, 2.8857111180e-4)],
 )
 def test_epsilon_of_one_poisson_step_by_the_closed_form(rate: float, z: float, epsilon: float, expected: float) -> None:
-    """To a part in 1e8 of delta: PLD adds a bound on its round-off, which is more than that."""
+    """To a part in 1e8 of delta, from the other end: the closed form's epsilon at the published delta."""
     least, most = (
         step_epsilon(poisson(rate, float(z)), delta=expected * way, relation="zero_out") for way in (1 + 1e-8, 1 - 1e-8)
     )

@@ -1,4 +1,7 @@
-"""Formulas that circulate in lecture notes and are wrong or no bound: none of them is what dppipe computes."""
+"""Formulas that circulate in lecture notes and are wrong or no bound: none of them is what dppipe computes.
+
+Here are those about accounting; `test_wrong_steps.py` has those about clipping, noise and averages.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 
 import dp_accounting
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants import Gdp, Pld, Tcdp, Zcdp
@@ -61,6 +64,15 @@ def test_zcdp_of_a_gaussian_has_no_logarithm_and_no_factor_two() -> None:
     assert rho("zero_out") == pytest.approx(1 / (2 * 3.0**2))  # not 1/sigma^2
     assert rho("add_remove") == pytest.approx(1 / (2 * 3.0**2))
     assert rho("replace_one") == pytest.approx(2 / 3.0**2)
+
+
+def test_noise_grows_with_the_root_of_the_steps_and_no_logarithm_of_them() -> None:
+    """With a share of delta for each step, 100 steps would need sqrt(ln(100/delta) / ln(1/delta)) times as much, 18 % more."""
+
+    def scale(steps: int) -> float:
+        return calibrate(Zcdp(), lambda z: [(gaussian(z), steps)], budget=Budget(epsilon=1, delta=DELTA)).scale
+
+    assert scale(100) == pytest.approx(10 * scale(1), rel=1e-4)
 
 
 def test_replacing_a_record_has_twice_the_sensitivity() -> None:
@@ -122,6 +134,20 @@ def test_the_analytic_gaussian_keeps_its_exponential() -> None:
     assert missing(right) > 1.5 * DELTA  # so another scale would be taken for the right one
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
+def test_the_analytic_gaussian_is_scaled_by_half_the_root_of_epsilon(epsilon: float) -> None:
+    """The smallest u whose value is at most delta gives the scale (sqrt(2 + u) + sqrt(u)) / (2 sqrt(epsilon)), not / epsilon."""
+
+    def value(u: float) -> float:
+        return float(stats.norm.cdf(-math.sqrt(epsilon * u)) - math.exp(epsilon) * stats.norm.cdf(-math.sqrt(epsilon * (u + 2))))
+
+    u = float(optimize.brentq(lambda u: value(u) - DELTA, 0, 1000 / epsilon, xtol=1e-13))
+    roots = math.sqrt(2 + u) + math.sqrt(u)
+    right = gaussian_scale(epsilon, DELTA)
+    assert right == pytest.approx(roots / (2 * math.sqrt(epsilon)), rel=1e-6)
+    assert abs(math.log(right / (roots / epsilon))) > 0.3
+
+
 def test_sampling_makes_q_delta_of_delta() -> None:
     alone = gaussian_epsilon(1.0, DELTA)
     assert step_epsilon(poisson(0.01, 1.0), delta=0.01 * DELTA, relation="zero_out") == pytest.approx(amplified(alone, 0.01))
@@ -147,25 +173,6 @@ def test_the_logarithm_is_the_natural_one() -> None:
     assert by_tens == pytest.approx(30.98, abs=0.01)
     assert advanced_epsilon([(epsilon, steps)], slack=1e-3) > 100
     assert optimal_epsilon(epsilon, delta=1e-6, count=steps, total_delta=1.001e-3) > 4 * by_tens
-
-
-def test_large_gradients_are_scaled_down_and_small_ones_left_alone() -> None:
-    import torch
-
-    from dppipe.clipping import Flat
-
-    factor = Flat(max_grad_norm=2.0).factors(torch.tensor([10.0]), torch.tensor([2.0])) * 10
-    assert float(factor) == pytest.approx(2.0)  # to the bound: not left as it is (max for min), nor to 1 (x / |x|)
-    assert float(Flat(max_grad_norm=2.0).factors(torch.tensor([0.5]), torch.tensor([2.0]))) == pytest.approx(1.0)
-
-
-def test_an_average_of_weights_is_divided_by_their_number() -> None:
-    from dppipe.optim.averaging.polyak import Polyak
-
-    averaging, mean = Polyak(start=0.0), 0.0
-    for step in range(1, 11):
-        mean += averaging.weight(step, steps=10) * (step - mean)
-    assert mean == pytest.approx(5.5)
 
 
 def test_the_residual_budget_is_twice_rho() -> None:
