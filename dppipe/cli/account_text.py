@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.cli.text import table, wrapped
 from dppipe.errors import UsageError
-from dppipe.privacy.statement import guarantee_sentences, shown
+from dppipe.privacy.statement import guarantee_sentences, shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.planning.questions import Answer
@@ -24,7 +24,7 @@ def one_answer(found: Answer, *, curve: bool) -> str:
     """Lay out one answer: its numbers, the curve where it was asked for, and what it means."""
     asked = found.question
     facts = {
-        "epsilon": f"{shown(found.epsilon)} at delta {asked.delta:g}",
+        "epsilon": f"{shown(found.epsilon)} at delta {shown_delta(asked.delta)}",
         "accountant": f"{found.accountant}, {_mark(found)}",
         "noise multiplier": f"{found.noise_multiplier:g} ({asked.mechanism})",
         "steps": str(found.steps),
@@ -50,7 +50,9 @@ def answer_table(answers: list[Answer], refused: list[dict[str, str]], *, curve:
     """Lay out several answers below each other, then their curves where these were asked for, and what was refused."""
     lines = [f"  {'accountant':<11}{'epsilon':>9}  {'delta':>8}  {'noise':>8}  {'steps':>8}  status"]
     for found in answers:
-        cells = f"{shown(found.epsilon):>9}  {found.question.delta:>8g}  {found.noise_multiplier:>8g}  {found.steps:>8}"
+        cells = (
+            f"{shown(found.epsilon):>9}  {shown_delta(found.question.delta):>8}  {found.noise_multiplier:>8g}  {found.steps:>8}"
+        )
         lines.append(f"  {found.accountant:<11}{cells}  {'certified' if found.certified else 'ESTIMATE'}")
     if curve:
         lines += [f"\n{_name(found)}\n{_curve_lines(found)}" for found in answers if found.curve]
@@ -65,7 +67,7 @@ def _curve_lines(found: Answer) -> str:
 
 def _name(found: Answer) -> str:
     mark = "certified" if found.certified else "ESTIMATE"
-    return f"{found.accountant} at delta {found.question.delta:g}, {mark}"
+    return f"{found.accountant} at delta {shown_delta(found.question.delta)}, {mark}"
 
 
 def _mark(found: Answer) -> str:

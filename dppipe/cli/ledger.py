@@ -24,7 +24,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check every byte of a run's ledger. Epsilon is computed anew, from its rows alone."""
-    from dppipe.privacy.statement import shown
+    from dppipe.privacy.statement import shown, shown_delta
     from dppipe.training.verify import verify_ledger
 
     found = verify_ledger(run, accountant=accountant, delta=delta)
@@ -36,7 +36,8 @@ def verify(
         if found.epsilon is not None and found.delta is not None:
             kind = f" by {found.accountant}{'' if found.certified else ', an ESTIMATE'}" if found.accountant else ""
             typer.echo(
-                f"epsilon {shown(found.epsilon)} at delta {found.delta:g}{kind}: {found.charged} charges in {found.rows} rows"
+                f"epsilon {shown(found.epsilon)} at delta {shown_delta(found.delta)}{kind}: "
+                f"{found.charged} charges in {found.rows} rows"
             )
         if found.claimed is not None:
             typer.echo(f"the last row states epsilon {shown(found.claimed)}")

@@ -31,7 +31,7 @@ def plan(
 def plan_text(plan: Plan) -> str:
     """Lay a plan out for a person, within 80 columns."""
     from dppipe.cli.text import table, wrapped
-    from dppipe.privacy.statement import shown
+    from dppipe.privacy.statement import shown, shown_delta
 
     drawn = _drawn(plan)
     facts = {
@@ -47,7 +47,7 @@ def plan_text(plan: Plan) -> str:
             "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
             "noise split": _split(plan),
             "inputs": _scaling(plan),
-            "budget": f"epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}{_set_aside(plan)}",
+            "budget": f"epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}{_set_aside(plan)}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
             "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
             "rounding": _rounding(plan),

@@ -11,7 +11,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.text import short_path, table
-from dppipe.privacy.statement import shown
+from dppipe.privacy.statement import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -58,7 +58,7 @@ def _opening(plan: Plan) -> str:
     moving = " at first" if plan.schedule == "filter" or len(plan.noise) > 1 else ""
     return (
         f"{plan.name}: {steps} at noise multiplier {plan.noise_multiplier(1):.5g}{moving}\n"
-        f"budget: epsilon {plan.budget_epsilon:g} at delta {plan.delta:g}; {planned}"
+        f"budget: epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}; {planned}"
     )
 
 
@@ -69,7 +69,8 @@ def closing_text(outcome: Outcome) -> str:
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:
-        facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {outcome.delta:g}, {outcome.relation}, one {outcome.unit}"
+        at = shown_delta(outcome.delta or 0.0)
+        facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {at}, {outcome.relation}, one {outcome.unit}"
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:
         facts["pieces"] = f"{outcome.physical_batch_size} records at once"

@@ -199,7 +199,7 @@ def guarantee_sentences(
             "NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was trained on.",
             "Nothing about it can be promised to the people behind the records.",
         )
-    claim = f"({shown(epsilon)}, {delta:g})-differentially private"
+    claim = f"({shown(epsilon)}, {shown_delta(delta)})-differentially private"
     difference = _DIFFERENCE[relation].format(unit=unit, units="users" if unit == "user" else "records")
     if reproducible:
         return (
@@ -219,13 +219,18 @@ def guarantee_sentences(
     return (
         f"What is released is {claim} with respect to {difference}.",
         f"Whatever is concluded from it is at most {_factor(epsilon)} as probable as it would be "
-        f"{_WITHOUT[relation].format(unit=unit)}, plus a probability of {delta:g}: {_tier(epsilon)} protection.",
+        f"{_WITHOUT[relation].format(unit=unit)}, plus a probability of {shown_delta(delta)}: {_tier(epsilon)} protection.",
     )
 
 
 def shown(epsilon: float) -> str:
     """Write an epsilon for people, rounded up."""
     return f"{round_up(epsilon, EPSILON_DIGITS):g}" if epsilon < 1e4 else f"{round_up(epsilon, 2):.2g}"
+
+
+def shown_delta(delta: float) -> str:
+    """Write a delta for people, rounded up where it has many digits."""
+    return f"{round_up(delta, 6):g}"
 
 
 _DIFFERENCE = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dppipe.privacy.statement import Course, Statement, shown
+from dppipe.privacy.statement import Course, Statement, shown, shown_delta
 
 
 def statement_text(statement: Statement) -> str:
@@ -41,7 +41,7 @@ def _claim(statement: Statement) -> Iterator[str]:
         yield f"| spent by the executed steps | {shown(statement.epsilon_spent)} |"
     if statement.budget_epsilon is not None:
         yield f"| budget | {statement.budget_epsilon:g} |"
-    yield f"| delta | {statement.delta:g} |"
+    yield f"| delta | {shown_delta(statement.delta or 0.0)} |"
     version = statement.versions.get("dp-accounting")
     yield f"| accountant | {statement.accountant}{f' (dp-accounting {version})' if version else ''} |"
     yield f"| status | {'certified: a proven upper bound' if statement.certified else 'ESTIMATE: not a bound'} |"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.statement import Course, Statement, guarantee_sentences, shown
+from dppipe.privacy.statement import Course, Statement, guarantee_sentences, shown, shown_delta
 from dppipe.privacy.statement_text import statement_text
 
 COURSE = Course(steps=140, sample_rate=(0.1, 0.1), noise_multiplier=(1.5, 3.0), max_grad_norm=(1.0, 1.0))
@@ -147,3 +147,12 @@ def test_holdouts_are_described(holdout: Any) -> None:
 def test_a_filter_is_named_as_such() -> None:
     assert "filter admitted each step" in statement_text(changed(schedule="filter"))
     assert "fixed before any record was read" in statement_text(MADE)
+
+
+def test_no_delta_is_shown_below_what_it_is() -> None:
+    for delta in (1.2345641e-5, 1.2345678e-5, 1e-5, 9.999999e-7):
+        said = " ".join(guarantee_sentences(epsilon=1.0, delta=delta, relation="zero_out"))
+        assert f"(1, {shown_delta(delta)})-differentially" in said
+        assert f"a probability of {shown_delta(delta)}:" in said
+        assert delta <= float(shown_delta(delta)) <= delta * (1 + 1e-5)
+    assert shown_delta(1e-5) == "1e-05"
