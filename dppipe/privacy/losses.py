@@ -152,10 +152,6 @@ def _of_library(event: DpEvent, *, relation: Relation, interval: float) -> Any:
             value_discretization_interval=interval,
             neighboring_relation=neighbours,
         )
-    if name == "MixtureOfGaussiansDpEvent" and present:
-        return library.from_mixture_gaussian_mechanism(
-            event.standard_deviation, event.sensitivities, event.sampling_probs, value_discretization_interval=interval
-        )
     return None
 
 
@@ -195,7 +191,7 @@ def _reach(event: DpEvent, *, relation: Relation) -> float:
     if type(inner).__name__ == "LaplaceDpEvent":
         return float(sensitivity / inner.noise_multiplier)
     if type(inner).__name__ == "MixtureOfGaussiansDpEvent":
-        mu = max(inner.sensitivities) / inner.standard_deviation
+        mu = max(inner.sensitivities, default=0.0) / inner.standard_deviation
     elif type(inner).__name__ == "TruncatedSubsampledGaussianDpEvent":
         mu = 4 / inner.noise_multiplier  # where a batch is cut off, the library charges a swap at doubled sensitivity
     else:

@@ -1,8 +1,8 @@
 """Privacy profiles: delta as a function of every real epsilon, at many epsilons at once.
 
-Gaussian noise, alone or Poisson-sampled, and a uniform subset of fixed size under replace_one have closed forms. Of balls in bins
-only random draws are known, which give estimates. dp_accounting works most of them out too, but one epsilon at a time, or not at
-all. `losses.py` puts them on a grid.
+Gaussian noise, alone or Poisson-sampled, and a uniform subset of fixed size under replace_one have closed forms; so do, but for a
+root, mixtures of Gaussians (`mixtures.py`). Of balls in bins only random draws are known, which give estimates. dp_accounting
+works most of them out too, but one epsilon at a time, or not at all. `losses.py` puts them on a grid.
 
 Guarantee: a closed form is at least the exact delta of an epsilon that is larger by at most 14 units of 2^-53, less 14 units of
 itself. Logarithms that go into `gaussian_delta` as its epsilon t are off by a few units of 1 + |t|, which its slack covers, and
@@ -22,6 +22,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.balls_in_bins import sampled_losses
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.gaussian import gaussian_delta
+from dppipe.privacy.mixtures import mixture_profiles
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -54,6 +55,9 @@ def directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
         return _sampled(event.event.noise_multiplier, event.sampling_probability)
     if name == "SampledWithoutReplacementDpEvent" and relation == "replace_one" and inner == "GaussianDpEvent":
         return (_subset(event.event.noise_multiplier, event.sample_size / event.source_dataset_size),)
+    if name == "MixtureOfGaussiansDpEvent" and relation != "replace_one":
+        found = mixture_profiles(event.standard_deviation, event.sensitivities, event.sampling_probs)
+        return tuple(Direction(*each) for each in found)
     if estimated(event) and relation == "zero_out":
         return tuple(map(_empirical, sampled_losses(event.event.noise_multiplier, event.bins)))
     got = name if inner == "NoneType" else f"{name} of {inner}"
@@ -89,8 +93,7 @@ def _sampled(z: float, rate: float) -> tuple[Direction, Direction]:
 
     def added(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         left = -np.expm1(np.minimum(epsilon + np.log1p(-rate), 0.0))
-        # epsilon and the logarithm have opposite signs, so that nothing cancels.
-        moved = epsilon - np.log(np.maximum(left / rate, np.finfo(np.float64).tiny))
+        moved = epsilon + np.log(rate / np.maximum(left, np.finfo(np.float64).tiny))  # of one sign: nothing cancels
         return np.asarray(left * gaussian_delta(moved, z))
 
     reach = _gaussian_reach(z)
