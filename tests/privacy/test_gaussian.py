@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+from unittest import mock
 
 import mpmath
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize
 
-from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from dppipe.privacy import gaussian
+from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_scale
 
 
 def exact_delta(epsilon: float, s: float) -> mpmath.mpf:
@@ -36,6 +41,20 @@ def test_epsilon_is_never_below_the_exact_value_and_next_to_it(log_s: float, log
     with mpmath.workdps(400):
         assert exact_delta(epsilon, s) <= delta
         assert epsilon == 0 or exact_delta(epsilon * (1 - 1e-9) - 1e-9, s) >= delta * (1 - 1e-9 * (1 + s))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 5.0, 1e4, 1e6])
+@pytest.mark.parametrize("off", [-1e-13, 1e-13])
+def test_roots_that_are_found_too_low_within_their_tolerance_are_made_good(epsilon: float, off: float) -> None:
+    brentq = optimize.brentq
+
+    def near(*args: Any, **settings: Any) -> float:
+        return float(brentq(*args, **settings)) + off
+
+    with mock.patch.object(gaussian.optimize, "brentq", near), mpmath.workdps(60):
+        s = gaussian_scale(epsilon, 1e-6)
+        assert exact_delta(epsilon, s) <= 1e-6
+        assert exact_delta(gaussian_epsilon(s, 1e-9), s) <= 1e-9
 
 
 def test_a_delta_below_all_digits_has_no_epsilon() -> None:
