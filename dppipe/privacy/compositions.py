@@ -38,7 +38,7 @@ def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: fl
     The worst mechanism gives the loss +epsilon or -epsilon, and all with probability delta; it is composed on the
     grid of whole epsilons, where nothing has to be rounded.
     """
-    exposed = -math.expm1(count * math.log1p(-delta))
+    exposed = -math.expm1(count * math.log1p(-delta)) * (1 + 2.0**-48)  # a difference with it is taken below
     if exposed > total_delta or epsilon > LARGEST_LOSS:
         return math.inf
     if count == 0 or epsilon == 0:

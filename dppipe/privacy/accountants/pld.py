@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -35,7 +34,8 @@ class Pld(Accountant, kind="pld"):
         found = (gaussian_precision(stage, relation=relation) for stage in stages)
         precisions = [precision for precision in found if precision is not None]
         if len(precisions) == len(stages):  # unsampled Gaussians are one Gaussian, whose curve is exact
-            curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in itertools.accumulate(precisions))
+            sums = (math.fsum(precisions[: done + 1]) for done in range(len(precisions)))  # each rounded once
+            curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in sums)
         else:
             asked = tuple(tuple(stage.items()) for stage in stages)
             curves = remembered_curves(asked, relation=relation, distinct=self.distinct, finest=self._finest)
