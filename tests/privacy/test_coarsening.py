@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import dp_accounting
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dppipe.privacy.accountants import Rdp
+from dppipe.privacy.balls_in_bins import event_class
 from dppipe.privacy.coarsening import coarsened
 
 
@@ -37,10 +40,24 @@ def test_a_short_schedule_stays_as_it_is() -> None:
     assert coarsened([stage], distinct=3) == ([stage], 0.0)
 
 
-def test_what_is_not_comparable_is_left_apart() -> None:
-    sizes = {
-        dp_accounting.SampledWithoutReplacementDpEvent(100, size, dp_accounting.GaussianDpEvent(2.0)): 1 for size in range(1, 9)
-    }
+Truncated = dp_accounting.TruncatedSubsampledGaussianDpEvent
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda size, noise: dp_accounting.SampledWithoutReplacementDpEvent(100, size, dp_accounting.GaussianDpEvent(noise)),
+        lambda size, noise: dp_accounting.SampledWithoutReplacementDpEvent(99 + size, 9, dp_accounting.GaussianDpEvent(noise)),
+        lambda size, noise: dp_accounting.SampledWithReplacementDpEvent(100, size, dp_accounting.GaussianDpEvent(noise)),
+        lambda size, noise: event_class()(size, dp_accounting.GaussianDpEvent(noise)),
+        lambda size, noise: Truncated(100, 0.1, 10 + size, noise),
+        lambda size, noise: Truncated(100 + size, 0.1, 20, noise),
+        lambda size, noise: Truncated(100, 0.01 * size, 20, noise),
+        lambda size, noise: dp_accounting.dp_event.MixtureOfGaussiansDpEvent(noise, (0.0, float(size)), (0.5, 0.5)),
+    ],
+)
+def test_what_is_not_comparable_is_left_apart(form: Callable[[int, float], dp_accounting.DpEvent]) -> None:
+    sizes = {form(size, 2 + size / 8): size for size in range(1, 9)}
     (rounded,), factor = coarsened([sizes], distinct=3)
     assert rounded == sizes
     assert factor == 0

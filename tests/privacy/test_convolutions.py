@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from unittest import mock
 
 import dp_accounting
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import fft
 
 from dppipe.privacy import convolutions
 from dppipe.privacy.convolutions import TAIL, convolved
-from dppipe.privacy.fourier import round_off, transform
+from dppipe.privacy.fourier import UNIT, round_off, transform
+from dppipe.privacy.loss_curves import loss_curves
 from dppipe.privacy.losses import dense, event_losses
 from dppipe.privacy.profiles import directions
 from dppipe.privacy.steps import cumulative
@@ -120,12 +123,50 @@ def test_a_sum_is_never_too_small_whatever_round_off_does_within_its_bound(
     assert (found.probabilities >= sums[start : start + len(found.probabilities)] * OWN).all()
 
 
+def test_a_sum_is_never_too_small_if_products_are_rounded_towards_0() -> None:
+    """Transforms are taken to be exact here, so that nothing but the bound on multiplications makes good for them."""
+    count, one = 20_000, way([1.0, 1.0], lowest=0, infinite=0.0, total=1.0)
+    powers = convolutions._power
+
+    def rounded(values: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
+        product = powers(values, times)
+        if np.iscomplexobj(product):  # at one frequency, which every place has its share of
+            product[:, 0] *= 1 - math.sqrt(5) * UNIT * times
+        return product
+
+    def exact(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        return np.asarray(fft.fft(values.astype(np.clongdouble)), dtype=np.complex128)
+
+    with (
+        mock.patch.object(convolutions, "transform", exact),
+        mock.patch.object(convolutions, "round_off", return_value=0.0),
+        mock.patch.object(convolutions, "_power", rounded),
+    ):
+        (found,) = convolved([{one: count}])
+    with mpmath.workdps(40):
+        for place in range(found.lowest, found.lowest + len(found.probabilities), 50):
+            assert found.probabilities[place - found.lowest] >= mpmath.binomial(count, place) / mpmath.mpf(2) ** count
+
+
 def test_rare_losses_of_many_steps_cost_next_to_what_they_cost_without_round_off() -> None:
     """Most of a step's losses lie at one place, so that no frequency fades; a bound in the Euclidean norm costs a fifth."""
     event = dp_accounting.PoissonSampledDpEvent(1e-5, dp_accounting.GaussianDpEvent(0.5))
     (found,) = convolved([{event_losses(event, relation="zero_out", interval=1e-4).ways[0]: 100_000}])
     assert 0.2042 < found.epsilon(1e-5, interval=1e-4) < 0.2044  # 0.2043 by SciPy's transform
     assert 1.4930 < found.epsilon(1e-8, interval=1e-4) < 1.4950  # 1.4934
+
+
+def test_removing_and_adding_a_record_are_composed_each_from_its_own_losses() -> None:
+    event, other = (dp_accounting.PoissonSampledDpEvent(0.3, dp_accounting.GaussianDpEvent(z)) for z in (1.0, 2.0))
+    (curve,) = loss_curves([{event: 3, other: 2}], relation="zero_out", distinct=None, finest=1e-2)
+    assert curve.losses is not None
+    made = [event_losses(each, relation="zero_out", interval=curve.interval) for each in (event, other)]
+    for at, found in enumerate(curve.losses.ways):
+        (expected,) = convolved([{made[0].ways[at]: 3, made[1].ways[at]: 2}])
+        assert found.lowest == expected.lowest
+        assert (found.probabilities == expected.probabilities).all()
+    deltas = [found.delta(0.5, interval=curve.interval) for found in curve.losses.ways]
+    assert min(deltas) < 0.9 * max(deltas) == 0.9 * curve.delta(0.5)
 
 
 @settings(max_examples=60, deadline=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import mpmath
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import fft
 
+from dppipe.privacy import fourier
 from dppipe.privacy.fourier import UNIT, _weights, round_off, transform
 
 
@@ -45,3 +48,15 @@ def test_weights_are_right_to_sixteen_units(size: int) -> None:
     for place in np.unique(np.random.default_rng(size).integers(0, size // 2, 300)):
         with mpmath.workdps(40):
             assert abs(mpmath.mpmathify(weights[place]) - mpmath.expjpi(mpmath.mpf(-2 * int(place)) / size)) <= 16 * UNIT
+
+
+@pytest.mark.parametrize("size", [2**4, 2**16])
+def test_the_bound_is_kept_by_weights_that_are_all_sixteen_units_too_small(size: int) -> None:
+    """The last value goes through a weight at every level on its way to the last frequency."""
+    values = np.zeros(size, dtype=np.complex128)
+    values[-1] = 1.0
+    with mock.patch.object(fourier, "_weights", lambda n: _weights(n) * (1 - 16 * UNIT)):
+        found = transform(values)
+    exact = np.exp(2j * np.pi * (np.arange(size, dtype=np.longdouble) / size))
+    off = np.abs(found - exact).max()
+    assert 12 * (size.bit_length() - 1) * UNIT < off <= round_off(size)

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld.common import DifferentialPrivacyParameters
+from dp_accounting.pld.privacy_loss_distribution import from_privacy_parameters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +22,7 @@ from dppipe.privacy.accountants import Pld
 from dppipe.privacy.compositions import optimal_epsilon
 from dppipe.privacy.convolutions import convolved
 from dppipe.privacy.gaussian import gaussian_delta
-from dppipe.privacy.losses import event_losses
+from dppipe.privacy.losses import dense, event_losses
 from dppipe.privacy.profiles import directions
 from dppipe.privacy.ways import Way
 
@@ -104,6 +106,29 @@ def test_losses_on_the_grid_dominate_the_sampled_gaussian_exactly(rate: float, z
         removed, added = event_losses(poisson(rate, z), relation="zero_out", interval=interval).ways
         assert dominates(removed, interval, lambda epsilon: sampled_delta(epsilon, rate=rate, z=z, removing=True))
         assert dominates(added, interval, lambda epsilon: sampled_delta(epsilon, rate=rate, z=z, removing=False))
+
+
+@settings(max_examples=200, deadline=None)
+@given(rate=st.floats(0.3, 0.9999), z=st.floats(0.2, 0.5), place=st.integers(3, 60))
+def test_losses_on_the_grid_dominate_where_adding_a_record_can_lose_no_more(rate: float, z: float, place: int) -> None:
+    """A dot next to -ln(1-q): left of it delta is small, and worked out from a difference of numbers near each other."""
+    interval = -math.log1p(-rate) / place
+    _, added = event_losses(poisson(rate, z), relation="zero_out", interval=interval).ways
+    end = added.lowest + len(added.probabilities)
+    with mpmath.workdps(50):
+        for dot in (place - 1, place):
+            above = [(at - dot, added.probabilities[at - end]) for at in range(dot + 1, end)]
+            found = added.infinite + mpmath.fsum(-mpmath.expm1(-mpmath.mpf(interval) * gap) * p for gap, p in above)
+            assert sampled_delta(dot * mpmath.mpf(interval), rate=rate, z=z, removing=False) <= found
+
+
+def test_what_dp_accounting_puts_on_the_grid_is_raised_by_what_it_may_be_off_by() -> None:
+    given = from_privacy_parameters(DifferentialPrivacyParameters(1.0, 0.1), 0.5)
+    (way,) = dense(given).ways
+    raw = given._pmf_remove.to_dense_pmf()
+    assert way.infinite >= raw._infinity_mass + 2.0**-48
+    assert raw._infinity_mass == pytest.approx(0.1)
+    assert (way.probabilities[raw._probs > 0] > raw._probs[raw._probs > 0] * (1 + 5 * 2.0**-53 / 0.5)).all()
 
 
 @settings(max_examples=8, deadline=None)
@@ -192,6 +217,15 @@ def test_no_noise_at_all_still_protects_who_is_not_drawn() -> None:
     assert composed.delta(1.0) == pytest.approx(plain.delta(1.0) + 1e-7, rel=1e-6)
 
 
+def test_what_was_not_protected_at_one_stage_is_not_at_the_next() -> None:
+    stages = [{poisson(1e-9, 0.01): 100}, {poisson(0.01, 1.0): 10}, {poisson(1e-9, 0.01): 100}]
+    first, second, third = Pld().compositions(stages, relation="zero_out")
+    assert first.epsilon(1.01e-7) == 0
+    assert first.epsilon(0.99e-7) == second.epsilon(0.99e-7) == third.epsilon(1.99e-7) == math.inf
+    assert 0 < second.epsilon(1.01e-7) < math.inf
+    assert second.delta(0.5) + 1e-7 == pytest.approx(third.delta(0.5), rel=1e-6)
+
+
 @pytest.mark.parametrize("event", [dp_accounting.LaplaceDpEvent(1e6), poisson(1e-4, 1e4)])
 def test_a_billion_steps_that_lose_next_to_nothing_are_composed(event: dp_accounting.DpEvent) -> None:
     assert 0 < Pld().compose([(event, 10**9)], relation="zero_out").epsilon(1e-5) < math.inf
@@ -237,6 +271,24 @@ def test_a_hundred_noise_multipliers_are_within_a_percent_of_the_fine_grid() -> 
     steps = [(poisson(0.01, 2 - t / 99), 1) for t in range(100)]
     spent = Pld().compose(steps, relation="zero_out").epsilon(1e-5)
     assert 0.40650 < spent <= 1.01 * 0.40674  # dp_accounting on a grid of 1e-4
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.floats(0.01, 2.0), st.sampled_from([0.0, 1e-9, 1e-5]), st.integers(2, 150), st.floats(-25, -5).map(math.exp))
+def test_optimal_composition_is_what_binomials_say(epsilon: float, delta: float, count: int, slack: float) -> None:
+    """Kairouz, Oh and Viswanath (2015): all is told with probability delta, else the loss is +epsilon or -epsilon."""
+    total = slack + 1.5 * count * delta
+    found = optimal_epsilon(epsilon, delta=delta, count=count, total_delta=total)
+    with mpmath.workdps(40):
+        one, likely = mpmath.mpf(epsilon), 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+
+        def exact(at: float) -> mpmath.mpf:
+            ups = [(k, (2 * k - count) * one) for k in range(count + 1) if (2 * k - count) * one > at]
+            terms = (mpmath.binomial(count, k) * likely**k * (1 - likely) ** (count - k) * -mpmath.expm1(at - x) for k, x in ups)
+            return 1 - (1 - mpmath.mpf(delta)) ** count * (1 - mpmath.fsum(terms))
+
+        assert exact(found) <= total
+        assert found == 0 or exact(found * (1 - 1e-6)) >= total * (1 - 1e-2)
 
 
 def test_an_epsilon_beyond_the_range_of_numbers_is_infinite_or_large() -> None:

@@ -50,6 +50,15 @@ def test_epsilon_is_the_least_whose_delta_is_small_enough(way: Way, interval: fl
             assert exact_delta(way, epsilon * (1 - 1e-9) - 1e-9, interval) >= delta * (1 - 1e-9)
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.integers(100, 1400), st.floats(0.01, 0.99), st.floats(0.05, 0.5))
+def test_epsilon_is_high_enough_where_its_last_digits_count(place: int, share: float, interval: float) -> None:
+    way = Way(place, np.array([0.25, 0.5]), 0.0)
+    with mpmath.workdps(40):
+        delta = float(exact_delta(way, (place + share) * interval, interval))
+        assert exact_delta(way, way.epsilon(delta, interval=interval), interval) <= delta
+
+
 def test_a_single_loss_has_the_curve_of_one() -> None:
     way = Way(3, np.array([0.5]), 0.0)
     assert way.delta(1.0, interval=1.0) == pytest.approx(0.5 * -math.expm1(-2))
