@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _NO_PRIVACY = 1e100
-"""From this mu on, numbers would overflow; nothing is private long before."""
+"""From this mu on, numbers would overflow; nothing is private long before. One below its inverse counts as that."""
 _SLACK = 2.0**-46
 
 
@@ -30,11 +30,15 @@ class GaussianCurve:
 
     def epsilon(self, delta: float) -> float:
         """Give the epsilon at this delta."""
-        return gaussian_epsilon(1 / self.mu, delta) if 0 < self.mu < _NO_PRIVACY else math.inf if self.mu else 0.0
+        return gaussian_epsilon(self._scale, delta) if 0 < self.mu < _NO_PRIVACY else math.inf if self.mu else 0.0
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
-        return float(gaussian_delta(epsilon, 1 / self.mu)) if 0 < self.mu < _NO_PRIVACY else 1.0 if self.mu else 0.0
+        return float(gaussian_delta(epsilon, self._scale)) if 0 < self.mu < _NO_PRIVACY else 1.0 if self.mu else 0.0
+
+    @property
+    def _scale(self) -> float:
+        return 1 / max(self.mu, 1 / _NO_PRIVACY)
 
     def parameters(self) -> dict[str, Any]:
         """Give mu, which determines the curve."""

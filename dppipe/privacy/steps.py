@@ -77,7 +77,8 @@ def gaussian_precision(counts: Mapping[DpEvent, int], *, relation: Relation) -> 
     if not all(type(event).__name__ == "GaussianDpEvent" for event in counts):
         return None
     sensitivity = 2 if relation == "replace_one" else 1
-    return math.fsum(count * (sensitivity / event.noise_multiplier) ** 2 for event, count in counts.items())
+    ratios = [(sensitivity / event.noise_multiplier, count) for event, count in counts.items()]
+    return math.fsum(count * (ratio * ratio) for ratio, count in ratios)  # unlike a power, a product overflows to infinity
 
 
 def total(steps: Steps) -> int:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 from unittest import mock
 
+import dp_accounting
 import mpmath
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from dppipe.privacy import gaussian
+from dppipe.privacy.accountants import Pld
 from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_scale
 
 
@@ -70,3 +72,10 @@ def test_delta_is_not_too_small_if_its_numbers_were_rounded_before(log_s: float,
         off = 10 * mpmath.mpf(2) ** -53
         exact = exact_delta(epsilon * (1 + one * off), s * (1 + other * off))
         assert exact <= float(gaussian_delta(epsilon, s)) + 1e-300
+
+
+@pytest.mark.parametrize(("z", "epsilon", "delta"), [(1e-200, math.inf, 1.0), (1e-120, math.inf, 1.0), (1e155, 0.0, 0.0)])
+def test_noise_at_the_ends_of_the_range_of_numbers_has_a_curve(z: float, epsilon: float, delta: float) -> None:
+    composed = Pld().compose([(dp_accounting.GaussianDpEvent(z), 3)], relation="replace_one")
+    assert composed.epsilon(1e-5) == epsilon
+    assert composed.delta(1.0) == delta
