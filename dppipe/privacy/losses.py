@@ -1,9 +1,8 @@
 """Privacy loss distributions of single events on a grid, and remembered.
 
 Guarantee: the delta of the losses on the grid is at least the event's, at every epsilon. Each event's losses are put on the grid
-pessimistically, by connecting the dots of its privacy profile (Doroshenko et al. 2022). Where `profiles.py` has a closed form the
-dots are taken from there, all at once, and round-off is bounded; else dp_accounting makes the distribution, whose round-off is
-taken to be below `_OF_LIBRARY`. Read next: `convolutions.py`, which adds losses up, and `loss_curves.py`.
+pessimistically, by connecting the dots of its privacy profile (Doroshenko et al. 2022), which `profiles.py` gives all at once.
+Read next: `convolutions.py`, which adds losses up, and `loss_curves.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.fourier import UNIT
-from dppipe.privacy.profiles import Direction, diluted, directions, estimated
+from dppipe.privacy.profiles import directions, estimated
+from dppipe.privacy.sampling_profiles import Direction, diluted
 from dppipe.privacy.ways import Way
 
 if TYPE_CHECKING:
@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 LARGEST_LOSS = 700.0
 """An event that may lose more counts as no protection at all: e^700 is near the end of float64, and protects nobody."""
 _REACH = 10.0
-"""Standard deviations of noise within which the library takes losses to be finite."""
+"""Standard deviations of noise within which losses are taken to be finite."""
 _MOST_KEPT = 4_000_000
 """Grid points that are remembered, of the events used last, if all are of the size of the newest: 32 MB or so."""
 
 _UNITS = 16 * UNIT
 _LEAST = 2.0**-80
 """Added to every delta: a smaller one is not told from 0."""
-_OF_LIBRARY = 2.0**-48
-"""Added to the delta of an event that dp_accounting puts on the grid: it takes differences of numbers near 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Losses:
     """One where both directions of neighbouring data sets are alike, else removing a record and adding one."""
     interval: float
     closed: bool = False
-    """Whether they were put on the grid from a closed form, which a narrower grid serves as well."""
+    """Whether their profile is known, so that a narrower grid serves as well, or comes from random draws."""
 
     @property
     def points(self) -> int:
@@ -73,12 +71,12 @@ def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> Loss
         return _kept[key]
     try:
         with np.errstate(all="ignore"):  # tails that underflow; a number that went wrong is found below
-            given = _of_library(event, relation=relation, interval=interval)
-            made = dense(given) if given is not None else _of_profile(event, relation=relation, interval=interval)
+            ways = tuple(_connected(way, interval) for way in directions(event, relation=relation))
+        made = Losses(ways, interval, closed=not estimated(event))
         if not all(np.isfinite(way.probabilities).all() and math.isfinite(way.infinite) for way in made.ways):
             raise ValueError("a probability that is no number")
     except (ValueError, OverflowError) as error:
-        raise PrivacyRefusal(f"accountant pld: expected losses that dp_accounting can hold, got {event}: {error}") from error
+        raise PrivacyRefusal(f"accountant pld: expected losses that float64 can hold, got {event}: {error}") from error
     while len(_kept) > _MOST_KEPT // made.points:
         _kept.popitem(last=False)
     _kept[key] = made
@@ -103,58 +101,6 @@ def loss_range(event: DpEvent, *, relation: Relation) -> float:
     return width if relation != "replace_one" else 2 * diluted(reach, rate)
 
 
-def dense(distribution: Any) -> Losses:
-    """Read a distribution of the library.
-
-    The one place where private names of dp_accounting are read; the dependency is pinned below 0.7 for it.
-    """
-    pairs = [distribution._pmf_remove] if distribution._symmetric else [distribution._pmf_remove, distribution._pmf_add]
-    arrays = [pair.to_dense_pmf() for pair in pairs]
-    interval = arrays[0]._discretization
-    upward = 1 + _UNITS * (1 + 1 / interval)
-    ways = (Way(array._lower_loss, array._probs * upward, max(0.0, array._infinity_mass) + _OF_LIBRARY) for array in arrays)
-    return Losses(tuple(ways), interval)
-
-
-def _of_profile(event: DpEvent, *, relation: Relation, interval: float) -> Losses:
-    ways = tuple(_connected(way, interval) for way in directions(event, relation=relation))
-    return Losses(ways, interval, closed=not estimated(event))
-
-
-def _of_library(event: DpEvent, *, relation: Relation, interval: float) -> Any:
-    """Give dp_accounting's own distribution of an event; None where `profiles.py` has to know it."""
-    from dp_accounting import NeighboringRelation
-    from dp_accounting.pld import privacy_loss_distribution as library
-
-    name, inner = type(event).__name__, getattr(event, "event", event)
-    present, release = relation != "replace_one", type(inner).__name__
-    # Removing a record and zeroing its gradient out give one and the same pair of outputs.
-    neighbours = NeighboringRelation.REPLACE_SPECIAL if present else NeighboringRelation.REPLACE_ONE
-    rate = event.sampling_probability if name == "PoissonSampledDpEvent" else 1.0
-    if inner is event or name == "PoissonSampledDpEvent":
-        if release == "GaussianDpEvent" and rate < 1 and not present:
-            return library.from_gaussian_mechanism(
-                inner.noise_multiplier,
-                value_discretization_interval=interval,
-                sampling_prob=rate,
-                neighboring_relation=neighbours,
-            )
-        if release == "LaplaceDpEvent" and (present or rate == 1):  # the library doesn't know that a swap counts twice
-            return library.from_laplace_mechanism(
-                inner.noise_multiplier, 1 if present else 2, value_discretization_interval=interval, sampling_prob=rate
-            )
-    if name == "TruncatedSubsampledGaussianDpEvent" and relation != "add_remove":
-        return library.from_truncated_subsampled_gaussian_mechanism(
-            event.dataset_size,
-            event.sampling_probability,
-            event.truncated_batch_size,
-            event.noise_multiplier,
-            value_discretization_interval=interval,
-            neighboring_relation=neighbours,
-        )
-    return None
-
-
 def _connected(way: Direction, interval: float) -> Way:
     """Connect the dots of a profile, between the losses outside of which next to no mass lies (Doroshenko et al. 2022).
 
@@ -162,18 +108,19 @@ def _connected(way: Direction, interval: float) -> Way:
     on the dots. What is lost below the lowest dot counts as the lowest loss, what is beyond the highest as infinite. The
     formula is dp_accounting's, which goes through a dictionary, one dot at a time.
 
-    Round-off: a profile falls, so a dot is taken 16 units to the left, more than it is rounded by. What `profiles.py` rounds is
-    relative to delta, or within the slack of `gaussian_delta`; only where `added` ends it is relative to epsilon, and the same
-    shift covers it. What underflows is below `_LEAST`. Given the dots, a probability is (f e^interval - g) / (e^interval - 1)
-    for the falls f before and g after its dot. The first product is off by 4 units of it, g by 1, and the rest by 4 units of
-    the result. Over all probabilities above a dot, falls add up to no more than its height: so these are off, together, by at
-    most 8 + 5 / interval units of the height. 16 + 16 / interval are added; to the probabilities, since they also make up 1.
+    Round-off: a profile falls, so a dot is taken 16 units to the left, more than it is rounded by. What profiles round is
+    relative to delta, or within a release's slack; only where `added` ends it is relative to epsilon, and the same shift covers
+    it. What underflows is below `_LEAST`. Given the dots, a probability is (f e^interval - g) / (e^interval - 1) for the falls f
+    before and g after its dot. The first product is off by 4 units of it, g by 1, and the rest by 4 units of the result. Over
+    all probabilities above a dot, falls add up to no more than its height: so these are off, together, by at most
+    8 + 5 / interval units of the height. 16 + 16 / interval are added; to the probabilities, since they also make up 1.
     Then delta is high enough on every dot and below all, and between dots it is a straight line.
     """
     lowest = math.floor(way.lowest / interval)
     highest = max(math.ceil(way.highest / interval), lowest + 1)
     epsilons = np.arange(lowest, highest + 1, dtype=np.float64) * interval
-    deltas = np.clip(way.profile(epsilons - _UNITS * np.abs(epsilons)), 0.0, 1.0) * (1 + _UNITS) + _LEAST
+    lower = epsilons - _UNITS * np.abs(epsilons)
+    deltas = np.clip(way.profile(lower), np.maximum(-np.expm1(lower), 0.0), 1.0) * (1 + _UNITS) + _LEAST
     falling = np.maximum.accumulate(deltas[::-1])[::-1]  # round-off is rounded up
     falls, grown = np.diff(falling), math.expm1(interval)
     probabilities = np.empty_like(falling)
@@ -193,7 +140,7 @@ def _reach(event: DpEvent, *, relation: Relation) -> float:
     if type(inner).__name__ == "MixtureOfGaussiansDpEvent":
         mu = max(inner.sensitivities, default=0.0) / inner.standard_deviation
     elif type(inner).__name__ == "TruncatedSubsampledGaussianDpEvent":
-        mu = 4 / inner.noise_multiplier  # where a batch is cut off, the library charges a swap at doubled sensitivity
+        mu = 4 / inner.noise_multiplier  # where a batch is cut off, a swap counts twice
     else:
         mu = sensitivity / getattr(inner, "noise_multiplier", math.inf)
     return float(mu**2 / 2 + _REACH * mu) if mu < 1e100 else math.inf

@@ -2,13 +2,13 @@
 
 So are charged users of whom several records may be sampled. dp_accounting looks for the outcome at which P's density is
 e^epsilon times Q's by halving, to 1e-6; a delta that is read off next to that outcome lies below the true one. Here it is
-bounded from above instead. Read next: `profiles.py`, which holds the other profiles.
+bounded from above instead, as in `sampling_profiles.py`, which holds the other profiles.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,12 @@ from scipy import special
 
 from dppipe.privacy.fourier import UNIT
 from dppipe.privacy.gaussian import gaussian_delta
+from dppipe.privacy.sampling_profiles import Direction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from dppipe.privacy.sampling_profiles import Profile
 
 _REACH, _TAIL = 10.0, 8e-24
 """Standard deviations of noise beyond which outcomes count as infinite loss, and their mass."""
@@ -104,10 +107,8 @@ def _added_up(terms: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     return peak + np.log(total), parts / total
 
 
-def mixture_profiles(
-    noise: float, sensitivities: Sequence[float], weights: Sequence[float]
-) -> tuple[tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], float, float], ...]:
-    """Give both directions' profiles, removing first, each with the losses outside of which next to no mass lies."""
+def mixture_profiles(noise: float, sensitivities: Sequence[float], weights: Sequence[float]) -> tuple[Direction, Direction]:
+    """Give both directions' profiles, removing first."""
     moves, shares = np.asarray(sensitivities, dtype=np.float64) / noise, np.asarray(weights, dtype=np.float64)
     if moves.shape != shares.shape or not (moves > 0).any() or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-9:
         raise ValueError("sensitivities, one of them above 0, and as many probabilities above 0 that make up 1 are needed")
@@ -115,12 +116,11 @@ def mixture_profiles(
     mixture = Mixture(shares[moves > 0], moves[moves > 0], math.log(shares[moves == 0].sum()) if (moves == 0).any() else -1000.0)
     far = mixture.moves - special.ndtri(np.minimum(_TAIL / mixture.weights, 0.5))
     least, middle, most = mixture.losses(np.array([-_REACH, _REACH, far.max()]))
-    return (_in_parts(mixture.removed), float(least), float(most)), (_in_parts(mixture.added), float(-middle), float(-least))
+    removed, added = _in_parts(mixture.removed), _in_parts(mixture.added)
+    return Direction(removed, float(least), float(most)), Direction(added, float(-middle), float(-least))
 
 
-def _in_parts(
-    profile: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+def _in_parts(profile: Profile) -> Profile:
     def whole(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.concatenate([profile(epsilon[at : at + _TOGETHER]) for at in range(0, len(epsilon), _TOGETHER)])
 

@@ -10,7 +10,6 @@ import dp_accounting
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -20,8 +19,7 @@ from dppipe.privacy import convolutions
 from dppipe.privacy.convolutions import TAIL, convolved
 from dppipe.privacy.fourier import UNIT, round_off, transform
 from dppipe.privacy.loss_curves import loss_curves
-from dppipe.privacy.losses import dense, event_losses
-from dppipe.privacy.profiles import directions
+from dppipe.privacy.losses import event_losses
 from dppipe.privacy.steps import cumulative
 from dppipe.privacy.ways import Stage, Way
 from dppipe.privacy.windows import LEFT_OUT, Windows
@@ -182,24 +180,3 @@ def test_no_delta_is_below_that_of_the_sum_written_out(given_stages: list[Stage]
     infinite = 1 - math.prod((1 - one.infinite) ** count for one, count in whole.items())
     exact = infinite + float(np.sum(np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0) * sums))
     assert found.delta(epsilon, interval=0.01) >= exact * OWN
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.floats(1e-4, 0.99), st.floats(0.3, 20.0), st.floats(-4, 6))
-def test_the_sampled_gaussian_has_the_profile_that_dp_accounting_gives(rate: float, z: float, epsilon: float) -> None:
-    event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(z))
-    place = round(epsilon / 0.01)
-    theirs = dense(library.from_gaussian_mechanism(z, value_discretization_interval=0.01, sampling_prob=rate))
-    for ours, their_way in zip(directions(event, relation="zero_out"), theirs.ways, strict=True):
-        expected = their_way.delta(place * 0.01, interval=0.01)  # exact at places of its grid
-        assert float(ours.profile(np.array([place * 0.01]))[0]) == pytest.approx(expected, rel=1e-6, abs=1e-12)
-
-
-@pytest.mark.parametrize("z", [0.4, 3.0])
-@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
-def test_the_gaussian_on_all_records_has_the_profile_that_dp_accounting_gives(z: float, relation: str) -> None:
-    (ours,) = directions(dp_accounting.GaussianDpEvent(z), relation=relation)  # type: ignore[arg-type]
-    doubled = 2.0 if relation == "replace_one" else 1.0
-    theirs = library.from_gaussian_mechanism(z, sensitivity=doubled, value_discretization_interval=0.01)
-    for epsilon in (-1.0, 0.0, 0.5, 2.0):
-        assert float(ours.profile(np.array([epsilon]))[0]) == pytest.approx(theirs.get_delta_for_epsilon(epsilon), rel=1e-9)
