@@ -57,6 +57,7 @@ def test_roots_that_are_found_too_low_within_their_tolerance_are_made_good(epsil
         s = gaussian_scale(epsilon, 1e-6)
         assert exact_delta(epsilon, s) <= 1e-6
         assert exact_delta(gaussian_epsilon(s, 1e-9), s) <= 1e-9
+        assert exact_delta(gaussian_epsilon(10.0, 0.03), 10.0) <= 0.03
 
 
 def test_a_delta_below_all_digits_has_no_epsilon() -> None:
