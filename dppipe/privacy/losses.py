@@ -18,7 +18,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.fourier import UNIT
 from dppipe.privacy.profiles import directions, estimated
-from dppipe.privacy.sampling_profiles import Direction, diluted
+from dppipe.privacy.sampling_profiles import REACH, Direction, diluted
 from dppipe.privacy.ways import Way
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 LARGEST_LOSS = 700.0
 """An event that may lose more counts as no protection at all: e^700 is near the end of float64, and protects nobody."""
-_REACH = 10.0
-"""Standard deviations of noise within which losses are taken to be finite."""
 _MOST_KEPT = 4_000_000
 """Grid points that are remembered, of the events used last, if all are of the size of the newest: 32 MB or so."""
 
@@ -143,7 +141,7 @@ def _reach(event: DpEvent, *, relation: Relation) -> float:
         mu = 4 / inner.noise_multiplier  # where a batch is cut off, a swap counts twice
     else:
         mu = sensitivity / getattr(inner, "noise_multiplier", math.inf)
-    return float(mu**2 / 2 + _REACH * mu) if mu < 1e100 else math.inf
+    return float(mu**2 / 2 + REACH * mu) if mu < 1e100 else math.inf
 
 
 def _rate(event: DpEvent) -> float:

@@ -17,15 +17,13 @@ from scipy import special
 
 from dppipe.privacy.fourier import UNIT
 from dppipe.privacy.gaussian import gaussian_delta
-from dppipe.privacy.sampling_profiles import Direction
+from dppipe.privacy.sampling_profiles import REACH, TAIL, Direction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dppipe.privacy.sampling_profiles import Profile
 
-_REACH, _TAIL = 10.0, 8e-24
-"""Standard deviations of noise beyond which outcomes count as infinite loss, and their mass."""
 _ROUNDS = 12
 """Of Newton's method: where they are too few, the bound is a bound but not the closest."""
 _TOGETHER = 1 << 14
@@ -93,7 +91,7 @@ class Mixture:
         for _ in range(_ROUNDS):
             total, shares = _added_up(self._terms(outcomes))
             outcomes = outcomes - (total - wanted) / (self.moves @ shares)
-        terms = self._terms(np.clip(outcomes, -2 * _REACH, 2 * _REACH + self.moves.max()))
+        terms = self._terms(np.clip(outcomes, -2 * REACH, 2 * REACH + self.moves.max()))
         total, _ = _added_up(terms)
         off = self._units(8 + np.abs(wanted) + (np.abs(logs) + np.abs(terms)).max(axis=0) * 4)
         return terms - logs + (wanted - total + (off if up else -off))
@@ -114,8 +112,8 @@ def mixture_profiles(noise: float, sensitivities: Sequence[float], weights: Sequ
         raise ValueError("sensitivities, one of them above 0, and as many probabilities above 0 that make up 1 are needed")
     shares = shares / shares.sum()
     mixture = Mixture(shares[moves > 0], moves[moves > 0], math.log(shares[moves == 0].sum()) if (moves == 0).any() else -1000.0)
-    far = mixture.moves - special.ndtri(np.minimum(_TAIL / mixture.weights, 0.5))
-    least, middle, most = mixture.losses(np.array([-_REACH, _REACH, far.max()]))
+    far = mixture.moves - special.ndtri(np.minimum(TAIL / mixture.weights, 0.5))
+    least, middle, most = mixture.losses(np.array([-REACH, REACH, far.max()]))
     removed, added = _in_parts(mixture.removed), _in_parts(mixture.added)
     return Direction(removed, float(least), float(most)), Direction(added, float(-middle), float(-least))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from dppipe.privacy.gaussian import gaussian_delta
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _LARGEST_EXPONENT = 700.0
 """e^700 is near the end of float64."""
 _ALMOST = -1 + 2.0**-53
-_REACH = 10.0
-"""Standard deviations of noise beyond which outcomes count as infinite loss: a mass of 8e-24."""
+REACH, TAIL = 10.0, 8e-24
+"""Standard deviations of noise beyond which outcomes count as infinite loss, and their mass."""
 _MARGIN = 1e-9
 """Relative, on SciPy's binomial tails, which are right to 1e-12 or so."""
 
@@ -56,7 +56,7 @@ class Release:
 
 def gaussian_release(s: float) -> Release:
     """Give Gaussian noise of standard deviation s, over the sensitivity."""
-    far, middle = _REACH / s, 1 / (2 * s**2)
+    far, middle = REACH / s, 1 / (2 * s**2)
     return Release(lambda epsilon: gaussian_delta(epsilon, s), middle + far, far - middle)
 
 
@@ -118,7 +118,7 @@ def subset(z: float, rate: float) -> tuple[Direction]:
     return _mirrored(profile, diluted(gaussian_release(z / 2).present, rate))
 
 
-def swapped(z: float, rate: float) -> tuple[Direction]:
+def swapped(z: float, rate: float, *, reach: float = REACH) -> tuple[Direction]:
     """Give the profile of Poisson-sampled Gaussian noise under replace_one: (1-q) N(0) + q N(1) and (1-q) N(0) + q N(-1).
 
     Guarantee: with a = e^epsilon >= 1, P - a Q = q [t (N(1) - (a/t) N(-1)) + (1-t) (N(1) - (k/(1-t)) N(0))] for every t between
@@ -134,7 +134,7 @@ def swapped(z: float, rate: float) -> tuple[Direction]:
         opposite = np.exp(-2 * turn) * gaussian_delta(size + 2 * turn, z / 2)
         return np.asarray(rate * (opposite - np.expm1(-2 * turn) * gaussian_delta(size / 2 + turn - middle, z)))
 
-    far = middle + _REACH / z
+    far = middle + reach / z
     return _mirrored(profile, diluted(far, rate) - diluted(-far - 2 * middle, rate))
 
 
@@ -162,7 +162,7 @@ def cut_off(plain: tuple[Direction, ...], z: float, rate: float, *, records: int
     if p == 0:
         return plain
     kept = float(stats.binom.sf(most, records, rate)) * most / records / p
-    (cut,) = swapped(z / 2, min(1.0, kept * (1 + _MARGIN)))
+    (cut,) = swapped(z / 2, min(1.0, kept * (1 + _MARGIN)), reach=float(-special.ndtri(min(0.5, TAIL / p))))
 
     def mixed(way: Direction) -> Direction:
         def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:

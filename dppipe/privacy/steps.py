@@ -107,14 +107,31 @@ def _parts(event: DpEvent) -> Iterator[tuple[DpEvent, int]]:
 
 
 def _is_plain(event: DpEvent) -> bool:
-    """Whether this is a Gaussian, Poisson-sampled or not, with good numbers: nearly all events, told apart fast."""
-    if type(event).__name__ == "PoissonSampledDpEvent":
-        return type(event.sampling_probability) is float and 0 < event.sampling_probability < 1 and _is_gaussian(event.event)
+    """Whether this is a Gaussian, sampled or not, in its one form with good numbers: nearly all events, told apart fast."""
+    name = type(event).__name__
+    if name == "PoissonSampledDpEvent":
+        return _is_rate(event.sampling_probability) and _is_gaussian(event.event)
+    if name in ("SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent"):
+        return _is_part(event.sample_size, event.source_dataset_size) and _is_gaussian(event.event)
+    if name == "TruncatedSubsampledGaussianDpEvent":
+        sizes = _is_part(event.truncated_batch_size, event.dataset_size)
+        return sizes and _is_rate(event.sampling_probability) and _is_noise(event.noise_multiplier)
     return _is_gaussian(event)
 
 
+def _is_rate(value: object) -> bool:
+    return type(value) is float and 0 < value < 1
+
+
+def _is_part(size: object, whole: object) -> bool:
+    return type(size) is int and type(whole) is int and 0 < size < whole
+
+
 def _is_gaussian(event: DpEvent) -> bool:
-    z = event.noise_multiplier if type(event).__name__ == "GaussianDpEvent" else None
+    return type(event).__name__ == "GaussianDpEvent" and _is_noise(event.noise_multiplier)
+
+
+def _is_noise(z: object) -> bool:
     return type(z) is float and 0 < z < math.inf
 
 
