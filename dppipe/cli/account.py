@@ -195,6 +195,11 @@ def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, d
         found.append(("advanced", advanced_epsilon([(each, steps)], slack=slack) if slack > 0 else math.inf, total))
         found.append(("optimal", optimal_epsilon(each, delta=each_delta, count=steps, total_delta=total), total))
     return [
-        {"theorem": name, "epsilon": round_up(value, 6) if math.isfinite(value) else None, "delta": at, "steps": steps}
+        {
+            "theorem": name,
+            "epsilon": round_up(value, 6) if math.isfinite(value) else None,
+            "delta": round_up(at, 12),
+            "steps": steps,
+        }
         for name, value, at in found
     ]

@@ -79,7 +79,9 @@ def theorem_table(results: list[dict[str, Any]]) -> str:
     lines = []
     for result in results:
         epsilon = "none at this delta" if result["epsilon"] is None else f"epsilon {result['epsilon']:g}"
-        lines.append(f"  {result['theorem']:<10}{epsilon:<20} at delta {result['delta']:g}, {result['steps']} mechanisms")
+        lines.append(
+            f"  {result['theorem']:<10}{epsilon:<20} at delta {shown_delta(result['delta'])}, {result['steps']} mechanisms"
+        )
     return "\n".join(lines)
 
 
@@ -97,7 +99,7 @@ def write_plot(answers: list[Answer], path: Path) -> None:
     for found in sorted(
         (found for found in answers if found.curve), key=lambda found: -found.epsilon
     ):  # so that the legend stands in the order of the curves
-        name = found.accountant if len(deltas) == 1 else f"{found.accountant}, δ = {found.question.delta:g}"
+        name = found.accountant if len(deltas) == 1 else f"{found.accountant}, δ = {shown_delta(found.question.delta)}"
         label = f"{name}: {shown(found.epsilon)}, {'certified' if found.certified else 'ESTIMATE'}"
         axes.plot(*zip(*found.curve, strict=True), "-" if found.certified else "--", linewidth=1.6, label=label)
     axes.set(xlabel="steps", ylabel="ε (logarithmic)" if logarithmic else "ε", yscale="log" if logarithmic else "linear")
@@ -122,5 +124,5 @@ def _plot_title(answers: list[Answer], deltas: list[float]) -> str:
     asked, noises = answers[0].question, {found.noise_multiplier for found in answers}
     facts = [f"{asked.sampler.kind}, sample rate {asked.sample_rate:g}", asked.relation]
     facts += [f"noise multiplier {noise:g} ({asked.mechanism})" for noise in noises if len(noises) == 1]
-    facts += [f"δ = {delta:g}" for delta in deltas if len(deltas) == 1]
+    facts += [f"δ = {shown_delta(delta)}" for delta in deltas if len(deltas) == 1]
     return ", ".join(facts)

@@ -11,6 +11,7 @@ import typer
 
 from dppipe.cli.options import AsJson
 from dppipe.cli.text import short_path, table, wrapped
+from dppipe.privacy.statement import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Status
@@ -39,7 +40,8 @@ def list_scopes(store: Place = None, as_json: AsJson = False) -> None:
     for status in [] if as_json else found:
         terms = status.scope
         typer.echo(
-            f"{terms.name}: {_used(status)} of epsilon {terms.epsilon:g} at delta {terms.delta:g}, {len(status.runs)} runs"
+            f"{terms.name}: {_used(status)} of epsilon {terms.epsilon:g} at delta {shown_delta(terms.delta)}, "
+            f"{len(status.runs)} runs"
         )
 
 
@@ -79,7 +81,6 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
     """Show a scope's terms, its runs, and what is left."""
     from dppipe.budgets.reconcile import joined_epsilon
     from dppipe.budgets.store import Store
-    from dppipe.privacy.statement import shown
 
     opened = Store(store)
     status, joined = opened.status(name), joined_epsilon(opened, name)
@@ -142,7 +143,8 @@ def status_text(status: Status) -> str:
     terms = status.scope
     options = ", ".join(f"{name} {value:g}" for name, value in terms.filter.items() if name != "kind")
     facts = {
-        "guarantee": f"epsilon {terms.epsilon:g} at delta {terms.delta:g} for all runs together, however each was chosen",
+        "guarantee": f"epsilon {terms.epsilon:g} at delta {shown_delta(terms.delta)} for all runs together, "
+        "however each was chosen",
         "relation": f"{terms.relation}, unit: one {terms.unit}",
         "filter": f"{terms.filter['kind']}{', ' if options else ''}{options}",
         "used": _used(status),

@@ -11,6 +11,7 @@ import typer
 
 from dppipe.cli.options import AsJson
 from dppipe.cli.text import WIDTH, table
+from dppipe.privacy.statement import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.report.compare import Comparison, Spread
@@ -50,7 +51,7 @@ def _row(one: Comparison) -> dict[str, str]:
         status.replace("_", " ") if count == one.runs else f"{count} {status.replace('_', ' ')}"
         for status, count in one.statuses.items()
     )
-    delta = f"{one.delta:g}" if one.delta is not None else ""
+    delta = shown_delta(one.delta) if one.delta is not None else ""
     scores = {name: _score(spread) for name, spread in one.metrics.items()}
     return {"name": one.name, "runs": str(one.runs), "ended": ended, "epsilon": _epsilon(one), "delta": delta, **scores}
 
@@ -62,7 +63,6 @@ def _shared(cells: Sequence[str]) -> str:
 
 
 def _epsilon(one: Comparison) -> str:
-    from dppipe.privacy.statement import shown
 
     if one.epsilon is None:
         return "unfinished" if one.private else "NOT PRIVATE"

@@ -265,7 +265,10 @@ def _printed(epsilon: float | None) -> float | None:
 
 
 def _factor(epsilon: float) -> str:
-    return f"{round_up(math.exp(epsilon), 3):.3g} times" if epsilon < 700 else f"e^{shown(epsilon)} times"
+    if epsilon >= 700:
+        return f"e^{shown(epsilon)} times"
+    times = round_up(math.exp(epsilon), 3)
+    return f"{times:,.0f} times" if 1e3 <= times < 1e9 else f"{times:.3g} times"
 
 
 def _tier(epsilon: float) -> str:

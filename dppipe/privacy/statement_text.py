@@ -72,7 +72,7 @@ def _curve(statement: Statement) -> Iterator[str]:
         yield "\n## The whole curve\n"
         yield "The same run at other deltas:\n"
         yield "| delta | epsilon |\n|---|---|"
-        yield from (f"| {delta:g} | {shown(epsilon)} |" for delta, epsilon in zip(deltas, epsilons, strict=True))
+        yield from (f"| {shown_delta(delta)} | {shown(epsilon)} |" for delta, epsilon in zip(deltas, epsilons, strict=True))
 
 
 def _provenance(statement: Statement) -> Iterator[str]:

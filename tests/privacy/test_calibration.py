@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import dp_accounting
 import pytest
 from hypothesis import given, settings
@@ -9,8 +13,8 @@ from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants import Advanced, Basic, Gdp, Pld, Rdp, Tcdp, Zcdp
-from dppipe.privacy.accountants.base import Accountant, Steps
-from dppipe.privacy.budget import Budget
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, Steps
+from dppipe.privacy.budget import Budget, Relation
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.rounding import round_up
 from dppipe.privacy.steps import first
@@ -113,3 +117,31 @@ def test_rounding_up_never_goes_down_and_moves_by_less_than_a_digit(value: float
 @pytest.mark.parametrize(("value", "digits", "expected"), [(0.1, 5, 0.1), (2.99993, 4, 3.0), (1.23451, 4, 1.235), (0.0, 3, 0.0)])
 def test_rounding_up(value: float, digits: int, expected: float) -> None:
     assert round_up(value, digits) == expected
+
+
+@dataclass(frozen=True)
+class Bumpy:
+    """A privacy curve that falls slowly with the noise, to 1 at noise 2, but for a bump where that is rounded up to."""
+
+    z: float
+
+    def epsilon(self, delta: float) -> float:
+        return 1.5 if 2.00001 < self.z < 2.00015 else (2.00001 / self.z) ** 0.05
+
+    def delta(self, epsilon: float) -> float:
+        return 1.0
+
+    def parameters(self) -> dict[str, Any]:
+        return {}
+
+
+class BumpyAccountant(Accountant):
+    def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        return [Certificate("bumpy", relation, Bumpy(event.noise_multiplier)) for stage in stages for event in stage]
+
+
+def test_noise_that_was_found_is_within_the_budget_even_where_more_of_it_costs_more() -> None:
+    """On the way to the smallest noise, cost is taken to fall with it; what is returned was evaluated itself."""
+    found = calibrate(BumpyAccountant(), lambda z: [(gaussian(z), 1)], budget=Budget(epsilon=1, delta=1e-5))
+    assert found.epsilon == Bumpy(found.scale).epsilon(1e-5) <= 1
+    assert found.scale == 2.0002
