@@ -125,7 +125,8 @@ def swapped(z: float, rate: float, *, reach: float = REACH) -> tuple[Direction]:
     0 and 1, where k = (a-1)(1-q)/q. The positive part of a sum is at most the sum of the positive parts, so delta is at most
     q [t delta_G(ln(a/t), z/2) + (1-t) delta_G(ln(k/(1-t)), z)]. It is equal where both change sign at one outcome: for
     t = e^(-2 asinh w), w = sinh(epsilon/2) (1-q)/q e^(1/2z^2). A little less is taken for w, by more than it is rounded, which is
-    as if k were less: and so delta is more.
+    as if k were less: and so delta is more. The same bound holds for any two records, in any dimension: each moves the sum by at
+    most 1, they are at most 2 apart, and delta_G grows with the sensitivity. So the pair dominates all others.
     """
     middle = 1 / (2 * z**2)
 
@@ -154,9 +155,10 @@ def _mirrored(profile: Profile, highest: float) -> tuple[Direction]:
 def cut_off(plain: tuple[Direction, ...], z: float, rate: float, *, records: int, most: int) -> tuple[Direction, ...]:
     """Give the profiles of Poisson sampling whose batches are cut down to `most` records, from those of sampling that isn't.
 
-    Where the record is drawn and the batch is cut, which happens with probability p, it is as if one record were swapped for
-    another and counted twice (Ganesh et al. 2025, arXiv 2508.15089); else batches are as they were. So the profiles mix. Either
-    share is rounded up, since either profile may be the larger one.
+    With probability p the other records alone fill the batch. Then the record is in what is left with probability `kept`, in
+    place of another one: as if it were sampled at that rate and swapped, at twice the bound (Ganesh et al. 2025, arXiv
+    2508.15089). Else batches are as they were. What the others do doesn't depend on the record, so the profiles mix. Either share
+    is rounded up, since either profile may be the larger one; and so is `kept`, with which delta grows.
     """
     p = float(stats.binom.sf(most - 1, records - 1, rate))
     if p == 0:
