@@ -7,7 +7,7 @@ profiles on a grid.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dppipe.privacy.budget import Relation
 from dppipe.privacy.mixtures import mixture_profiles
 from dppipe.privacy.sampling_profiles import (
     Direction,
+    Release,
     cut_off,
     gaussian_release,
     laplace_release,
@@ -60,7 +61,7 @@ def estimated(event: DpEvent) -> bool:
     return type(event).__name__ == "BallsInBinsDpEvent" and type(event.event).__name__ == "GaussianDpEvent"
 
 
-def _release(event: DpEvent, *, sensitivity: float) -> Any:
+def _release(event: DpEvent, *, sensitivity: float) -> Release:
     made = laplace_release if type(event).__name__ == "LaplaceDpEvent" else gaussian_release
     return made(event.noise_multiplier / sensitivity)
 
