@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import dp_accounting
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +51,45 @@ def test_gaussians_on_one_sample_are_folded(wrap: object) -> None:
 def test_sampling_everything_is_no_sampling() -> None:
     everything = dp_accounting.SampledWithoutReplacementDpEvent(10, 10, A)
     assert merge([(dp_accounting.PoissonSampledDpEvent(1.0, A), 1), (everything, 1), (A, 1)]) == {A: 3}
+
+
+Poisson, Truncated = dp_accounting.PoissonSampledDpEvent, dp_accounting.TruncatedSubsampledGaussianDpEvent
+Subset, Redrawn = dp_accounting.SampledWithoutReplacementDpEvent, dp_accounting.SampledWithReplacementDpEvent
+
+
+@pytest.mark.parametrize("z", [1, np.float32(1.0), np.float64(1.0)])
+@pytest.mark.parametrize(
+    "form",
+    [
+        dp_accounting.GaussianDpEvent,
+        lambda z: Poisson(0.1, dp_accounting.GaussianDpEvent(z)),
+        lambda z: Subset(10, 2, dp_accounting.GaussianDpEvent(z)),
+        lambda z: Redrawn(10, 2, dp_accounting.GaussianDpEvent(z)),
+        lambda z: Truncated(100, 0.1, 20, z),
+    ],
+)
+def test_noise_multipliers_come_out_as_plain_floats(form: Callable[[Any], Any], z: float) -> None:
+    """An integer or a float32 equals a float, but dp_accounting asks for the type."""
+    (event,) = merge([(form(z), 1)])
+    assert type(getattr(event, "event", event).noise_multiplier) is float
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        *(dp_accounting.GaussianDpEvent(z) for z in (math.nan, math.inf, -1.0, True)),
+        *(Poisson(0.1, dp_accounting.GaussianDpEvent(z)) for z in (math.nan, math.inf, -1.0)),
+        *(Poisson(rate, A) for rate in (math.nan, -0.1, 1.5, True)),
+        *(Truncated(100, rate, 20, 1.0) for rate in (math.nan, -0.1, 1.5)),
+        *(Truncated(100, 0.1, 20, z) for z in (math.nan, math.inf, -1.0)),
+        *(Truncated(records, 0.1, most, 1.0) for records, most in ((0, 20), (100, -1), (100.5, 20), (100, 0.5))),
+        *(form(10, size, A) for form in (Subset, Redrawn) for size in (-1, 0.5, math.nan)),
+        Subset(10, 11, A),
+    ],
+)
+def test_events_with_numbers_that_are_none_are_refused(event: dp_accounting.DpEvent) -> None:
+    with pytest.raises(PrivacyRefusal):
+        merge([(event, 1)])
 
 
 def test_precision_of_unsampled_gaussians() -> None:
