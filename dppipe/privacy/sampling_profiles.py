@@ -156,11 +156,11 @@ def cut_off(plain: tuple[Direction, ...], z: float, rate: float, *, records: int
     """Give the profiles of Poisson sampling whose batches are cut down to `most` records, from those of sampling that isn't.
 
     With probability p the other records alone fill the batch. Then the record is in what is left with probability `kept`, in
-    place of another one: as if it were sampled at that rate and swapped, at twice the bound (Ganesh et al. 2025, arXiv
-    2508.15089). Else batches are as they were. What the others do doesn't depend on the record, so the profiles mix. Either share
-    is rounded up, since either profile may be the larger one; and so is `kept`, with which delta grows.
+    place of another one: as if it were sampled at that rate and swapped, at twice the bound (Ganesh 2025, arXiv 2508.15089).
+    Else batches are as they were. What the others do doesn't depend on the record, so the profiles mix. Either share is rounded
+    up, since either profile may be the larger one; and so is `kept`, with which delta grows.
     """
-    p = float(stats.binom.sf(most - 1, records - 1, rate))
+    p, rest = float(stats.binom.sf(most - 1, records - 1, rate)), float(stats.binom.cdf(most - 1, records - 1, rate))
     if p == 0:
         return plain
     kept = float(stats.binom.sf(most, records, rate)) * most / records / p
@@ -168,7 +168,7 @@ def cut_off(plain: tuple[Direction, ...], z: float, rate: float, *, records: int
 
     def mixed(way: Direction) -> Direction:
         def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
-            return (1 - p * (1 - _MARGIN)) * way.profile(epsilon) + p * (1 + _MARGIN) * cut.profile(epsilon)
+            return (1 + _MARGIN) * (rest * way.profile(epsilon) + p * cut.profile(epsilon))
 
         return Direction(profile, min(way.lowest, cut.lowest), max(way.highest, cut.highest))
 

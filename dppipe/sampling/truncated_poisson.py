@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class TruncatedPoisson(Sampler, kind="truncated_poisson"):
     """Takes each record with the same probability and, of more than `max_batch_size` records, a random subset of that size.
 
-    Guarantee: the event is the truncated release at the very numbers that `draw` uses (Ganesh et al. 2025, arXiv 2508.15089):
+    Guarantee: the event is the truncated release at the very numbers that `draw` uses (Ganesh 2025, arXiv 2508.15089):
     a record that is taken out lets another one in, and that is paid for. It holds where the number of records is public.
     """
 
