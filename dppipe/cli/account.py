@@ -13,7 +13,7 @@ from dppipe.cli.account_sampler import check_positive, load_named, sampler_from_
 from dppipe.cli.account_text import answer_table, one_answer, theorem_table, write_plot
 from dppipe.cli.options import AsJson
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.privacy.steps import MOST_STEPS
+from dppipe.privacy.steps import MOST_COUNTED
 from dppipe.privacy.support import ACCOUNTANTS, relations
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def _questions(
     if noise is not None and not 1e-9 <= noise <= 1e9:  # as in a spec
         raise UsageError(f"--noise-multiplier: expected a number from 1e-9 to 1e9, got {noise:g}.")
     check_positive("--epsilon", epsilon)
-    if steps is not None and not 0 <= steps <= MOST_STEPS:
-        raise UsageError(f"--steps: expected a whole number from 0 to {MOST_STEPS:,}, got {steps}.")
+    if steps is not None and not 0 <= steps <= MOST_COUNTED:
+        raise UsageError(f"--steps: expected a whole number from 0 to {MOST_COUNTED:,}, got {steps}.")
     if mechanism not in ("gaussian", "laplace"):
         raise UsageError(f"--mechanism: expected gaussian or laplace, got {mechanism!r}.")
     known: Any = relation or relations(sampler.kind)[0]
@@ -182,8 +182,9 @@ def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, d
     from dppipe.privacy.single_steps import amplified
 
     check_positive("--step-epsilon", epsilon)
-    if steps is None or not 1 <= steps <= MOST_STEPS:
-        raise UsageError(f"--steps: expected how many mechanisms are composed, from 1 to {MOST_STEPS:,}, got {steps or 'none'}.")
+    if steps is None or not 1 <= steps <= MOST_COUNTED:
+        got = "none" if steps is None else steps
+        raise UsageError(f"--steps: expected how many mechanisms are composed, from 1 to {MOST_COUNTED:,}, got {got}.")
     if not 0 <= delta < 1:
         raise UsageError(f"--step-delta: expected a number of at least 0 and below 1, got {delta:g}.")
     if not 0 < rate <= 1:

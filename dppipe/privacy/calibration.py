@@ -16,7 +16,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.rounding import round_up
-from dppipe.privacy.steps import MOST_STEPS, first, total
+from dppipe.privacy.steps import MOST_COUNTED, first, total
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -79,7 +79,7 @@ def affordable_steps(
         at_most: A limit on the answer, such as the number of planned steps.
         allow_estimate: Whether an estimate will do, which no run may rest on; else it is refused.
     """
-    most = MOST_STEPS if at_most is None else at_most
+    most = MOST_COUNTED if at_most is None else at_most
     steps: Steps = planned if isinstance(planned, list | tuple) else [(planned, most)]
     most = min(most, total(steps))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Counted = TypeVar("_Counted")
 
-MOST_STEPS = 10**9
+MOST_COUNTED = 10**9
 """The most times that one event is counted: far more than a run has steps, and few enough for every bound on round-off."""
 
 
@@ -87,8 +87,8 @@ def total(steps: Steps) -> int:
 
 
 def _check_count(count: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_STEPS:
-        raise PrivacyRefusal(f"steps: expected a whole number of steps from 0 to {MOST_STEPS:,}, got {count!r}.")
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_COUNTED:
+        raise PrivacyRefusal(f"steps: expected a whole number of steps from 0 to {MOST_COUNTED:,}, got {count!r}.")
 
 
 def _parts(event: DpEvent) -> Iterator[tuple[DpEvent, int]]:
