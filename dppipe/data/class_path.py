@@ -72,6 +72,10 @@ class ClassPathData(Data, kind="class_path"):
     def train_count(self) -> int:
         return super().train_count() if self.stated_task else self._own.train_count()
 
+    @property
+    def ranges(self) -> tuple[range | None, ...]:
+        return super().ranges if self.stated_task else self._own.ranges
+
     def synthetic(self, n: int) -> Any:
         return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
 

@@ -9,7 +9,7 @@ contraction of the same form (book-keeping: Bu et al. 2023). `accumulate` is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
 from dppipe.engine.coordinates import transformed
-from dppipe.engine.gradients import Gradients
+from dppipe.engine.gradients import Dense, Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
 from dppipe.engine.losses import ONE_LOSS, SingletonLoss, batch_rows
 from dppipe.engine.norms import row_sizes
@@ -27,6 +27,7 @@ from dppipe.engine.plan import Plan
 from dppipe.engine.projections import Projections
 from dppipe.engine.row_gradients import RowGradients
 from dppipe.engine.units import Ids, Units, make_units
+from dppipe.errors import UsageError
 
 Mode = Literal["auto", "functional"]
 
@@ -107,16 +108,65 @@ class Engine:
 
         `clipper` is the engine's own as it stands at this step, where that makes a difference (`Clipper.at`).
         """
-        clipper, rows = clipper or self.clipper, batch_rows(batch)
+        return self._accumulate([batch], into, bounds=bounds, mask=mask, units=units, clipper=clipper)
+
+    def accumulate_parts(
+        self,
+        parts: Sequence[Any],
+        into: Mapping[str, Tensor],
+        *,
+        bounds: Tensor,  # [G]
+        units: Ids | None = None,
+        clipper: Factors | None = None,
+    ) -> Tensor:  # -> [rows of all parts, G]
+        """Do the same for a batch whose rows have several shapes: each part holds rows of one.
+
+        `units` names the unit of every row, part after part; a unit may have rows in several parts.
+        Either all of it is added, or an error is raised and nothing is.
+        """
+        return self._accumulate(parts, into, bounds=bounds, units=units, clipper=clipper)
+
+    def gradients_of(self, parts: Sequence[Any], *, units: Units | None = None) -> dict[str, Gradients]:
+        """Return each used parameter's gradients for every row, or unit, of all parts together."""
+        if len(parts) == 1:
+            return self.gradients(parts[0], units=units)
+        found = [self.gradients(part) for part in parts]
+        rows = [batch_rows(part) for part in parts]
+        together: dict[str, Gradients] = {}
+        for name, parameter in self.parameters.items():
+            if any(name in part for part in found):
+                formed = [
+                    part[name].dense().reshape(count, *parameter.shape)
+                    if name in part
+                    else parameter.new_zeros(count, *parameter.shape)
+                    for part, count in zip(found, rows, strict=True)
+                ]
+                values = torch.cat(formed)
+                together[name] = Dense(values if units is None else units.average(values))
+        return together
+
+    def _accumulate(
+        self,
+        parts: Sequence[Any],
+        into: Mapping[str, Tensor],
+        *,
+        bounds: Tensor,
+        mask: Tensor | None = None,
+        units: Ids | None = None,
+        clipper: Factors | None = None,
+    ) -> Tensor:  # -> [B, G]
+        clipper, rows = clipper or self.clipper, sum(batch_rows(part) for part in parts)
         if not rows or not self.parameters:
             return bounds.new_zeros(rows, len(self.groups.names))
         layout = None if units is None else make_units(units, mask, like=bounds)
         if self.needs == "projections":
+            if len(parts) > 1:
+                raise UsageError("clipping: expected records of one shape for each user, as jl forms no gradient, got several.")
             projections = Projections(self.model, self.per_sample_loss, self.clipper)
-            norms = projections.accumulate(self.parameters, batch, into, clipper, bounds=bounds, mask=mask, units=layout)
+            norms = projections.accumulate(self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=layout)
             return row_norms(norms, mask, layout)
 
-        gradients = self.gradients(batch, units=layout)
+        gradients = self.gradients_of(parts, units=layout)
         with torch.no_grad():
             if self.needs == "gradients":
                 gradients = transformed(clipper, gradients, self.parameters)

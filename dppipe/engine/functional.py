@@ -47,6 +47,8 @@ class FunctionalGradients:
     def __init__(self, model: nn.Module, per_sample_loss: PerSampleLoss) -> None:
         self._loss = _RowLoss(model, per_sample_loss)
         self._vmap = True
+        self.settled = False
+        """Whether an error no longer decides how later batches are evaluated: a record may raise it."""
 
     def __call__(self, parameters: Mapping[str, Tensor], batch: Any) -> dict[str, Tensor]:  # -> {name: [B, ...]}
         """Give each parameter's gradient for every row."""
@@ -56,7 +58,7 @@ class FunctionalGradients:
                 with quiet_vmap():
                     return self._by_vmap(detached, batch)
             except VMAP_REFUSALS:
-                self._vmap = False
+                self._vmap = self.settled
         return self._by_loop(detached, batch)
 
     def _row_loss(self, parameters: dict[str, Tensor], row: Any) -> Tensor:

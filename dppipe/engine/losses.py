@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 StepLoss = Callable[[nn.Module, Any], Tensor]
 """`step(model, batch) -> scalar`: the mean loss of a batch, as a `training_step` returns it."""
@@ -51,3 +51,22 @@ def batch_rows(batch: Any) -> int:
 def take_rows(batch: Any, start: int, stop: int) -> Any:
     """Give a slice of a batch's rows as a batch."""
     return tree_map(lambda leaf: leaf[start:stop] if isinstance(leaf, Tensor) and leaf.dim() else leaf, batch)
+
+
+def join_rows(rows: Sequence[Any]) -> list[Any]:
+    """Join batches of rows into one batch for each structure and shape that they have."""
+    groups: dict[Any, list[list[Any]]] = {}
+    for row in rows:
+        leaves, structure = tree_flatten(row)
+        shapes = tuple((tuple(leaf.shape[1:]), leaf.dtype) if _has_rows(leaf) else None for leaf in leaves)
+        groups.setdefault((str(structure), shapes), []).append([structure, *leaves])
+    joined = []
+    for group in groups.values():
+        columns = zip(*[leaves[1:] for leaves in group], strict=True)
+        values = [torch.cat(column) if _has_rows(column[0]) else column[0] for column in columns]
+        joined.append(tree_unflatten(values, group[0][0]))
+    return joined
+
+
+def _has_rows(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.dim() > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
@@ -35,6 +35,14 @@ class EngineReport:
     parameters: tuple[ParameterReport, ...]
     row_by_row: dict[str, str]
     """Modules that are evaluated row by row with torch.func, each with the reason; the whole model stands as `model`."""
+
+    @property
+    def independence(self) -> Literal["checked", "by construction"]:
+        """Why no row's gradient depends on another row.
+
+        A model that is evaluated one row at a time can't mix rows; of any other it was checked by value on made-up rows.
+        """
+        return "by construction" if "model" in self.row_by_row else "checked"
 
 
 def make_report(engine: Engine, batch: Any) -> EngineReport:

@@ -20,7 +20,7 @@ def loss(model, batch):
 
 def batch(rows=4):
     torch.manual_seed(1)
-    return torch.randn(rows, 6, 5), torch.randint(0, 3, (rows,))
+    return torch.randn(rows, 6, 5), torch.arange(rows) % 3
 
 
 def network(*middle):
@@ -114,7 +114,12 @@ def test_a_loss_that_mixes_records_is_refused():
 
 def test_made_up_rows_that_are_all_alike_still_show_mixing():
     with pytest.raises(PrivacyRefusal, match=r"^1: "):
-        check(network(Centre()), rows=(torch.zeros(4, 6, 5), torch.zeros(4, dtype=torch.long)))
+        check(network(Centre()), rows=(torch.zeros(4, 6, 5), torch.arange(4) % 3))
+
+
+def test_made_up_classes_that_are_all_alike_ask_for_synthetic_examples():
+    with pytest.raises(PrivacyRefusal, match=r"equal at batch\[1\].*synthetic="):
+        check(network(), rows=(torch.randn(4, 6, 5), torch.zeros(4, dtype=torch.long)))
 
 
 def test_an_in_place_change_of_a_layer_s_input_is_an_error():
