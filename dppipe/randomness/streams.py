@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dppipe.randomness.keystream import Keystream
 
-Purpose = Literal["sampler", "noise", "count", "statistics"]
+Purpose = Literal["sampler", "noise", "count", "statistics", "model"]
 
 
 def stream_key(purpose: Purpose, *, seed: int | None = None) -> bytes:

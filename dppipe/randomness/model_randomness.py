@@ -1,0 +1,72 @@
+"""Secret randomness for the model: dropout masks, augmentations and whatever else user code draws.
+
+Such draws fall by position in the batch. From the public seed they would tie a record to its place,
+so in a private step they come from a secret stream of their own. What is drawn outside of private
+steps (weights, validation, hooks) goes on from the public seed as if no private step had been.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy
+import torch
+
+from dppipe.randomness.keystream import ByteSource
+
+SEED_BYTES = 8
+
+
+class ModelRandomness:
+    """Seeds the generators that models and data sets draw from, anew for each private step."""
+
+    def __init__(self, stream: ByteSource, *, device: torch.device, own_code: bool = True) -> None:
+        """Take the stream that seeds are read from.
+
+        Args:
+            stream: Secret bytes; 24 are read for each step.
+            device: The training device, whose own generator is seeded too.
+            own_code: Whether user code runs in a step, which may draw from Python or NumPy.
+        """
+        self._stream = stream
+        self._cuda = device if device.type == "cuda" else None
+        self._own_code = own_code
+
+    @contextmanager
+    def secret(self) -> Iterator[None]:
+        """Let everything in the block draw from a secret seed; outside nothing is changed."""
+        seeds = [self._seed(), self._seed(), self._seed()]
+        with _torch_seeded(seeds[0], self._cuda):
+            if not self._own_code:
+                yield
+                return
+            before = random.getstate()
+            before_numpy = numpy.random.get_state()
+            random.seed(seeds[1])
+            numpy.random.seed(seeds[2] % 2**32)
+            try:
+                yield
+            finally:
+                random.setstate(before)
+                numpy.random.set_state(before_numpy)
+
+    def _seed(self) -> int:
+        return int.from_bytes(self._stream.bytes(SEED_BYTES), "big") >> 1
+
+
+@contextmanager
+def _torch_seeded(seed: int, cuda: torch.device | None) -> Iterator[None]:
+    before = torch.default_generator.get_state()
+    before_cuda = torch.cuda.get_rng_state(cuda) if cuda is not None else None
+    torch.default_generator.manual_seed(seed)
+    if cuda is not None:
+        with torch.cuda.device(cuda):
+            torch.cuda.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(before)
+        if cuda is not None and before_cuda is not None:
+            torch.cuda.set_rng_state(before_cuda, cuda)
