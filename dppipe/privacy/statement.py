@@ -62,7 +62,8 @@ class Statement:
     clipping: str = "flat"
     planned: Course | None = None
     executed: Course | None = None
-    released: tuple[str, ...] = ("the final weights", "every checkpoint of the run", "the curves under privacy/")
+    independence: str | None = None
+    """Why no record's gradient depends on another record: "checked" by value, or "by construction"."""
     holdout: Literal["public", "private", "none"] = "private"
     evaluation_looks: int = 0
     """How many times the model was measured on a private holdout."""
@@ -95,9 +96,23 @@ class Statement:
             raise PrivacyRefusal("statement.epsilon: expected a number, got NaN.")
 
     @property
+    def failed(self) -> bool:
+        """Whether the run ended by an error: nothing is promised of what it left."""
+        return self.status == "failed"
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """What the claim is about."""
+        if self.failed:
+            return ()
+        ended = self.status in ("completed", "budget_exhausted")
+        return (*(("the final weights",) if ended else ()), "every checkpoint of the run", "the curves under privacy/")
+
+    @property
     def protects(self) -> bool:
         """Whether the run promises anything at all."""
-        return self.private and self.certified and not self.reproducible and self.epsilon != math.inf
+        sound = self.certified and not self.failed and not self.reproducible
+        return self.private and sound and self.epsilon != math.inf
 
     def guarantee(self) -> tuple[str, str]:
         """Give the claim in two plain sentences."""
@@ -109,6 +124,7 @@ class Statement:
             certified=self.certified,
             private=self.private,
             reproducible=self.reproducible,
+            failed=self.failed,
         )
 
     def not_covered(self) -> dict[str, str]:
@@ -127,6 +143,10 @@ class Statement:
                 "for: their costs add to this one."
             ),
             "timing": "How long a step or the run took, and how much memory it used, can depend on the records.",
+            "faults": (
+                "A run that memory or a disk has failed may have failed because of a record. Code of your own that writes files, "
+                "global variables or logs by itself is outside too."
+            ),
             "preprocessing": (
                 "What was learned from private records before training (means, vocabularies) is not covered"
                 f"{'' if self.scaling_noise_multiplier is None else ', but for the scaling of inputs, which was charged'}."
@@ -147,7 +167,8 @@ class Statement:
             "epsilon": _printed(self.epsilon),
             "epsilon_spent": _printed(self.epsilon_spent),
             "budget_epsilon": self.budget_epsilon,
-            "status_of_claim": "certified" if self.certified else "estimate" if self.private else "not private",
+            "status_of_claim": self._status_of_claim(),
+            "released": list(self.released),
             "protects": self.protects,
             "guarantee": list(self.guarantee()),
             "accountant_version": self.versions.get("dp-accounting"),
@@ -156,6 +177,13 @@ class Statement:
             "assumptions": list(self.assumptions()),
             "not_covered": self.not_covered(),
         }
+
+    def _status_of_claim(self) -> str:
+        if not self.private:
+            return "not private"
+        if self.failed:
+            return "failed"
+        return "certified" if self.certified else "estimate"
 
     def assumptions(self) -> tuple[str, ...]:
         """Say what the claim rests on."""
@@ -166,7 +194,12 @@ class Statement:
             "Noise was seeded, so it gives no protection." if self.reproducible else self.noise_level,
             f"Each {self.unit}'s gradient was clipped ({self.clipping}); a gradient that was not finite counted as zero.",
             "Every step was charged in the ledger before its noisy gradient was used.",
+            "A record that could not be read, collated or evaluated contributed nothing, and ended nothing.",
         ]
+        if not self.reproducible:
+            said.append("Dropout and other randomness of the model came from a secret stream.")
+        if self.independence is not None:
+            said.append(_INDEPENDENCE[self.independence])
         if self.schedule == "committed":
             said.append("Noise, sample rate and number of steps were fixed before any record was read.")
         else:
@@ -192,12 +225,18 @@ def guarantee_sentences(
     certified: bool = True,
     private: bool = True,
     reproducible: bool = False,
+    failed: bool = False,
 ) -> tuple[str, str]:
     """Say what is promised in two plain sentences, or that nothing is."""
     if not private or epsilon is None or delta is None or relation is None:
         return (
             "NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was trained on.",
             "Nothing about it can be promised to the people behind the records.",
+        )
+    if failed:
+        return (
+            "NO CLAIM: this run ended by an error, and that it did may depend on a record.",
+            "Its checkpoints are not private: don't release them. What it was charged stays spent.",
         )
     claim = f"({shown(epsilon)}, {shown_delta(delta)})-differentially private"
     difference = _DIFFERENCE[relation].format(unit=unit, units="users" if unit == "user" else "records")
@@ -250,6 +289,11 @@ _HOLDOUT = {
     "none": "There was no holdout.",
 }
 
+_INDEPENDENCE = {
+    "by construction": "Each record was evaluated alone, so that no record's gradient depends on another record.",
+    "checked": "Records were evaluated in batches; that no record's gradient depends on another record was checked by value on "
+    "made-up records before the first charge.",
+}
 _PRETRAINED = (
     "Training started from weights that are taken as public: nothing is promised to the people behind the records that they were "
     "trained on."

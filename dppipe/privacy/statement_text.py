@@ -44,10 +44,16 @@ def _claim(statement: Statement) -> Iterator[str]:
     yield f"| delta | {shown_delta(statement.delta or 0.0)} |"
     version = statement.versions.get("dp-accounting")
     yield f"| accountant | {statement.accountant}{f' (dp-accounting {version})' if version else ''} |"
-    yield f"| status | {'certified: a proven upper bound' if statement.certified else 'ESTIMATE: not a bound'} |"
+    yield f"| status | {_status(statement)} |"
     yield f"| the run | {statement.status.replace('_', ' ')} |"
     if statement.audit:
         yield f"| audit | {statement.audit} (a lower bound, not a proof) |"
+
+
+def _status(statement: Statement) -> str:
+    if statement.failed:
+        return "NO CLAIM: the run failed"
+    return "certified: a proven upper bound" if statement.certified else "ESTIMATE: not a bound"
 
 
 def _numbers(statement: Statement) -> Iterator[str]:

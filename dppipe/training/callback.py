@@ -21,8 +21,6 @@ from torch.utils.data import Dataset
 from dppipe.clipping.base import Clipper
 from dppipe.clipping.flat import Flat
 from dppipe.component import Component
-from dppipe.engine import Engine
-from dppipe.engine.check import check_engine
 from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
@@ -40,10 +38,10 @@ from dppipe.training.averages import WeightAverage
 from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.fit import Fit, make_private_step
 from dppipe.training.follower import Follower
-from dppipe.training.networks import network_and_loss, silenced
+from dppipe.training.holdout import PrivateHoldout
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
-from dppipe.training.pieces import choose_piece
+from dppipe.training.private_model import PlainModel, PrivateModel
 from dppipe.training.private_scaling import InputScaling
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
@@ -52,9 +50,6 @@ from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.step import PlainStep, PrivateStep
 from dppipe.training.user_index import user_index
-
-CHECKED_EXAMPLES = 4
-"""How many made-up examples the engine is checked on before anything is spent."""
 
 
 class DPCallback(pl.Callback):
@@ -98,6 +93,8 @@ class DPCallback(pl.Callback):
         self._restored: dict[str, Any] = {}
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
+        self._trainer: pl.Trainer | None = None
+        self._holdout: PrivateHoldout | None = None
         self._patches, self.signals, self._ranks = Patches(), StopSignals(), Ranks()
 
     def loader(
@@ -106,18 +103,24 @@ class DPCallback(pl.Callback):
         *,
         collate: Callable[[list[Any]], Any] | None = None,
         synthetic: Callable[[int], Any] | None = None,
+        ranges: Any = None,
     ) -> PrivateLoader:
-        """Give the training loader of a map-style data set: the only one that this callback accepts.
+        """Return the training loader of a map-style data set: the only one that this callback accepts.
+
+        A record that can't be read, collated or evaluated contributes nothing, and ends nothing.
 
         Args:
             dataset: Its length is the number of records; for `User` sampling its `users` says whose each record is.
-            collate: Makes a batch of a list of examples, where torch's own way won't do.
-            synthetic: Makes a batch of n made-up examples, for the check of the engine; without it they take the shape of
-                the first example.
+            collate: Makes a batch of a list that holds one example, where torch's own way won't do. Rows of one shape are
+                then stacked; to have long and short rows in one batch, pad each to a length that is a public constant.
+            synthetic: Makes a batch of n made-up examples that differ in every number, for the checks before the first
+                step; without it they take the shape of the first example.
+            ranges: In the structure of an example, a `range` for each integer that has one, such as `(None, range(10))` or
+                `{"input_ids": range(30000)}`. A record outside contributes nothing; a GPU couldn't recover from its index.
         """
         sampler = self.parts.sampler
         users = user_index(dataset, at_most=sampler.max_records_per_user) if isinstance(sampler, User) else None
-        self._loader = PrivateLoader(dataset, sampler=sampler, collate=collate, synthetic=synthetic, users=users)
+        self._loader = PrivateLoader(dataset, sampler=sampler, collate=collate, synthetic=synthetic, ranges=ranges, users=users)
         return self._loader
 
     # The hooks, in the order in which a Trainer calls them.
@@ -135,8 +138,14 @@ class DPCallback(pl.Callback):
             records = self._loader.units
             steps = _wanted_steps(trainer, epoch=self.parts.sampler.epoch_length(records))
             self.plan = plan_privacy(
-                self.parts, name=self.name, records=records, steps=steps, reproducible=self._seed is not None
+                self.parts,
+                name=self.name,
+                records=records,
+                steps=steps,
+                holdout=self.holdout,
+                reproducible=self._seed is not None,
             )
+        self._trainer = trainer
         self._ranks = Ranks(trainer.global_rank, trainer.world_size)
         stream = Keystream(self._ranks.agree(stream_key("sampler", seed=self._seed)))
         self._loader.arm(self.plan, stream=stream, ranks=self._ranks)
@@ -144,7 +153,7 @@ class DPCallback(pl.Callback):
         self._patches.put(pl_module, "backward", self._backward)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Check the engine on made-up examples, then open the run directory and its ledger."""
+        """Listen to signals from now on, and refuse what only the start of training shows."""
         if trainer.train_dataloader is not self._loader or self._loader is None or self.plan is None:
             raise PrivacyRefusal(
                 "Trainer.fit: expected the DPCallback's own loader, got another. Make it by callback.loader(dataset)."
@@ -153,46 +162,68 @@ class DPCallback(pl.Callback):
         # next step without a checkpoint. What it has heard during set-up is taken up here, before the first step.
         self.signals.listen(terminated=trainer.received_sigterm)
         refuse_unsafe_optimizers(trainer)
-        network, per_sample_loss = network_and_loss(pl_module)
-        engine = Engine(network, per_sample_loss, self.parts.clipping, order=1 if self.parts.noise.mechanism == "laplace" else 2)
-        place = trainer.strategy.batch_to_device
-        with silenced(pl_module):
-            if self.parts.budget is not None:
-                check_engine(engine, place(self._loader.synthetic(CHECKED_EXAMPLES)))
-            self._loader.physical_batch_size = choose_piece(engine, self._loader, self.plan, place=place)
+        if self.parts.budget is not None and self.holdout == "private" and trainer.val_dataloaders is not None:
+            self._holdout = PrivateHoldout(trainer, pl_module)
+        # The first step begins the run, since only then have all hooks of the user's module been called. A run that goes on
+        # may have only its end left to write, and a signal may have come already.
+        stopped = self._ranks.any(self.signals.received is not None)
+        if stopped or self._resume is not None:
+            self._fit = self._begin(trainer, self._open_model(trainer, pl_module))
+            trainer.should_stop = stopped or not self._fit.step.goes_on()
+
+    def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
+        if not isinstance(batch, LogicalBatch) or batch.loader is not self._loader:
+            raise PrivacyRefusal("training_step: expected a batch of the DPCallback's own loader.")
+        fit = self._fit = self._rehearsed()
+        with fit.model.sealed():
+            fit.gradient = fit.step(batch, place=fit.place)
+        fit.model.stand_in()
+        return torch.zeros((), requires_grad=True)  # the Trainer hands a loss to `backward`; the real one is private
+
+    def _rehearsed(self) -> Fit:
+        """Return the fit under way; before its first step user code is tried on made-up rows."""
+        if self._fit is not None and self._fit.rehearsed:
+            return self._fit
+        if self._trainer is None or self._loader is None or self.plan is None:
+            raise PrivacyRefusal("training_step: expected to be called by the Trainer whose callback this is.")
+        model = self._fit.model if self._fit is not None else self._open_model(self._trainer, self._trainer.lightning_module)
+        model.rehearse(self._loader, self.plan, place=self._trainer.strategy.batch_to_device, holdout=self._holdout)
+        fit = self._fit or self._begin(self._trainer, model)
+        fit.rehearsed = True
+        return fit
+
+    def _open_model(self, trainer: pl.Trainer, module: pl.LightningModule) -> PrivateModel | PlainModel:
+        if self.parts.budget is None or self._loader is None:
+            return PlainModel(module, self.parts)
+        return PrivateModel(module, self.parts, trainer=trainer, loader=self._loader, seed=self._seed)
+
+    def _begin(self, trainer: pl.Trainer, model: PrivateModel | PlainModel) -> Fit:
+        """Open the run directory and its ledger, release statistics where there are any, and make the step."""
+        if self.plan is None:
+            raise PrivacyRefusal("Trainer.fit: expected a plan before the first step.")
         record = self._open_record(self.plan)
         if self._scaling is not None:
             self._scaling.scale(self.plan, record, ranks=self._ranks, seed=self._seed)
-        step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks, taken=self.steps)
+        step: PrivateStep | PlainStep = PlainStep(self.plan, model.network, model.loss, self._ranks, taken=self.steps)
         if self.parts.budget is not None:
             step = make_private_step(
                 self.parts,
                 self.parts.budget,
                 self.plan,
-                engine,
+                model.engine,
                 record.ledger,
                 ranks=self._ranks,
                 seed=self._seed,
                 restored=self._restored,
                 resume=self._resume,
             )
-        self._fit = Fit(trainer, network, engine, record, step, self._average(network, steps=self.plan.steps))
-        # A resumed run may have only its end left to write, and a signal may have come already.
-        trainer.should_stop = not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None)
-
-    def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
-        fit = self._fit
-        if fit is None or not isinstance(batch, LogicalBatch) or batch.loader is not self._loader:
-            raise PrivacyRefusal("training_step: expected a batch of the DPCallback's own loader.")
-        with silenced(fit.trainer.lightning_module):
-            fit.gradient = fit.step(batch, place=fit.place)
-        return torch.zeros((), requires_grad=True)  # the Trainer hands a loss to `backward`; the real one is private
+        return Fit(trainer, model, record, step, self._average(model.network, steps=self.plan.steps))
 
     def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         fit = self._fit
         if fit is None:
             raise PrivacyRefusal("backward: expected a private step before it.")
-        for name, parameter in fit.network.named_parameters():
+        for name, parameter in fit.model.network.named_parameters():
             if name in fit.gradient:
                 parameter.grad = fit.gradient[name].to(parameter.dtype)
         fit.gradient = {}
@@ -218,6 +249,8 @@ class DPCallback(pl.Callback):
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Validate the mean of the weights, where there is one."""
+        if self._holdout is not None:
+            self._holdout.begin()
         if self._fit is not None:
             self._fit.swap_weights()
 
@@ -243,6 +276,11 @@ class DPCallback(pl.Callback):
         """Leave the module as it was."""
         self._leave()
 
+    def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Save buffers and frozen parameters as they were at the start, in every checkpoint of the fit."""
+        if self._fit is not None:
+            self._fit.model.clean(checkpoint["state_dict"])
+
     def state_dict(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values, and no key or state of a generator."""
         return {"steps": self.steps} | (self._fit.state() if self._fit is not None else {})
@@ -263,14 +301,24 @@ class DPCallback(pl.Callback):
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:
             fit, self._fit = self._fit, None
-            with fit.engine, nullcontext() if fit.average is None else fit.average.in_place():
+            with fit.model.engine, nullcontext() if fit.average is None else fit.average.in_place():
                 # What stands on the user's module is taken off, whatever the record meets with.
                 piece = self._loader.physical_batch_size if self._loader is not None else None
-                self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps, physical_batch_size=piece)
+                self.outcome = fit.record.finish(
+                    fit.model.state_dict(),
+                    stopped=stopped,
+                    steps=self.steps,
+                    physical_batch_size=piece,
+                    independence=fit.model.independence,
+                )
 
     def _leave(self) -> None:
+        if self._holdout is not None:
+            self._holdout.undo()
+        self._holdout = None
         self._patches.undo()
         self.signals.restore()
+        self._trainer = None
         if self._loader is not None:
             self._loader.disarm()
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from dppipe.class_path import describe_failure
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.training.ranks import Ranks
-from dppipe.training.slots import Indices, Slots, slot_pieces
+from dppipe.training.slots import Slots, slot_pieces
 
 if TYPE_CHECKING:
     import numpy
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
     from dppipe.randomness.keystream import ByteSource
     from dppipe.sampling.base import Sampler
+    from dppipe.training.reading import PhysicalBatch, RecordReader
     from dppipe.training.user_index import UserIndex
+
+FIRST_RECORDS = 100
+"""How many records are tried before the first charge, to find one whose shape can be told."""
 
 
 class LogicalBatch:
@@ -29,22 +34,24 @@ class LogicalBatch:
     def __init__(self, loader: PrivateLoader) -> None:
         self.loader = loader
 
-    def draw(self, step: int, slots: Slots | None = None) -> Iterator[tuple[Any, Indices | None]]:
-        """Draw a step's records and give them in physical pieces; an empty draw gives no piece.
+    def draw(self, step: int, slots: Slots | None = None) -> Iterator[PhysicalBatch]:
+        """Draw a step's records and yield them in physical batches; an empty draw yields none.
 
-        With `slots`, or where users are drawn, each piece comes with its records' slots, and holds each of its slots whole.
+        With `slots`, or where users are drawn, each row comes with its slot, and each physical
+        batch holds each of its slots whole.
         """
         loader = self.loader
         drawn = loader.draw(step)
         if loader.users is not None:
             drawn, slots = loader.users.records(drawn), loader.users.slots
+        size = loader.physical_batch_size
         if slots is not None:
-            for indices, slot in slot_pieces(drawn, slots, size=loader.physical_batch_size, ranks=loader.ranks):
-                yield loader.gather(indices), slot
+            for indices, slot in slot_pieces(drawn, slots, size=size, ranks=loader.ranks):
+                yield loader.reader.read(indices, slot)
             return
         indices = loader.ranks.share(drawn)
-        for start in range(0, len(indices), loader.physical_batch_size):
-            yield loader.gather(indices[start : start + loader.physical_batch_size]), None
+        for start in range(0, len(indices), size):
+            yield loader.reader.read(indices[start : start + size])
 
     def to(self, *args: Any, **kwargs: Any) -> LogicalBatch:
         """Stay where it is: a Trainer moves batches to its device, the private step moves one piece at a time."""
@@ -72,6 +79,7 @@ class PrivateLoader:
         sampler: Sampler,
         collate: Callable[[list[Any]], Any] | None = None,
         synthetic: Callable[[int], Any] | None = None,
+        ranges: Any = None,
         users: UserIndex | None = None,
     ) -> None:
         self.dataset = dataset
@@ -81,12 +89,18 @@ class PrivateLoader:
         self.units = users.count if users is not None else self.records
         """How many there are to draw from: records, or users."""
         self.physical_batch_size = self.records
-        self.collate = collate
         self.steps_per_epoch = 0
         self.ranks = Ranks()
+        self.reader = make_reader(dataset, collate=collate, ranges=ranges)
         self._armed: tuple[Plan, ByteSource] | None = None
         self._epoch: dict[int, numpy.ndarray] = {}
         self._synthetic = synthetic
+        self._made_up: Any = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether records are rows of tensors, so that no user code runs to read them."""
+        return self.reader.in_memory
 
     def arm(self, plan: Plan, *, stream: ByteSource, ranks: Ranks) -> None:
         """Let the loader draw from a secret stream, at the plan's rates; only its callback calls this."""
@@ -136,27 +150,85 @@ class PrivateLoader:
 
     def synthetic(self, count: int) -> Any:
         """Make up a batch of examples in the data's shapes and types; no value of a record goes into it."""
-        import numpy
+        if self._synthetic is not None:
+            return self._synthetic(count)
         import torch
         from torch.utils._pytree import tree_map
 
-        if self._synthetic is not None:
-            return self._synthetic(count)
+        if self._made_up is None:
+            self._made_up = self._make_up()
+        return tree_map(
+            lambda leaf: leaf[torch.arange(count) % len(leaf)] if isinstance(leaf, torch.Tensor) and leaf.dim() else leaf,
+            self._made_up,
+        )
 
-        def made_up(leaf: Any) -> Any:
-            if not isinstance(leaf, torch.Tensor):
-                return leaf
-            shape = (count, *leaf.shape[1:])
-            return torch.randn(shape, dtype=leaf.dtype) if leaf.is_floating_point() else torch.zeros(shape, dtype=leaf.dtype)
+    def check_structure(self) -> None:
+        """Refuse made-up examples that aren't like the records: such records would all be broken."""
+        expected = _structure(self.synthetic(1))
+        got = _structure(self.reader.one(self._first_readable()))
+        if got != expected:
+            place = next(name for name in (*expected, *got) if expected.get(name) != got.get(name))
+            raise UsageError(
+                f"data: expected records like the made-up ones of synthetic(n), {expected.get(place, 'nothing')} at "
+                f"batch{place}, got {got.get(place, 'nothing')}. Change the data set, or synthetic."
+            )
 
-        return tree_map(made_up, self.gather(numpy.zeros(1, dtype=numpy.int64)))
+    def _make_up(self) -> Any:
+        """Make up examples like the first record that can be read, and collate them like records."""
+        from dppipe.engine.losses import batch_rows
+        from dppipe.training.made_up import made_up_examples
 
-    def gather(self, indices: numpy.ndarray) -> Any:
-        """Give the records at these indices as one batch: by one index where they are tensors, else collated one by one."""
-        import torch
-        from torch.utils.data import TensorDataset, default_collate
+        examples = made_up_examples(self.dataset[self._first_readable()], ranges=self.reader.ranges)
+        try:
+            batch = self.reader.stack_examples(examples)
+            batch_rows(batch)
+        except Exception as error:
+            raise UsageError(
+                f"loader: expected examples that can be stacked row by row, got made-up ones that can't "
+                f"({describe_failure(error)}). collate sees one example at a time and returns tensors "
+                "with a first dimension of 1. Or give synthetic=, a function that makes up a batch of n."
+            ) from error
+        return batch
 
-        if isinstance(self.dataset, TensorDataset) and self.collate is None:
-            chosen = torch.from_numpy(indices)
-            return [tensor[chosen] for tensor in self.dataset.tensors]
-        return (self.collate or default_collate)([self.dataset[int(index)] for index in indices])
+    def _first_readable(self) -> int:
+        """Return the first record that can be read: its structure, shapes and types are looked at."""
+        first: Exception | None = None
+        for index in range(min(self.records, FIRST_RECORDS)):
+            try:
+                self.reader.one(index)
+                return index
+            except Exception as error:
+                first = first or error
+        what = "no record" if first is None else describe_failure(first)
+        raise UsageError(
+            f"loader: expected records that can be read and collated, got {what} for each of the first "
+            f"{min(self.records, FIRST_RECORDS)}. This is about private records. Fix the data set or collate."
+        )
+
+
+def _structure(batch: Any) -> dict[str, str]:
+    """Return the type and the number of dimensions of each tensor of a batch, by its place."""
+    from torch import Tensor
+    from torch.utils._pytree import tree_flatten_with_path
+
+    found = {}
+    for path, leaf in tree_flatten_with_path(batch)[0]:
+        if isinstance(leaf, Tensor):
+            kind = str(leaf.dtype).removeprefix("torch.")
+            found["".join(str(key) for key in path)] = f"{kind} with {leaf.dim()} dimensions"
+    return found
+
+
+def make_reader(dataset: Dataset[Any], *, collate: Callable[[list[Any]], Any] | None, ranges: Any) -> RecordReader:
+    """Make the reader of a data set; what can be said of its records in memory is said once, here."""
+    import numpy
+    from torch.utils.data import TensorDataset
+
+    from dppipe.training.reading import RecordReader, tensors_in_range
+
+    valid = getattr(dataset, "valid", None)
+    valid = None if valid is None else numpy.asarray(valid, dtype=bool)
+    if isinstance(dataset, TensorDataset) and collate is None and ranges is not None:
+        inside = tensors_in_range(dataset, ranges)
+        valid = inside if valid is None else inside & valid
+    return RecordReader(dataset, collate, ranges, valid)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytorch_lightning as pl
-from torch import Tensor, nn
+from torch import Tensor
 
 from dppipe.engine import Engine
 from dppipe.planning.plan import Plan
@@ -21,6 +21,7 @@ from dppipe.training.averages import WeightAverage
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import Follower
 from dppipe.training.pace import FilteredPace, Pace, make_pace
+from dppipe.training.private_model import PlainModel, PrivateModel
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.run_directory import RunDirectory
@@ -34,11 +35,12 @@ class Fit:
     """What there is while a fit goes on."""
 
     trainer: pl.Trainer
-    network: nn.Module
-    engine: Engine
+    model: PrivateModel | PlainModel
     record: RunRecord | Follower
     step: PrivateStep | PlainStep
     average: WeightAverage | None = None
+    rehearsed: bool = False
+    """Whether user code was tried on made-up rows."""
     gradient: dict[str, Tensor] = field(default_factory=dict)
 
     def place(self, piece: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import pytorch_lightning as pl
-from torch import nn
+from torch import Tensor
 
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import Charge
@@ -43,5 +43,13 @@ class Follower:
         """Take part in saving, which only the first rank writes."""
         trainer.save_checkpoint("unused")
 
-    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int, physical_batch_size: int | None = None) -> None:
+    def finish(
+        self,
+        weights: Mapping[str, Tensor],
+        *,
+        stopped: Stop | None,
+        steps: int,
+        physical_batch_size: int | None = None,
+        independence: str | None = None,
+    ) -> None:
         """Do nothing."""

@@ -47,6 +47,8 @@ class Outcome:
     """How many times the validation split was scored."""
     physical_batch_size: int | None
     """How many records went through the model at once, on the first rank, whoever chose it."""
+    independence: str | None
+    """Why no row's gradient depends on another row: "checked" by value, or "by construction"."""
     seconds: float
     ledger_head: str | None
     versions: Mapping[str, str] = field(default_factory=software_versions)
@@ -65,7 +67,7 @@ class Outcome:
             relation=plan.relation,
             unit=plan.unit,
             accountant=plan.accountant,
-            certified=plan.certified,
+            certified=plan.certified and stopped != "failed",
             **facts,
         )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
-
 _ABSENT = object()
 
 
@@ -13,9 +11,9 @@ class Patches:
     """Instance attributes put on a module for a while."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[nn.Module, str, Any]] = []
+        self._before: list[tuple[Any, str, Any]] = []
 
-    def put(self, module: nn.Module, name: str, value: Any) -> None:
+    def put(self, module: Any, name: str, value: Any) -> None:
         """Let an attribute of this one instance be `value` until `undo`."""
         self._before.append((module, name, module.__dict__.get(name, _ABSENT)))
         module.__dict__[name] = value

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pytorch_lightning as pl
-from torch import nn
+from torch import Tensor
 
 from dppipe.budgets.identity import has_identity
 from dppipe.component import Component
@@ -108,7 +108,15 @@ class RunRecord:
         with replacing(self.run.last_checkpoint) as temporary:
             trainer.save_checkpoint(temporary)
 
-    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int, physical_batch_size: int | None = None) -> Outcome:
+    def finish(
+        self,
+        weights: Mapping[str, Tensor],
+        *,
+        stopped: Stop | None,
+        steps: int,
+        physical_batch_size: int | None = None,
+        independence: str | None = None,
+    ) -> Outcome:
         """Write the final model, where there is one, the summary and the statement."""
         try:
             self.ledger.catch_up()
@@ -116,7 +124,7 @@ class RunRecord:
             if self.ledger.torn:  # a row that was cut off counts as charged, and may have begun an epoch
                 charged, last_step = charged + 1, min(self.plan.steps, self.plan.start_after(last_step) + 1)
             if stopped is None:
-                save_tensors(network.state_dict(), self.run.final_checkpoint)
+                save_tensors(weights, self.run.final_checkpoint)
             outcome = Outcome.of(
                 self.plan,
                 stopped=stopped,
@@ -124,6 +132,7 @@ class RunRecord:
                 last_step=last_step,
                 steps=steps,
                 physical_batch_size=physical_batch_size,
+                independence=independence,
                 run_dir=str(self.run.path),
                 metrics=self.metrics,
                 validations=self.validations,

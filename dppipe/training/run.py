@@ -62,7 +62,7 @@ def run_spec(
     most = plan.steps if resume is None else plan.steps + 1
     trainer = make_trainer(spec, plan, module, most_steps=most, callbacks=[private, *callbacks], validates=splits.val is not None)
     checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
-    loader = private.loader(splits.train, synthetic=spec.data.synthetic)
+    loader = private.loader(splits.train, synthetic=spec.data.synthetic, ranges=spec.data.ranges)
     with _naming_interruptions(private, plan), naming_lost_ranks(), restoring(checkpoint):
         trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
     leave_group()

@@ -55,6 +55,7 @@ def statement_of(run: RunDirectory) -> Statement:
         clipping=_clipping(plan),
         planned=_planned(plan),
         executed=_executed(run, plan),
+        independence=summary.get("independence"),
         holdout=plan.holdout,
         evaluation_looks=summary["validations"] + summary.get("evaluations", 0),
         diagnostics=plan.diagnostics == "nonprivate",

@@ -25,6 +25,7 @@ from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.streams import stream_key
 from dppipe.training.charging import charging
+from dppipe.training.contributions import Contributions
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import NoLedger
 from dppipe.training.ledger import Charge, Ledger
@@ -95,11 +96,12 @@ class PrivateStep:
         self._pace.charge(charge.event)
         self.taken = step  # whatever happens from here on, the step is charged and can't be taken again
         with charging(self.ledger, charge, clerk=self._clerk):  # durable at its end: the disk works while the model does
-            for piece, units in batch.draw(step, self._slots):
-                norms = self.engine.accumulate(place(piece), sums, bounds=limits, units=units, clipper=clipper)
-                add_statistics(clipper, norms, limits, into=counts, units=units)
+            contributions = Contributions(self.engine, place, sums, limits, clipper)
+            for piece in batch.draw(step, self._slots):
+                added = contributions.add(piece)
+                add_statistics(clipper, added.norms, limits, into=counts, units=added.units)
                 if self.diagnostics is not None:
-                    self.diagnostics.add(norms, units)
+                    self.diagnostics.add(added)
             self.ranks.sum_(flat)
 
         if self.diagnostics is not None:
@@ -190,8 +192,11 @@ class PlainStep:
         trainable = {name: p for name, p in self.network.named_parameters() if p.requires_grad}
         flat, _, sums, _ = zeros_of(trainable)
         self.taken += 1
-        for piece, units in batch.draw(self.taken):
-            losses = self.per_sample_loss(self.network, place(piece))
+        for piece in batch.draw(self.taken):
+            if not piece.parts:
+                continue
+            losses = torch.cat([self.per_sample_loss(self.network, place(part)) for part in piece.parts])
+            units = piece.units
             loss = losses.sum() if units is None else make_units(units, None, like=losses).average(losses).sum()
             for name, gradient in zip(
                 trainable, torch.autograd.grad(loss, list(trainable.values()), allow_unused=True), strict=True

@@ -244,7 +244,7 @@ def test_what_a_users_own_code_raises_is_not_repeated(
     (here / "s.yaml").write_text(SPEC.replace("DATA", CSV))
     words = [word for change in changes for word in ("--set", change)]
     code, output = command("run", "s.yaml", "--run-dir", "r", *words)
-    assert code in (1, 2), output
+    assert code in (0, 1, 2), output  # a record that makes code raise contributes nothing, and ends nothing
     assert "internal error" not in output, output
     assert not [seen for seen in SEEN if seen in output + caplog.text], output
     for file in (here / "r").rglob("*"):

@@ -384,7 +384,7 @@ def test_diagnostics_are_marked_and_named_in_the_statement(run):
     done = run("diagnostics=nonprivate", "train.steps=4")
     assert done.exit_code == 0, done.output
     shown = {tag: values for tag, values in scalars(done.path).items() if tag.startswith("nonprivate/")}
-    wanted = {"signal_to_noise", "clipped_fraction", "grad_norm_p10", "grad_norm_p50", "grad_norm_p90"}
+    wanted = {"signal_to_noise", "broken_records", "clipped_fraction", "grad_norm_p10", "grad_norm_p50", "grad_norm_p90"}
     assert set(shown) == {f"nonprivate/{name}" for name in wanted}
     assert all(len(values) == 4 for values in shown.values())
     assert all(0 <= share <= 1 for share in shown["nonprivate/clipped_fraction"])

@@ -1,0 +1,17 @@
+"""Faults of the machine, as against those of a record: they end a run, and no record is to blame."""
+
+from __future__ import annotations
+
+import torch
+
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+def is_machine_fault(error: Exception) -> bool:
+    """Return whether memory has run out.
+
+    A run that ends by it says so in its statement: such an end is outside the guarantee.
+    """
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in _OUT_OF_MEMORY)

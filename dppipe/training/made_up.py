@@ -1,0 +1,58 @@
+"""Made-up examples in the shape of a record: no value of the record goes into them.
+
+They differ from each other in every number, and integers differ in length too, as padded texts do:
+what a check of rows against each other needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor
+
+from dppipe.data.base import SYNTHETIC_SEED
+
+DISTINCT = 16
+"""How many different examples are made up; a larger batch repeats them."""
+
+
+def made_up_examples(example: Any, *, ranges: Any = None) -> list[Any]:
+    """Return a few made-up examples with the structure, shapes and types of a record."""
+    generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
+    return [_like(example, ranges, row, generator) for row in range(DISTINCT)]
+
+
+def _like(value: Any, limits: Any, row: int, generator: torch.Generator) -> Any:
+    if isinstance(value, Mapping):
+        inner = limits if isinstance(limits, Mapping) else {}
+        return {name: _like(item, inner.get(name), row, generator) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        inside = limits if isinstance(limits, (tuple, list)) else [None] * len(value)
+        items = [_like(item, each, row, generator) for item, each in zip(value, inside, strict=True)]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        made: Tensor = _like(torch.from_numpy(numpy.asarray(value)), limits, row, generator)
+        return made.numpy()
+    if isinstance(value, Tensor):
+        return _tensor_like(value, limits, row, generator)
+    if isinstance(value, (bool, int, float)):
+        return _tensor_like(torch.as_tensor(value), limits, row, generator).item()
+    return "made up" if isinstance(value, str) else value
+
+
+def _tensor_like(value: Tensor, limits: Any, row: int, generator: torch.Generator) -> Tensor:
+    if value.is_floating_point() or value.is_complex():
+        return torch.randn(value.shape, dtype=value.dtype, generator=generator)
+    low, high = (limits.start, limits.stop) if isinstance(limits, range) else (0, 2)
+    if not value.dim():
+        return torch.tensor(low + row % (high - low)).to(value.dtype)
+    made = torch.randint(low, high, value.shape, generator=generator)
+    length = value.shape[0] - row % max(1, value.shape[0] // 2)
+    if low <= 0 < high:  # zero is the usual padding, and the usual mask of it
+        made[length:] = 0
+    if high > 1:
+        made[:1] = 1
+    return made.to(value.dtype)

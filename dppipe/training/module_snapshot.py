@@ -1,0 +1,45 @@
+"""A snapshot of a module: modes, buffers, parameters and attributes, to be put back later."""
+
+from __future__ import annotations
+
+from types import FunctionType, MethodType
+from typing import Any
+
+from torch import nn
+
+from dppipe.training.module_state import own_attributes, stateful
+from dppipe.training.replica import FITTED, copy_value, lazy_copy, shared_objects, untouched
+
+
+class ModuleSnapshot:
+    """What a module holds at one moment; nothing is copied until somebody writes to it."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._tensors = [(tensor, lazy_copy(tensor)) for tensor in _tensors(module)]
+        self._memo = shared_objects(module, frozen=False)
+        self._attributes: list[tuple[nn.Module, dict[str, Any]]] = []
+        for _, inner in stateful(module):
+            self._attributes.append((inner, self._copied(vars(inner), inner)))
+
+    def restore(self) -> None:
+        """Put back what was changed since."""
+        for tensor, value in self._tensors:
+            if not untouched(tensor):
+                tensor.data = value
+        for module, attributes in self._attributes:
+            for name in own_attributes(module).keys() - attributes.keys() - set(FITTED):
+                module.__dict__.pop(name, None)
+            module.__dict__.update(attributes)
+
+    def _copied(self, held: dict[str, Any], module: nn.Module) -> dict[str, Any]:
+        own = own_attributes(module).keys() & held.keys()
+        memo = dict(self._memo)
+        return {
+            name: copy_value(held[name], memo)
+            for name in own
+            if name not in FITTED and not isinstance(held[name], (FunctionType, MethodType))
+        }
+
+
+def _tensors(module: nn.Module) -> list[Any]:
+    return [*module.parameters(), *module.buffers()]

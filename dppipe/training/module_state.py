@@ -1,0 +1,140 @@
+"""What a module's own code keeps on its modules beside parameters and buffers: attributes, lists, metrics.
+
+`own_attributes` finds them, and `Trail` tells whether any of them was changed, by identity, length
+and version, without copying a value. Read next: `replica.py`, which undoes such changes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Iterable
+from functools import lru_cache
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, type, range, slice),
+    *(torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format),
+    *(BuiltinFunctionType, FunctionType, ModuleType),
+)
+"""Types whose values can't be changed, or are code."""
+_CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
+_LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
+LONGEST = 4096
+"""Containers longer than this are compared by their length alone."""
+_COMPARED = (int, float, str, frozenset)
+"""Types of which an equal value is no change."""
+
+
+def own_attributes(module: nn.Module) -> dict[str, Any]:
+    """Return the attributes that torch and Lightning don't keep on every module themselves.
+
+    A list or the like that stands on the class is among them: code that appends to it changes it.
+    """
+    kind: Any = type(module)
+    kept = _kept_names(kind)
+    found = dict(_class_containers(kind))
+    found.update((name, value) for name, value in vars(module).items() if name not in kept)
+    return found
+
+
+def stateful(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Return the modules, with their paths, whose code isn't torch's own: it may write attributes."""
+    return [
+        (path, module)
+        for path, module in model.named_modules()
+        if not type(module).__module__.startswith(("torch.nn.", "dppipe."))
+    ]
+
+
+class Trail:
+    """The objects that a set of modules holds, in the order in which they are found.
+
+    It keeps every object alive, so that another object at the same address isn't taken for it.
+    """
+
+    def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._found: list[Any] = []
+        self._seen: set[int] = set()
+        for module in modules:
+            for name, value in own_attributes(module).items():
+                self._found.append(name)
+                self._follow(value)
+
+    def same_as(self, other: Trail) -> bool:
+        """Return whether no attribute was changed between the two."""
+        if len(self._found) != len(other._found):
+            return False
+        return all(map(_same, self._found, other._found))
+
+    def _follow(self, value: Any) -> None:
+        self._found.append(value)
+        if type(value) in PLAIN or isinstance(value, (nn.Module, MethodType)):
+            return
+        if isinstance(value, Tensor):
+            self._found.append(_version(value))
+            return
+        if id(value) in self._seen:
+            return
+        self._seen.add(id(value))
+        self._follow_inside(value)
+
+    def _follow_inside(self, value: Any) -> None:
+        if isinstance(value, (list, tuple, deque)):
+            self._follow_items(value, len(value))
+        elif isinstance(value, dict):
+            self._follow_items(value.keys(), len(value))
+            self._follow_items(value.values(), len(value))
+        elif isinstance(value, (set, frozenset)):
+            self._found.append(frozenset(value))
+        elif isinstance(value, numpy.ndarray):
+            self._found.append(zlib.crc32(numpy.ascontiguousarray(value).view(numpy.uint8).data))
+        elif hasattr(value, "__dict__"):
+            self._follow_items(vars(value).values(), len(vars(value)))
+
+    def _follow_items(self, items: Iterable[Any], count: int) -> None:
+        self._found.append(count)
+        if count <= LONGEST:
+            for item in items:
+                self._follow(item)
+
+
+def _same(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    return type(left) in _COMPARED and type(left) is type(right) and bool(left == right)
+
+
+def _version(tensor: Tensor) -> int:
+    """Return a number that a change in place raises; -1 where torch keeps none."""
+    try:
+        return int(tensor._version)
+    except RuntimeError:
+        return -1
+
+
+@lru_cache
+def _class_containers(kind: Any) -> dict[str, Any]:
+    """Return what can be changed in place among the attributes of a class and its user's bases."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        if not base.__module__.startswith(_LIBRARIES):
+            for name, value in vars(base).items():
+                if isinstance(value, _CONTAINERS) and not name.startswith("__"):
+                    found[name] = value
+    return found
+
+
+@lru_cache
+def _kept_names(kind: Any) -> frozenset[str]:
+    """Return the names that every module of this kind has, whatever its own code does."""
+    kept = set(vars(nn.Module()))
+    for base in kind.__mro__:
+        if base.__name__ == "LightningModule":
+            kept |= set(vars(base()))
+    return frozenset(kept)

@@ -1,0 +1,136 @@
+"""The user's module as the private step sees it: through a replica, with secret randomness, unheard.
+
+Read next: `replica.py`, then `networks.py`, and `step.py`, which asks the engine for clipped sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytorch_lightning as pl
+import torch
+from torch import Tensor, nn
+
+from dppipe.engine import Engine
+from dppipe.engine.losses import SingletonLoss
+from dppipe.randomness.keystream import Keystream
+from dppipe.randomness.model_randomness import ModelRandomness
+from dppipe.randomness.streams import stream_key
+from dppipe.training.module import SpecModule
+from dppipe.training.networks import from_clean_state, network_and_loss, stand_in, unheard
+from dppipe.training.pieces import choose_piece
+from dppipe.training.rehearsal import CHECKED_EXAMPLES, naming_mistakes, rehearse
+from dppipe.training.replica import Replica
+
+if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+    from dppipe.planning.privacy_plan import PrivateParts
+    from dppipe.training.draws import PrivateLoader
+    from dppipe.training.holdout import PrivateHoldout
+
+Place = Callable[[Any], Any]
+"""Moves a batch to the training device."""
+
+
+class PrivateModel:
+    """A module under training.
+
+    Guarantee: while records are evaluated, the module itself is only read, in its trainable
+    parameters. What hooks, validation and checkpoints see of it depends on released values alone.
+    """
+
+    def __init__(
+        self,
+        module: pl.LightningModule,
+        parts: PrivateParts,
+        *,
+        trainer: pl.Trainer,
+        loader: PrivateLoader,
+        seed: int | None,
+    ) -> None:
+        network, loss = network_and_loss(module)
+        self.network = network
+        self.loss = loss
+        self.independence: str | None = None
+        """Why rows don't see each other: "checked" or "by construction"; known once rehearsed."""
+        self._prefix = "network." if isinstance(module, SpecModule) else ""
+        self._replica = Replica(network, trainer=trainer)
+        self._row: Any = None
+        order: Literal[1, 2] = 1 if parts.noise.mechanism == "laplace" else 2
+        evaluated = from_clean_state(loss, self._replica)
+        self.engine = Engine(self._replica.module, evaluated, parts.clipping, order=order)
+        stream = Keystream(stream_key("model", seed=None if seed is None else seed + trainer.global_rank))
+        device = next(iter(self.engine.parameters.values()), torch.zeros(())).device
+        self._own_code = self._replica.has_own_code or not loader.in_memory
+        self._randomness = ModelRandomness(stream, device=device, own_code=self._own_code)
+
+    def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
+        """Try the module on made-up rows, and choose how many records are evaluated at once."""
+        self._replica.follow()
+        batch = place(loader.synthetic(CHECKED_EXAMPLES))
+        with torch.random.fork_rng(devices=[]):
+            report = rehearse(self.engine, batch)
+            self.independence = report.independence
+            if isinstance(self.loss, SingletonLoss) or self._replica.written:
+                self._row = place(loader.synthetic(1))
+            if holdout is not None and not self._prefix:
+                self._replica.restore()
+                holdout.rehearse(self._replica.module)
+            with naming_mistakes(batch):
+                loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
+        loader.check_structure()
+
+    @contextmanager
+    def sealed(self) -> Iterator[None]:
+        """Let nothing that happens in the block reach the module, the console or public randomness."""
+        if not self._own_code:
+            with self._randomness.secret():
+                yield
+            return
+        self._replica.follow()
+        with self._randomness.secret(), unheard(), self._replica.guarded():
+            yield
+
+    def stand_in(self) -> None:
+        """Let the module see a made-up example, where its code keeps what it sees."""
+        if self._row is not None:
+            stand_in(self.network, self.loss, self._row)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the trained parameters, with buffers and frozen parameters as at the start."""
+        return self.network.state_dict() | self._replica.start
+
+    def clean(self, state: dict[str, Any]) -> None:
+        """Put buffers and frozen parameters of the start into a Lightning module's state dict."""
+        state.update({f"{self._prefix}{name}": value for name, value in self._replica.start.items()})
+
+
+class PlainModel:
+    """A module that is trained without a budget: nothing has to be kept apart."""
+
+    def __init__(self, module: pl.LightningModule, parts: PrivateParts) -> None:
+        self.network: nn.Module
+        self.network, self.loss = network_and_loss(module)
+        self.engine = Engine(self.network, self.loss, parts.clipping)
+        self.independence: str | None = None
+
+    def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
+        """Choose how many records are evaluated at once."""
+        loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
+
+    @contextmanager
+    def sealed(self) -> Iterator[None]:
+        """Do nothing."""
+        yield
+
+    def stand_in(self) -> None:
+        """Do nothing."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the module's state as it is."""
+        return self.network.state_dict()
+
+    def clean(self, state: dict[str, Any]) -> None:
+        """Do nothing."""

@@ -1,0 +1,242 @@
+"""From the first charge on no record ends a run: one that is broken contributes nothing, and removes no other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+import dppipe
+from dppipe.clipping import Flat, Jl, Microbatch
+from dppipe.errors import DppipeError, UsageError
+from dppipe.noise import Constant
+from dppipe.privacy.accountants.rdp import Rdp
+from dppipe.sampling import FullBatch, User
+
+RECORDS = 12
+
+
+class Records(Dataset):
+    """Pairs of inputs and classes, of which one may be broken in some way."""
+
+    def __init__(self, *, broken: str | None = None, at: int = 3):
+        generator = torch.Generator().manual_seed(0)
+        self.x = torch.randn(RECORDS, 4, generator=generator)
+        self.y = torch.arange(RECORDS) % 3
+        self.users = torch.arange(RECORDS).div(3, rounding_mode="floor").numpy()
+        self.broken, self.at = broken, at
+
+    def __len__(self):
+        return RECORDS
+
+    def __getitem__(self, index):
+        x, y = self.x[index], int(self.y[index])
+        if index != self.at or self.broken is None:
+            return x, y
+        if self.broken == "raises":
+            raise KeyError("a record's value")
+        return {
+            "label": (x, 99),
+            "negative label": (x, -5),
+            "shape": (x[:3], y),
+            "dtype": (x.to(torch.int32), y),
+            "text": ("text", y),
+            "none": (None, y),
+            "nan": (x * float("nan"), y),
+            "huge": (x * 1e30, y),
+            "poison": (torch.full((4,), 7.0), y),
+        }[self.broken]
+
+
+BROKEN = ["raises", "label", "negative label", "shape", "text", "none", "nan", "poison"]
+
+
+class Ordinary(pl.LightningModule):
+    """A module with a mean loss that raises on one value."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(4, 3)
+
+    def loss(self, batch, reduction):
+        x, y = batch
+        if bool((x == 7).all(1).any()):
+            raise ArithmeticError("a record's value")
+        return nn.functional.cross_entropy(self.layer(x), y, reduction=reduction)
+
+    def training_step(self, batch, batch_idx):
+        return self.loss(batch, "mean")
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.5)
+
+
+class Offers(Ordinary):
+    def per_sample_loss(self, batch):
+        return self.loss(batch, "none")
+
+
+class Silent:
+    """Noise that isn't there, so that sums can be compared."""
+
+    def add_(self, flat, *, std, over=1.0):
+        return flat.div_(over)
+
+
+def fit(tmp_path, dataset, *, module=None, steps=2, validate=None, **changes):
+    given = {
+        "sampler": FullBatch(),
+        "clipping": Flat(max_grad_norm=0.1),
+        "noise": Constant(noise_multiplier=1.0),
+        "accountant": Rdp(),
+        "budget": dppipe.Budget(epsilon=1e4, delta=1e-5),
+        "run_dir": tmp_path / f"run{len(list(tmp_path.iterdir()))}",
+    } | changes
+    callback = dppipe.DPCallback(**given)
+    options = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = pl.Trainer(max_steps=steps, accelerator="cpu", callbacks=[callback], num_sanity_val_steps=0, **options)
+    trainer.fit(module or Ordinary(), callback.loader(dataset), validate)
+    return callback
+
+
+def weights(callback):
+    from pathlib import Path
+
+    return torch.load(Path(callback.outcome.run_dir) / "checkpoints" / "final.ckpt", weights_only=True)
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    import dppipe.training.fit as fit_module
+
+    monkeypatch.setattr(fit_module, "GaussianStream", lambda *args, **options: Silent())
+
+
+@pytest.mark.parametrize("module", [Ordinary, Offers])
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_record_contributes_nothing_and_the_others_what_they_did(tmp_path, silent, module, broken):
+    whole = fit(tmp_path, Records(broken=broken), module=module())
+    without = fit(tmp_path, Records(broken="raises"), module=module())
+    assert whole.outcome.status == without.outcome.status == "completed"
+    for name, value in weights(whole).items():
+        assert torch.allclose(value, weights(without)[name], atol=1e-7)
+
+
+def test_a_broken_record_of_a_user_leaves_the_users_other_records_and_all_other_users(tmp_path, silent):
+    sampler = User(sample_rate=1.0, max_records_per_user=3)
+    kept = fit(tmp_path, Records(), sampler=sampler, module=Offers())
+    broken = {
+        kind: fit(tmp_path, Records(broken=kind), sampler=sampler, module=Offers()) for kind in ("label", "raises", "shape")
+    }
+    for callback in broken.values():
+        assert callback.outcome.status == "completed"
+        difference = [weights(callback)[name] - value for name, value in weights(kept).items()]
+        moved = torch.cat([value.flatten() for value in difference]).norm()
+        assert 0 < float(moved) <= 2 * 0.5 * 2 * 0.1 / (RECORDS / 3) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "clipping", [Microbatch(size=2, max_grad_norm=0.1), Jl(max_grad_norm=0.1, delta=5e-3)], ids=["microbatch", "jl"]
+)
+def test_every_way_of_clipping_goes_on_past_a_broken_record(tmp_path, clipping):
+    budget = dppipe.Budget(epsilon=1e4, delta=1e-2)
+    callback = fit(tmp_path, Records(broken="label"), clipping=clipping, module=Offers(), budget=budget)
+    assert callback.outcome.status == "completed"
+
+
+def test_the_number_of_broken_records_is_shown_under_nonprivate_alone_and_only_if_asked_for(tmp_path):
+    callback = fit(tmp_path, Records(broken="raises"))
+    assert not callback.outcome.metrics
+    facts = callback.outcome.to_data() | {"run_dir": ""}
+    assert "broken" not in json.dumps(facts)
+
+
+def test_declared_ranges_leave_a_record_out_before_it_reaches_the_device(tmp_path, monkeypatch):
+    seen = []
+    loss = Offers.per_sample_loss
+    monkeypatch.setattr(Offers, "per_sample_loss", lambda self, batch: (seen.append(int(batch[1].max())), loss(self, batch))[1])
+    callback = dppipe.DPCallback(
+        sampler=FullBatch(), noise=Constant(noise_multiplier=1.0), accountant=Rdp(),
+        budget=dppipe.Budget(epsilon=1e4, delta=1e-5), run_dir=tmp_path / "run",
+    )  # fmt: skip
+    trainer = pl.Trainer(max_steps=1, accelerator="cpu", callbacks=[callback], logger=False, enable_checkpointing=False)
+    trainer.fit(Offers(), callback.loader(Records(broken="label"), ranges=(None, range(3))))
+    assert callback.outcome.status == "completed"
+    assert max(seen) == 2
+
+
+def test_a_mistake_in_the_code_shows_before_the_first_charge_and_is_not_taken_for_a_record(tmp_path):
+    class Mistaken(Ordinary):
+        def training_step(self, batch, batch_idx):
+            return self.lyaer(batch[0]).sum()
+
+    with pytest.raises(UsageError, match=r"test_broken_records.py:\d+: .*lyaer"):
+        fit(tmp_path, Records(), module=Mistaken())
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_that_runs_out_is_no_record_s_fault_and_ends_the_run(tmp_path, monkeypatch):
+    from dppipe.engine import Engine
+
+    callback_runs = []
+    accumulate = Engine.accumulate_parts
+
+    def full(self, *args, **options):
+        callback_runs.append(1)
+        raise MemoryError
+
+    monkeypatch.setattr(Engine, "accumulate_parts", full)
+    with pytest.raises(MemoryError):
+        fit(tmp_path, Records())
+    assert callback_runs
+    summary = json.loads((tmp_path / "run0" / "summary.json").read_text())
+    assert summary["status"] == "failed"
+    monkeypatch.setattr(Engine, "accumulate_parts", accumulate)
+
+
+def test_records_of_which_none_can_be_read_are_an_error_before_the_first_charge(tmp_path):
+    class Gone(Records):
+        def __getitem__(self, index):
+            raise FileNotFoundError("a record's value")
+
+    with pytest.raises(UsageError, match="private records") as error:
+        fit(tmp_path, Gone())
+    assert "value" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+class Validates(Ordinary):
+    def validation_step(self, batch, batch_idx):
+        self.log("val_loss", self.loss(batch, "mean"))
+        self.shown = self.loss(batch, "mean").item()
+        self.trainer.optimizers[0].param_groups[0]["lr"] *= 0.5
+
+    def on_validation_epoch_end(self):
+        if self.shown > 0:
+            self.trainer.should_stop = True
+
+
+@pytest.mark.parametrize("broken", [None, *BROKEN])
+def test_a_private_holdout_ends_nothing_and_leaves_no_trace(tmp_path, broken):
+    module = Validates()
+    loader = DataLoader(Records(broken=broken), batch_size=5)
+    callback = fit(tmp_path, Records(), module=module, steps=6, validate=loader)
+    assert callback.outcome.status == "completed"
+    assert callback.outcome.steps == 6
+    assert not hasattr(module, "shown")
+    assert "validation_step" not in module.__dict__
+
+
+def test_a_mistake_in_validation_shows_before_the_first_charge(tmp_path):
+    class Mistaken(Validates):
+        def validation_step(self, batch, batch_idx):
+            self.log("val_loss", self.lyaer(batch[0]))
+
+    with pytest.raises(DppipeError, match="lyaer"):
+        fit(tmp_path, Records(), module=Mistaken(), validate=DataLoader(Records(), batch_size=5))
+    assert not list(tmp_path.iterdir())
