@@ -40,11 +40,14 @@ from dppipe.training.averages import WeightAverage
 from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.fit import Fit, make_private_step
 from dppipe.training.follower import Follower
+from dppipe.training.metric_names import learning_rates
+from dppipe.training.monitors import admit_monitors, refuse_unlogged_monitors
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
 from dppipe.training.pieces import choose_piece
 from dppipe.training.private_scaling import InputScaling
+from dppipe.training.provenance import Provenance
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
@@ -99,6 +102,8 @@ class DPCallback(pl.Callback):
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
         self._patches, self.signals, self._ranks = Patches(), StopSignals(), Ranks()
+        self._provenance = Provenance(holdout=holdout, private=budget is not None)
+        self._rates: dict[str, float] = {}
 
     def loader(
         self,
@@ -131,6 +136,9 @@ class DPCallback(pl.Callback):
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
         if self._loader is None:
             raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
+        if self.parts.budget is not None:
+            admit_monitors(trainer, self._patches, public_metrics=self.holdout == "public")
+        self._provenance.begin(trainer, pl_module)
         if self.plan is None:
             records = self._loader.units
             steps = _wanted_steps(trainer, epoch=self.parts.sampler.epoch_length(records))
@@ -153,6 +161,8 @@ class DPCallback(pl.Callback):
         # next step without a checkpoint. What it has heard during set-up is taken up here, before the first step.
         self.signals.listen(terminated=trainer.received_sigterm)
         refuse_unsafe_optimizers(trainer)
+        if self.parts.budget is not None and self.holdout == "public" and not self._restored:
+            refuse_unlogged_monitors(trainer)
         network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping, order=1 if self.parts.noise.mechanism == "laplace" else 2)
         place = trainer.strategy.batch_to_device
@@ -197,6 +207,12 @@ class DPCallback(pl.Callback):
                 parameter.grad = fit.gradient[name].to(parameter.dtype)
         fit.gradient = {}
 
+    def on_before_optimizer_step(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
+    ) -> None:
+        """Note the learning rates that the step is taken with."""
+        self._rates = learning_rates(optimizer)
+
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -211,6 +227,7 @@ class DPCallback(pl.Callback):
             self._fit.record.step(
                 max_grad_norm=self._fit.step.max_grad_norm, noise_multiplier=self._fit.step.noise_multiplier, nonprivate=shown
             )
+        self._fit.record.facts(self._rates, step=self._fit.step.taken)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
         if not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None):
@@ -225,7 +242,7 @@ class DPCallback(pl.Callback):
         """Put the optimizer's own weights back, and add the validation's metrics to the record."""
         if self._fit is not None:
             self._fit.swap_weights()
-            self._fit.record.validation(trainer.callback_metrics, step=self._fit.step.taken, holdout=self.holdout)
+            self._fit.record.validation(self._provenance.metrics, step=self._fit.step.taken, holdout=self.holdout)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
@@ -269,6 +286,7 @@ class DPCallback(pl.Callback):
                 self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps, physical_batch_size=piece)
 
     def _leave(self) -> None:
+        self._provenance.end()
         self._patches.undo()
         self.signals.restore()
         if self._loader is not None:
