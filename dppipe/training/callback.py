@@ -41,7 +41,6 @@ from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.fit import Fit, make_private_step
 from dppipe.training.follower import Follower
 from dppipe.training.metric_names import learning_rates
-from dppipe.training.monitors import admit_monitors, refuse_unlogged_monitors
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
@@ -103,7 +102,6 @@ class DPCallback(pl.Callback):
         self._fit: Fit | None = None
         self._patches, self.signals, self._ranks = Patches(), StopSignals(), Ranks()
         self._provenance = Provenance(holdout=holdout, private=budget is not None)
-        self._rates: dict[str, float] = {}
 
     def loader(
         self,
@@ -136,8 +134,6 @@ class DPCallback(pl.Callback):
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
         if self._loader is None:
             raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
-        if self.parts.budget is not None:
-            admit_monitors(trainer, self._patches, public_metrics=self.holdout == "public")
         self._provenance.begin(trainer, pl_module)
         if self.plan is None:
             records = self._loader.units
@@ -161,8 +157,7 @@ class DPCallback(pl.Callback):
         # next step without a checkpoint. What it has heard during set-up is taken up here, before the first step.
         self.signals.listen(terminated=trainer.received_sigterm)
         refuse_unsafe_optimizers(trainer)
-        if self.parts.budget is not None and self.holdout == "public" and not self._restored:
-            refuse_unlogged_monitors(trainer)
+        self._provenance.refuse_unlogged(trainer, resumed=bool(self._restored))
         network, per_sample_loss = network_and_loss(pl_module)
         engine = Engine(network, per_sample_loss, self.parts.clipping, order=1 if self.parts.noise.mechanism == "laplace" else 2)
         place = trainer.strategy.batch_to_device
@@ -206,12 +201,7 @@ class DPCallback(pl.Callback):
             if name in fit.gradient:
                 parameter.grad = fit.gradient[name].to(parameter.dtype)
         fit.gradient = {}
-
-    def on_before_optimizer_step(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, optimizer: torch.optim.Optimizer
-    ) -> None:
-        """Note the learning rates that the step is taken with."""
-        self._rates = learning_rates(optimizer)
+        fit.learning_rates = learning_rates(fit.trainer.optimizers[0])  # a scheduler acts before the step is recorded
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -227,7 +217,7 @@ class DPCallback(pl.Callback):
             self._fit.record.step(
                 max_grad_norm=self._fit.step.max_grad_norm, noise_multiplier=self._fit.step.noise_multiplier, nonprivate=shown
             )
-        self._fit.record.facts(self._rates, step=self._fit.step.taken)
+        self._fit.record.facts(self._fit.learning_rates, step=self._fit.step.taken)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
         if not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None):

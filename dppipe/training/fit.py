@@ -40,6 +40,7 @@ class Fit:
     step: PrivateStep | PlainStep
     average: WeightAverage | None = None
     gradient: dict[str, Tensor] = field(default_factory=dict)
+    learning_rates: dict[str, float] = field(default_factory=dict)
 
     def place(self, piece: Any) -> Any:
         """Move one physical piece to the training device."""

@@ -74,12 +74,13 @@ def admit_monitors(trainer: pl.Trainer, patches: Patches, *, public_metrics: boo
 def refuse_unlogged_monitors(trainer: pl.Trainer) -> None:
     """Refuse whoever follows a metric that validation didn't log when it was rehearsed."""
     known = _logged_in_validation(trainer)
+    shown = ", ".join(sorted(known))
     faults: list[str] = []
     for monitor in (*callback_monitors(trainer), *scheduler_monitors(trainer)):
         if monitor.metric not in known:
             faults.append(
                 f"{monitor.who}: expected a metric that validation logs, as training metrics are "
-                f"muted, got {monitor.metric!r}. Validation logs: {', '.join(sorted(known)) or 'none'}."
+                f"muted, got {monitor.metric!r}. Validation logs: {shown or 'none'}."
             )
     if faults:
         raise PrivacyRefusal("\n".join(faults))

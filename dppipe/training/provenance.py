@@ -1,4 +1,4 @@
-"""Metrics carry their provenance: what is logged leaves a fit only where it was scored on a holdout.
+"""Metrics carry their provenance: of all that is logged, only what validation logs leaves a fit.
 
 Lightning keeps logged values in one collection for training and one for validation. During a fit
 the training collection takes nothing, and what leaves the validation collection is given a name
@@ -15,6 +15,7 @@ import pytorch_lightning as pl
 
 from dppipe.training.controls import Controls
 from dppipe.training.metric_names import Holdout, public_name, unknown_name, validation_name
+from dppipe.training.monitors import admit_monitors, refuse_unlogged_monitors
 from dppipe.training.patches import Patches
 
 
@@ -31,6 +32,7 @@ class Provenance:
         self.metrics: dict[str, Any] = {}
         """What the last validation logged, by the names that the module gave."""
         self._holdout = holdout
+        self._private = private
         self._hides = private and holdout == "private"
         self._validating = False
         self._named: set[str] = set()
@@ -40,6 +42,8 @@ class Provenance:
     def begin(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Take charge of everything that can be logged through Lightning, until `end`."""
         self._trainer = trainer
+        if self._private:
+            admit_monitors(trainer, self._patches, public_metrics=not self._hides)
         training = trainer.fit_loop.epoch_loop
         validation = training.val_loop
         put = self._patches.put
@@ -52,9 +56,15 @@ class Provenance:
         for logger in {id(logger): logger for logger in trainer.loggers}.values():
             put(logger, "log_metrics", self._renamed(logger.log_metrics))
 
+    def refuse_unlogged(self, trainer: pl.Trainer, *, resumed: bool) -> None:
+        """Refuse whoever follows a metric that validation doesn't log; a resumed fit has passed."""
+        if self._private and not self._hides and not resumed:
+            refuse_unlogged_monitors(trainer)
+
     def end(self) -> None:
         """Leave the Trainer, its loggers and the module as they were."""
         self._patches.undo()
+        self._trainer = None
 
     def _only_in_validation(self, log: Callable[..., None]) -> Callable[..., None]:
         def muted(*args: Any, **kwargs: Any) -> None:
@@ -77,7 +87,7 @@ class Provenance:
 
         return guarded
 
-    def _leaving(self, metrics: Callable[[bool], Any], trainer: pl.Trainer) -> Callable[[bool], Any]:
+    def _leaving(self, metrics: Callable[[bool], Any], trainer: pl.Trainer) -> Callable[..., Any]:
         def named(on_step: bool) -> Any:
             try:
                 found = metrics(on_step)
@@ -110,7 +120,7 @@ class Provenance:
         if self._validating and name in self._named:
             return name
         if name == "hp_metric" and value == -1:
-            return name  # TensorBoardLogger's placeholder, which its page of hyperparameters looks for
+            return name  # TensorBoardLogger's placeholder: its page of hyperparameters needs it
         if name == "epoch" or name in self._optimizer_settings():
             return public_name(name)
         return unknown_name(name)

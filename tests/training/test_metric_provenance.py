@@ -471,7 +471,6 @@ def test_validation_names_say_whose_records_they_are(given, name):
 # The same through the whole command, on a module that a spec names.
 
 
-
 @pytest.fixture
 def own_modules(monkeypatch):
     """Let specs name the modules of this file."""
