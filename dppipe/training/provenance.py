@@ -47,9 +47,10 @@ class Provenance:
         training = trainer.fit_loop.epoch_loop
         validation = training.val_loop
         put = self._patches.put
-        put(module, "log", self._only_in_validation(module.log))
-        put(module, "log_dict", self._only_in_validation(module.log_dict))
-        # Callbacks hold the module's own `log` already. It ends here too.
+        for owner in (module, *_callbacks(trainer)):
+            put(owner, "log", self._only_in_validation(module.log))
+            put(owner, "log_dict", self._only_in_validation(module.log_dict))
+        # Whoever has kept the module's own `log` from before ends here too.
         put(training._results, "log", _do_nothing)
         put(validation, "run", self._validation(validation.run, trainer))
         put(validation._results, "metrics", self._leaving(validation._results.metrics, trainer))
@@ -127,11 +128,16 @@ class Provenance:
 
     def _optimizer_settings(self) -> Iterator[str]:
         """Yield the names that Lightning's LearningRateMonitor has for the optimizers' settings."""
-        for callback in getattr(self._trainer, "callbacks", ()):
+        for callback in _callbacks(self._trainer):
             if any(cls.__name__ == "LearningRateMonitor" for cls in type(callback).__mro__):
                 yield from callback.lrs
                 yield from callback.last_momentum_values
                 yield from callback.last_weight_decay_values
+
+
+def _callbacks(trainer: pl.Trainer | None) -> list[Any]:
+    """Return a Trainer's callbacks, which get Lightning's `log` as an attribute of their own."""
+    return list(getattr(trainer, "callbacks", ()))
 
 
 def _do_nothing(*args: Any, **kwargs: Any) -> None:

@@ -104,8 +104,9 @@ class RunRecord:
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Holdout) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""
         self.validations += 1
-        self.metrics |= {validation_name(name, holdout=holdout): float(value) for name, value in values.items()}
-        self._curves.metrics(self.metrics, step=step)
+        found = {validation_name(name, holdout=holdout): float(value) for name, value in values.items()}
+        self.metrics |= found
+        self._curves.metrics(found, step=step)
 
     def checkpoint(self, trainer: pl.Trainer) -> None:
         """Save what a resume needs."""

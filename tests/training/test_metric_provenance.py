@@ -77,10 +77,14 @@ class Leaky(Plain):
 class LeakyCallback(pl.Callback):
     """A callback that logs in each of the ways that Lightning gives it."""
 
+    def setup(self, trainer, pl_module, stage):
+        self.kept = pl_module.log
+
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self.log("by_callback", 1.0)
         self.log_dict({"by_callback_too": 2.0})
         pl_module.log("by_module", 3.0)
+        self.kept("by_kept", 3.0)
         for logger in trainer.loggers:
             logger.log_metrics({"by_logger": 4.0, "val/loss": 5.0}, step=trainer.global_step)
 
@@ -164,6 +168,26 @@ def test_whatever_a_callback_logs_is_muted_or_marked(fit, tmp_path, holdout):
     assert columns(own) == {named, "public/epoch", "nonprivate/by_logger", "nonprivate/val/loss"}
     assert shown(tmp_path / "run") == {named, "public/lr"}
     assert not any("by_" in name for name in trainer.callback_metrics)
+
+
+class Careless(Plain):
+    """A module, and a callback with it, that log while training what Lightning wouldn't take."""
+
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        self.log("vector", torch.zeros(len(KEPT) + 2))
+
+    def on_train_end(self):
+        self.log("late", 1.0)
+
+    def configure_callbacks(self):
+        careless = pl.Callback()
+        careless.on_train_batch_end = lambda *args: careless.log("vector", torch.zeros(2))
+        return [careless]
+
+
+def test_what_is_muted_ends_no_run_whatever_it_is(fit):
+    _, private = fit(Careless())
+    assert private.outcome.status == "completed"
 
 
 def test_the_console_shows_no_metric_of_a_private_holdout_unmarked(fit, capsys):
