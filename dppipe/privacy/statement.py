@@ -283,7 +283,8 @@ _WITHOUT = {
     "replace_one": "had any one {unit} been another",
 }
 _HOLDOUT = {
-    "public": "The holdout is public: its metrics cost nothing and say nothing about private records.",
+    "public": "The holdout was declared public: metrics on it cost nothing. Under val/ stand metrics of validation on it alone; "
+    "what was logged while training was muted.",
     "private": "The holdout is private and was looked at {times}; its metrics stand under nonprivate/val/ and carry no noise. "
     "Don't release them, nor choose a model by them.",
     "none": "There was no holdout.",

@@ -39,10 +39,12 @@ from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.fit import Fit, make_private_step
 from dppipe.training.follower import Follower
 from dppipe.training.holdout import PrivateHoldout
+from dppipe.training.metric_names import learning_rates
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
 from dppipe.training.private_model import PlainModel, PrivateModel
 from dppipe.training.private_scaling import InputScaling
+from dppipe.training.provenance import Provenance
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
@@ -96,6 +98,7 @@ class DPCallback(pl.Callback):
         self._trainer: pl.Trainer | None = None
         self._holdout: PrivateHoldout | None = None
         self._patches, self.signals, self._ranks = Patches(), StopSignals(), Ranks()
+        self._provenance = Provenance(holdout=holdout, private=budget is not None)
 
     def loader(
         self,
@@ -134,6 +137,7 @@ class DPCallback(pl.Callback):
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
         if self._loader is None:
             raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
+        self._provenance.begin(trainer, pl_module)
         if self.plan is None:
             records = self._loader.units
             steps = _wanted_steps(trainer, epoch=self.parts.sampler.epoch_length(records))
@@ -162,6 +166,7 @@ class DPCallback(pl.Callback):
         # next step without a checkpoint. What it has heard during set-up is taken up here, before the first step.
         self.signals.listen(terminated=trainer.received_sigterm)
         refuse_unsafe_optimizers(trainer)
+        self._provenance.refuse_unlogged(trainer, resumed=bool(self._restored))
         if self.parts.budget is not None and self.holdout == "private" and trainer.val_dataloaders is not None:
             self._holdout = PrivateHoldout(trainer, pl_module)
         # The first step begins the run, since only then have all hooks of the user's module been called. A run that goes on
@@ -227,6 +232,7 @@ class DPCallback(pl.Callback):
             if name in fit.gradient:
                 parameter.grad = fit.gradient[name].to(parameter.dtype)
         fit.gradient = {}
+        fit.learning_rates = learning_rates(fit.trainer.optimizers[0])  # a scheduler acts before the step is recorded
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -242,6 +248,7 @@ class DPCallback(pl.Callback):
             self._fit.record.step(
                 max_grad_norm=self._fit.step.max_grad_norm, noise_multiplier=self._fit.step.noise_multiplier, nonprivate=shown
             )
+        self._fit.record.facts(self._fit.learning_rates, step=self._fit.step.taken)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
         if not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None):
@@ -258,7 +265,7 @@ class DPCallback(pl.Callback):
         """Put the optimizer's own weights back, and add the validation's metrics to the record."""
         if self._fit is not None:
             self._fit.swap_weights()
-            self._fit.record.validation(trainer.callback_metrics, step=self._fit.step.taken, holdout=self.holdout)
+            self._fit.record.validation(self._provenance.metrics, step=self._fit.step.taken, holdout=self.holdout)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
@@ -316,6 +323,7 @@ class DPCallback(pl.Callback):
         if self._holdout is not None:
             self._holdout.undo()
         self._holdout = None
+        self._provenance.end()
         self._patches.undo()
         self.signals.restore()
         self._trainer = None

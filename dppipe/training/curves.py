@@ -23,7 +23,10 @@ _LAYOUT = {
         "clipping bound": ["Multiline", ["privacy/max_grad_norm$"]],
         "sample rate": ["Multiline", ["privacy/sample_rate$"]],
     },
-    "Utility": {"validation": ["Multiline", [".*val/.*"]]},
+    "Utility": {
+        "validation": ["Multiline", [".*val/.*"]],
+        "learning rate": ["Multiline", ["public/lr$", "public/lr/.*"]],
+    },
     "Clipping (not private)": {
         "gradient norms": ["Multiline", ["nonprivate/grad_norm_.*"]],
         "clipped fraction": ["Multiline", ["nonprivate/clipped_fraction$"]],

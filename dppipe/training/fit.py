@@ -42,6 +42,7 @@ class Fit:
     rehearsed: bool = False
     """Whether user code was tried on made-up rows."""
     gradient: dict[str, Tensor] = field(default_factory=dict)
+    learning_rates: dict[str, float] = field(default_factory=dict)
 
     def place(self, piece: Any) -> Any:
         """Move one physical piece to the training device."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import pytorch_lightning as pl
 from torch import Tensor
 
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import Charge
+from dppipe.training.metric_names import Holdout
 from dppipe.training.outcome import Stop
 
 
@@ -36,7 +37,10 @@ class Follower:
     def step(self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]) -> None:
         """Do nothing."""
 
-    def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:
+    def facts(self, values: Mapping[str, float], *, step: int) -> None:
+        """Do nothing."""
+
+    def validation(self, values: Mapping[str, Any], *, step: int, holdout: Holdout) -> None:
         """Do nothing."""
 
     def checkpoint(self, trainer: pl.Trainer) -> None:

@@ -1,7 +1,8 @@
 """Validation on private records: no record of the holdout ends a run, and validation leaves no trace.
 
 The metrics of a private holdout stand under `nonprivate/`. Nothing else may depend on its records:
-not whether the run goes on, not the learning rate, not what the module holds when training goes on.
+not whether the run goes on, not what the module holds when training goes on. What decides how training
+goes on, the learning rate included, is put back by `provenance.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class PrivateHoldout:
         self._trainer = trainer
         self._module = module
         self._patches = Patches()
-        self._before: Callable[[], None] | None = None
+        self._before: ModuleSnapshot | None = None
         for loader in _loaders(trainer):
             self._patches.put(loader, "dataset", ReadableRecords(loader.dataset))
             self._patches.put(loader, "collate_fn", partial(_collate, loader.collate_fn))
@@ -65,8 +66,8 @@ class PrivateHoldout:
             step(replica, self._trainer.strategy.batch_to_device(batch), *index_argument(step))
 
     def begin(self) -> None:
-        """Remember what validation may not change."""
-        self._before = _restorer(self._trainer, self._module)
+        """Remember what validation may not change on the module."""
+        self._before = ModuleSnapshot(self._module)
 
     def undo(self) -> None:
         """Take everything off the module and the loaders again."""
@@ -77,7 +78,7 @@ class PrivateHoldout:
             _unbroken(partial(type(self._module).on_validation_end, self._module))()
         finally:
             if self._before is not None:
-                self._before()
+                self._before.restore()
                 self._before = None
 
     def _step(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
@@ -169,25 +170,6 @@ def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callab
         return called(*args, **kwargs)
 
     return shaped
-
-
-def _restorer(trainer: Any, module: nn.Module) -> Callable[[], None]:
-    """Return what puts module, optimizers and the Trainer's decision back as they are now."""
-    snapshot = ModuleSnapshot(module)
-    groups = [
-        (group, {name: value for name, value in group.items() if name != "params"})
-        for optimizer in trainer.optimizers
-        for group in optimizer.param_groups
-    ]
-    stops = trainer.should_stop
-
-    def restore() -> None:
-        snapshot.restore()
-        for group, numbers in groups:
-            group.update(numbers)
-        trainer.should_stop = stops
-
-    return restore
 
 
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:

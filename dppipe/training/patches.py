@@ -1,4 +1,4 @@
-"""Attributes that stand on a user's module while it is fitted, and are gone afterwards: no class, key or wrapper changes."""
+"""Attributes that stand on objects while a module is fitted, and are gone afterwards: no class, key or wrapper changes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ _ABSENT = object()
 
 
 class Patches:
-    """Instance attributes put on a module for a while."""
+    """Instance attributes put on objects for a while."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, str, Any]] = []
 
-    def put(self, module: Any, name: str, value: Any) -> None:
+    def put(self, owner: Any, name: str, value: Any) -> None:
         """Let an attribute of this one instance be `value` until `undo`."""
-        self._before.append((module, name, module.__dict__.get(name, _ABSENT)))
-        module.__dict__[name] = value
+        self._before.append((owner, name, owner.__dict__.get(name, _ABSENT)))
+        owner.__dict__[name] = value
 
     def undo(self) -> None:
         """Take every attribute away again, the last first."""
         while self._before:
-            module, name, value = self._before.pop()
+            owner, name, value = self._before.pop()
             if value is _ABSENT:
-                module.__dict__.pop(name, None)
+                owner.__dict__.pop(name, None)
             else:
-                module.__dict__[name] = value
+                owner.__dict__[name] = value

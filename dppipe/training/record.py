@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pytorch_lightning as pl
 from torch import Tensor
@@ -18,6 +18,7 @@ from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.training.checkpoints import save_tensors
 from dppipe.training.curves import Curves
 from dppipe.training.ledger import Ledger
+from dppipe.training.metric_names import Holdout, validation_name
 from dppipe.training.origin import remember_origin
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
@@ -96,12 +97,16 @@ class RunRecord:
         self._curves.privacy(self.ledger.step, max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier)
         self._curves.metrics(nonprivate, step=self.ledger.step)
 
-    def validation(self, values: Mapping[str, Any], *, step: int, holdout: Literal["public", "private"]) -> None:
+    def facts(self, values: Mapping[str, float], *, step: int) -> None:
+        """Add public facts of a step to the curves, such as its learning rate."""
+        self._curves.metrics(values, step=step)
+
+    def validation(self, values: Mapping[str, Any], *, step: int, holdout: Holdout) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""
         self.validations += 1
-        prefix = "" if holdout == "public" else "nonprivate/"
-        self.metrics |= {f"{prefix}{_validation_name(name)}": float(value) for name, value in values.items()}
-        self._curves.metrics(self.metrics, step=step)
+        found = {validation_name(name, holdout=holdout): float(value) for name, value in values.items()}
+        self.metrics |= found
+        self._curves.metrics(found, step=step)
 
     def checkpoint(self, trainer: pl.Trainer) -> None:
         """Save what a resume needs."""
@@ -165,8 +170,3 @@ def _bind(run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component
     from dppipe.budgets.store import Store
 
     return bind_run(Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data)
-
-
-def _validation_name(name: str) -> str:
-    """Give a metric's name under `val/`, whatever a user's module called it: `val_loss` becomes `val/loss`."""
-    return f"val/{name.removeprefix('val').lstrip('/_') or name}"

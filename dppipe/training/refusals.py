@@ -8,14 +8,14 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import (
     BatchSizeFinder,
-    EarlyStopping,
     GradientAccumulationScheduler,
     LearningRateFinder,
-    ModelCheckpoint,
 )
 from pytorch_lightning.utilities.model_helpers import is_overridden
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.training.clocks import clock_faults
+from dppipe.training.monitors import callback_monitors, private_monitor_fault
 from dppipe.training.strategies import PrivateDDP
 
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
@@ -23,7 +23,11 @@ PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 
 def refuse_unsafe_trainer(trainer: pl.Trainer, module: pl.LightningModule, *, public_metrics: bool) -> None:
     """Refuse, all at once, what would void the guarantee; before a record is read."""
-    faults = [*_options(trainer, module), *_callbacks(trainer, public_metrics=public_metrics)]
+    faults = [
+        *_options(trainer, module),
+        *_callbacks(trainer, public_metrics=public_metrics),
+        *clock_faults(trainer),
+    ]
     if faults:
         raise PrivacyRefusal("\n".join(f"Trainer: {fault}" for fault in faults))
 
@@ -50,10 +54,18 @@ def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
         yield f"precision: expected one of {known}, got {trainer.precision}. Others round noise or skip steps by data."
     if getattr(trainer, "overfit_batches", 0):
         yield "overfit_batches: expected 0. It would replay draws."
-    if trainer.limit_train_batches not in (None, 1.0):
-        yield f"limit_train_batches: expected no limit, got {trainer.limit_train_batches}. Set max_steps."
+    limit = trainer.limit_train_batches
+    if limit is not None and (isinstance(limit, int) or limit != 1.0):  # 1 is one batch, 1.0 is all of them
+        option = "fast_dev_run" if trainer.fast_dev_run else "limit_train_batches"  # type: ignore[attr-defined]
+        yield f"{option}: expected no limit on batches, got {limit}. Set max_steps."
     if trainer.min_steps or (trainer.min_epochs or 0) > 1:
         yield "min_steps, min_epochs: expected none. They would go on past the budget."
+    if trainer._detect_anomaly or torch.is_anomaly_enabled():
+        yield "detect_anomaly: expected False: a record with a NaN gradient would end the run."
+    profiler = type(trainer.profiler).__name__  # type: ignore[attr-defined]
+    if profiler != "PassThroughProfiler":
+        shows = f"{profiler} shows times, counts and shapes of private batches"
+        yield f"profiler: expected none: {shows}. Profile a run without a budget."
     for hook in ("on_before_batch_transfer", "on_after_batch_transfer", "transfer_batch_to_device"):
         if is_overridden(hook, module):
             yield f"{hook}: expected the module not to override it: it could mix examples. Transform in the data set instead."
@@ -66,6 +78,6 @@ def _callbacks(trainer: pl.Trainer, *, public_metrics: bool) -> Iterator[str]:
         name = type(callback).__name__
         if isinstance(callback, BatchSizeFinder | LearningRateFinder | GradientAccumulationScheduler):
             yield f"callbacks: {name} trains outside the budget or breaks the logical step. Leave it out."
-        if isinstance(callback, EarlyStopping | ModelCheckpoint) and callback.monitor is not None and not public_metrics:
-            chooses = f"{name} chooses by {callback.monitor!r}, a metric of private records"
-            yield f"callbacks: {chooses}. Declare the holdout public, or leave it out."
+    if not public_metrics:
+        for monitor in callback_monitors(trainer):
+            yield private_monitor_fault(monitor)
