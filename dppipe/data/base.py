@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dppipe.data.reading.private_scaling import PrivateScaling
 
 Task = Literal["multiclass", "binary", "regression"]
+SplitBy = Literal["position", "hash"]
+"""What decides a record's part: its position, or a hash of its content (of its user's id, where users are the unit)."""
 
 SYNTHETIC_SEED = 2**31 - 1
 """Not a seed that records are likely to be drawn from: made-up examples shouldn't be records of a made-up data set."""
@@ -61,8 +63,9 @@ class Data(Component):
     An input is a float tensor of `input_shape`. A target is a class number (int64) of a multiclass task, 0.0 or 1.0 of a binary
     one, or a float tensor `[outputs]` of a regression. What fits in memory is loaded as a `TensorDataset`.
 
-    Guarantee: `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record, and the split
-    depends on the seed and the number of records alone.
+    Guarantee: `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record. A split by position
+    depends on the seed and the number of records alone; in a split by hash a record's part depends on the seed and that record
+    alone.
     """
 
     records: int | None = Field(None, gt=0, description="The number of records, where no file header tells it.")
@@ -147,12 +150,29 @@ class Data(Component):
         """
         raise self.unwritten("load()")
 
-    def splits(self, *, seed: int) -> Splits:
-        """Read the records and split them by the public seed."""
+    def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
+        """Read the records and split them by the public seed; parts that come ready are kept.
+
+        By position the number of records is public; by hash, for `add_remove`, nothing here compares or shows it.
+        """
         loaded = self.load()
         ready = loaded if isinstance(loaded, Splits) else Splits(loaded, None, None)
         if ready.val is not None:
             return ready
+        return self._split_by_hash(ready, seed=seed) if by == "hash" else self._split_by_position(ready, seed=seed)
+
+    def _split_by_hash(self, ready: Splits, *, seed: int) -> Splits:
+        from dppipe.data.splitting.by_hash import draw_parts
+
+        train, val, test = draw_parts(ready.train, self.split, by_users=self.by_users, seed=seed)
+        # Whether a part is there follows from its share, not from how many records fell into it.
+        return Splits(
+            train=take(ready.train, train),
+            val=take(ready.train, val) if self.split.val else None,
+            test=take(ready.train, test) if self.split.test and ready.test is None else ready.test,
+        )
+
+    def _split_by_position(self, ready: Splits, *, seed: int) -> Splits:
         records = len(cast(Sized, ready.train))
         if self.records not in (None, records):
             raise UsageError(f"data.records: expected the number of records in the data, {records}, got {self.records}.")
@@ -214,14 +234,19 @@ def draw_order(records: int, *, seed: int) -> numpy.ndarray:  # -> [records] of 
 
 
 def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
-    """Give the records at these indices, in the order of the data; tensors stay tensors."""
+    """Return the records at these indices with what is noted on them, in the order of the data; tensors stay tensors."""
     import numpy
     import torch
     from torch.utils.data import Subset, TensorDataset
 
+    from dppipe.data.reading.marks import copy_marks
+
     ordered = numpy.sort(indices)
     if len(ordered) == len(cast(Sized, dataset)):
         return dataset
+    part: Dataset[Any]
     if isinstance(dataset, TensorDataset):
-        return TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
-    return Subset(dataset, ordered.tolist())
+        part = TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
+    else:
+        part = Subset(dataset, ordered.tolist())
+    return cast("Dataset[Any]", copy_marks(dataset, part, ordered))

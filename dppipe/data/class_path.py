@@ -12,7 +12,7 @@ from pydantic import ValidationError, model_validator
 
 from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
-from dppipe.data.base import Data, Splits, Task
+from dppipe.data.base import Data, SplitBy, Splits, Task
 from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class ClassPathData(Data, kind="class_path"):
     def synthetic(self, n: int) -> Any:
         return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
 
-    def splits(self, *, seed: int) -> Splits:
-        return super().splits(seed=seed) if self.stated_task else self._own.splits(seed=seed)
+    def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
+        return super().splits(seed=seed, by=by) if self.stated_task else self._own.splits(seed=seed, by=by)
 
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:

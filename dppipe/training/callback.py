@@ -52,6 +52,7 @@ from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.step import PlainStep, PrivateStep
 from dppipe.training.user_index import user_index
+from dppipe.training.validation_progress import forget_validation
 
 CHECKED_EXAMPLES = 4
 """How many made-up examples the engine is checked on before anything is spent."""
@@ -242,6 +243,10 @@ class DPCallback(pl.Callback):
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Leave the module as it was."""
         self._leave()
+
+    def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Take out of a checkpoint how many records were validated."""
+        forget_validation(checkpoint)
 
     def state_dict(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values, and no key or state of a generator."""

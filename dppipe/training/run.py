@@ -56,7 +56,7 @@ def run_spec(
     pl.seed_everything(spec.seed, verbose=False)
     module = build_module(spec, steps=plan.steps)
     with fitting_memory("data"):
-        splits = spec.data.splits(seed=spec.seed)
+        splits = spec.data.splits(seed=spec.seed, by=plan.split)
     private = _private_callback(spec, plan, splits, run_dir=run_dir, resume=resume)
     # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
     most = plan.steps if resume is None else plan.steps + 1
