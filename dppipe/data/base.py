@@ -8,7 +8,7 @@ Read next: `digits.py`, then `idx.py`; how files are read stands in `reading/`.
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from pydantic import model_validator
 
@@ -76,6 +76,15 @@ class Data(Component):
     holdout: Literal["public", "private"] = Field(
         "private", description="Whether validation and test records are sensitive too; their metrics are then non-private."
     )
+    on_bad_record: Literal["refuse", "drop"] | None = Field(
+        None,
+        description="What becomes of a record that can't be used: `refuse` names its place and stops before anything is charged, "
+        "`drop` keeps its place and leaves it out. Unless stated, `refuse` where dppipe reads files and `drop` for a class of "
+        "your own.",
+    )
+
+    checks_records: ClassVar[bool] = False
+    """Whether `load` checks each record, and refuses or marks a bad one as `on_bad_record` says."""
 
     if TYPE_CHECKING:
         # Declared, not defined: a kind may give each as a property or as an option, and an option can't shadow a property.
@@ -143,6 +152,11 @@ class Data(Component):
             raise SpecError([Problem(("data", "split"), message)])
         return train
 
+    @property
+    def drops_bad_records(self) -> bool:
+        """Whether a record that can't be used is left out, rather than refused."""
+        return self.on_bad_record == "drop" or (self.on_bad_record is None and not self.checks_records)
+
     def load(self) -> Dataset[Any] | Splits:
         """Read the records: all of them, to be split by `split`, or data sets that are split already.
 
@@ -155,11 +169,16 @@ class Data(Component):
 
         By position the number of records is public; by hash, for `add_remove`, nothing here compares or shows it.
         """
+        from dppipe.data.reading.record_checks import refuse_bad_records
+
         loaded = self.load()
         ready = loaded if isinstance(loaded, Splits) else Splits(loaded, None, None)
-        if ready.val is not None:
-            return ready
-        return self._split_by_hash(ready, seed=seed) if by == "hash" else self._split_by_position(ready, seed=seed)
+        if not self.checks_records and not self.drops_bad_records:
+            refuse_bad_records(ready, self)
+        if ready.val is None:
+            ready = self._split_by_hash(ready, seed=seed) if by == "hash" else self._split_by_position(ready, seed=seed)
+        # Training keeps the places of bad records, which its draws count; scores have no use for them.
+        return Splits(ready.train, valid_part(ready.val), valid_part(ready.test))
 
     def _split_by_hash(self, ready: Splits, *, seed: int) -> Splits:
         from dppipe.data.splitting.by_hash import draw_parts
@@ -231,6 +250,16 @@ def draw_order(records: int, *, seed: int) -> numpy.ndarray:  # -> [records] of 
     import numpy
 
     return numpy.argsort(numpy.random.PCG64(seed % 2**64).random_raw(records), kind="stable")
+
+
+def valid_part(dataset: Dataset[Any] | None) -> Dataset[Any] | None:
+    """Return a dataset without the records that it marks as invalid."""
+    import numpy
+
+    from dppipe.data.reading.validity import valid_of
+
+    valid = valid_of(dataset) if dataset is not None else None
+    return dataset if dataset is None or valid is None else take(dataset, numpy.flatnonzero(valid))
 
 
 def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:

@@ -44,7 +44,7 @@ def _score(run: RunDirectory, plan: Plan, *, plugins: Path | None) -> dict[str, 
     splits = spec.data.splits(seed=spec.seed, by=plan.split)
     if spec.data.private_scaling is not None:
         scale_splits(splits, read_constants(run))
-    test = scoring_loader(splits.test)
+    test = scoring_loader(splits.test, data=spec.data)
     if test is None:
         raise UsageError("data.split.test: expected a test split to score, got none. Give it a share.")
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"

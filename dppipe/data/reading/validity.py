@@ -29,9 +29,9 @@ def valid_of(dataset: Dataset[Any]) -> NDArray[numpy.bool_] | None:  # -> [recor
     import torch
 
     valid = getattr(dataset, "valid", None)
-    if not isinstance(valid, numpy.ndarray | torch.Tensor):
+    marks = numpy.asarray(valid) if isinstance(valid, numpy.ndarray | torch.Tensor) else None
+    if marks is None or marks.dtype != numpy.bool_:
         return None  # not a mark: a user's own class may use the name for something else
-    marks = numpy.asarray(valid)
-    if marks.dtype != numpy.bool_ or marks.shape != (len(dataset),):  # type: ignore[arg-type]
+    if marks.shape != (len(dataset),):  # type: ignore[arg-type]
         raise UsageError("data: expected a bool for each record in `valid`, got something else.")
     return marks

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-import random
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from dppipe.data.reading.each_record import Unreadable, read_each
 from dppipe.data.reading.users import ids_of
 from dppipe.data.reading.validity import valid_of
 from dppipe.data.splitting.encoding import encode_record, row_header
@@ -80,49 +78,13 @@ def _read_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:
     """Read each record once; what can't be read or hashed takes no place and stops nothing."""
     import numpy
 
-    count = len(dataset)  # type: ignore[arg-type]
-    digests = []
-    read = numpy.ones(count, dtype=bool)
-    with fixed_randomness() as restart:
-        for index in range(count):
-            restart()
-            try:
-                content = encode_record(dataset[index])
-            except Exception:
-                read[index] = False
-                content = b""
-            digests.append(_hash(content, seed=seed))
-    if count and not read.any():
+    found = read_each(dataset, lambda record: _hash(encode_record(record), seed=seed))
+    read = numpy.array([not isinstance(digest, Unreadable) for digest in found], dtype=bool)
+    if len(found) and not read.any():
         message = "expected records made of tensors, arrays, numbers and texts, got none that could be read"
         raise UsageError(f"data: {message}. Under add_remove they are split by their contents.")
+    digests = [_hash(b"", seed=seed) if isinstance(digest, Unreadable) else digest for digest in found]
     return numpy.where(read, _to_places(digests), numpy.nan)
-
-
-@contextmanager
-def fixed_randomness() -> Iterator[Callable[[], None]]:
-    """Hand out a function that restarts the global generators at one state, and put them back afterwards.
-
-    A dataset that draws from them, for augmentation, would otherwise give a record another content
-    after every record that was read before it. What it warns of while it is read isn't shown.
-    """
-    import numpy
-    import torch
-
-    kept_python = random.getstate()
-    kept_numpy = numpy.random.get_state()
-
-    def restart() -> None:
-        random.seed(0)
-        numpy.random.seed(0)
-        torch.default_generator.manual_seed(0)
-
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield restart
-        finally:
-            random.setstate(kept_python)
-            numpy.random.set_state(kept_numpy)
 
 
 def _hash_rows(tensors: Sequence[Tensor], *, seed: int) -> list[bytes]:
