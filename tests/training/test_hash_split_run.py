@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from dppipe.cli.app import app
 from dppipe.data import Csv
-from dppipe.data.base import Data
+from dppipe.data.base import Data, Splits
 from dppipe.planning.plan import Plan
 from dppipe.training import evaluation
 from dppipe.training.callback import DPCallback
@@ -175,13 +175,24 @@ def test_no_file_of_a_run_counts_its_records(here: Path) -> None:
     assert origins[0] == origins[1]
 
 
-@pytest.mark.parametrize("records", [1, 2, 3])
-def test_a_handful_of_records_trains_whatever_part_they_fall_into(here: Path, records: int) -> None:
-    write_data(range(records))
-    code, output = command("run", "s.yaml", "--run-dir", "r")
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["train", "val", "test"])
+@pytest.mark.parametrize("users", [False, True], ids=["record", "user"])
+def test_one_record_or_user_trains_whatever_part_it_falls_into(here: Path, part: int, users: bool) -> None:
+    words = USERS if users else []
+    if users:
+        write_users([0])
+    else:
+        write_data([0])
+    seed = next(seed for seed in range(200) if len(one_record(seed, users=users)[part]))
+    code, output = command("run", "s.yaml", "--run-dir", "r", *words, "--set", f"seed={seed}")
     assert code == 0, output
     assert json.loads((here / "r" / "summary.json").read_text())["steps"] == 12
     assert command("evaluate", "r")[0] == 0
+
+
+def one_record(seed: int, *, users: bool) -> Splits:
+    options = {"path": "d.csv", "numeric": [{"column": "a"}], "target": {"column": "y", "classes": ["0", "1"]}}
+    return Csv.from_data(options | ({"user": "who"} if users else {})).splits(seed=seed, by="hash")
 
 
 USERS = ["--set", "data.user=who", "--set", "sampler={kind: user, sample_rate: 0.1, expected_batch_size: 20}"]
@@ -201,10 +212,3 @@ def test_a_run_without_one_user_trains_on_all_the_others(here: Path, trained_on:
     assert command("run", "s.yaml", "--run-dir", "less", *USERS)[0] == 0
     assert trained_on[0] - trained_on[1] == {float(1000 * record + gone) for record in range(4)}
     assert trained_on[1] < trained_on[0]
-
-
-@pytest.mark.parametrize("users", [1, 2, 3])
-def test_a_handful_of_users_trains_whatever_part_they_fall_into(here: Path, users: int) -> None:
-    write_users(range(users))
-    code, output = command("run", "s.yaml", "--run-dir", "r", *USERS)
-    assert code == 0, output
