@@ -8,7 +8,7 @@ Read next: `digits.py`, then `idx.py`; how files are read stands in `reading/`.
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from pydantic import model_validator
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dppipe.data.reading.private_scaling import PrivateScaling
 
 Task = Literal["multiclass", "binary", "regression"]
+SplitBy = Literal["position", "hash"]
+"""What decides a record's part: its position, or a hash of its content (of its user's id, where users are the unit)."""
 
 SYNTHETIC_SEED = 2**31 - 1
 """Not a seed that records are likely to be drawn from: made-up examples shouldn't be records of a made-up data set."""
@@ -61,8 +63,9 @@ class Data(Component):
     An input is a float tensor of `input_shape`. A target is a class number (int64) of a multiclass task, 0.0 or 1.0 of a binary
     one, or a float tensor `[outputs]` of a regression. What fits in memory is loaded as a `TensorDataset`.
 
-    Guarantee: `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record, and the split
-    depends on the seed and the number of records alone.
+    Guarantee: `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record. A split by position
+    depends on the seed and the number of records alone; in a split by hash a record's part depends on the seed and that record
+    alone.
     """
 
     records: int | None = Field(None, gt=0, description="The number of records, where no file header tells it.")
@@ -73,6 +76,15 @@ class Data(Component):
     holdout: Literal["public", "private"] = Field(
         "private", description="Whether validation and test records are sensitive too; their metrics are then non-private."
     )
+    on_bad_record: Literal["refuse", "drop"] | None = Field(
+        None,
+        description="What becomes of a record that can't be used: `refuse` names its place and stops before anything is charged, "
+        "`drop` keeps its place and leaves it out. Unless stated, `refuse` where dppipe reads files and `drop` for a class of "
+        "your own.",
+    )
+
+    checks_records: ClassVar[bool] = False
+    """Whether `load` checks each record, and refuses or marks a bad one as `on_bad_record` says."""
 
     if TYPE_CHECKING:
         # Declared, not defined: a kind may give each as a property or as an option, and an option can't shadow a property.
@@ -140,6 +152,11 @@ class Data(Component):
             raise SpecError([Problem(("data", "split"), message)])
         return train
 
+    @property
+    def drops_bad_records(self) -> bool:
+        """Whether a record that can't be used is left out, rather than refused."""
+        return self.on_bad_record == "drop" or (self.on_bad_record is None and not self.checks_records)
+
     def load(self) -> Dataset[Any] | Splits:
         """Read the records: all of them, to be split by `split`, or data sets that are split already.
 
@@ -147,12 +164,34 @@ class Data(Component):
         """
         raise self.unwritten("load()")
 
-    def splits(self, *, seed: int) -> Splits:
-        """Read the records and split them by the public seed."""
+    def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
+        """Read the records and split them by the public seed; parts that come ready are kept.
+
+        By position the number of records is public; by hash, for `add_remove`, nothing here compares or shows it.
+        """
+        from dppipe.data.reading.record_checks import refuse_bad_records
+
         loaded = self.load()
         ready = loaded if isinstance(loaded, Splits) else Splits(loaded, None, None)
-        if ready.val is not None:
-            return ready
+        if not self.checks_records and not self.drops_bad_records:
+            refuse_bad_records(ready, self)
+        if ready.val is None:
+            ready = self._split_by_hash(ready, seed=seed) if by == "hash" else self._split_by_position(ready, seed=seed)
+        # Training keeps the places of bad records, which its draws count; scores have no use for them.
+        return Splits(ready.train, valid_part(ready.val), valid_part(ready.test))
+
+    def _split_by_hash(self, ready: Splits, *, seed: int) -> Splits:
+        from dppipe.data.splitting.by_hash import draw_parts
+
+        train, val, test = draw_parts(ready.train, self.split, by_users=self.by_users, seed=seed)
+        # Whether a part is there follows from its share, not from how many records fell into it.
+        return Splits(
+            train=take(ready.train, train),
+            val=take(ready.train, val) if self.split.val else None,
+            test=take(ready.train, test) if self.split.test and ready.test is None else ready.test,
+        )
+
+    def _split_by_position(self, ready: Splits, *, seed: int) -> Splits:
         records = len(cast(Sized, ready.train))
         if self.records not in (None, records):
             raise UsageError(f"data.records: expected the number of records in the data, {records}, got {self.records}.")
@@ -221,15 +260,30 @@ def draw_order(records: int, *, seed: int) -> numpy.ndarray:  # -> [records] of 
     return numpy.argsort(numpy.random.PCG64(seed % 2**64).random_raw(records), kind="stable")
 
 
+def valid_part(dataset: Dataset[Any] | None) -> Dataset[Any] | None:
+    """Return a dataset without the records that it marks as invalid."""
+    import numpy
+
+    from dppipe.data.reading.validity import valid_of
+
+    valid = valid_of(dataset) if dataset is not None else None
+    return dataset if dataset is None or valid is None else take(dataset, numpy.flatnonzero(valid))
+
+
 def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
-    """Give the records at these indices, in the order of the data; tensors stay tensors."""
+    """Return the records at these indices with what is noted on them, in the order of the data; tensors stay tensors."""
     import numpy
     import torch
     from torch.utils.data import Subset, TensorDataset
 
+    from dppipe.data.reading.marks import copy_marks
+
     ordered = numpy.sort(indices)
     if len(ordered) == len(cast(Sized, dataset)):
         return dataset
+    part: Dataset[Any]
     if isinstance(dataset, TensorDataset):
-        return TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
-    return Subset(dataset, ordered.tolist())
+        part = TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
+    else:
+        part = Subset(dataset, ordered.tolist())
+    return cast("Dataset[Any]", copy_marks(dataset, part, ordered))

@@ -5,7 +5,7 @@ Features are scaled by the ranges that the data set's published description stat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.data.base import Data, Task
 
@@ -28,6 +28,8 @@ _RANGES = {  # of a cell nucleus, for each measure: mean, standard error, worst
 
 class BreastCancer(Data, kind="breast_cancer"):
     """Thirty measures of a tumour's cells; the target is 1 for benign and 0 for malignant."""
+
+    checks_records: ClassVar[bool] = True
 
     @property
     def task(self) -> Task:

@@ -12,11 +12,15 @@ from pydantic import ValidationError, model_validator
 
 from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
-from dppipe.data.base import Data, Splits, Task
+from dppipe.data.base import Data, SplitBy, Splits, Task
+from dppipe.data.reading.users import with_users
 from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
+
+LOOKED_AT = 100
+"""Records that are looked at for one that fits; usually the first does."""
 
 
 class ClassPathData(Data, kind="class_path"):
@@ -36,6 +40,9 @@ class ClassPathData(Data, kind="class_path"):
         None, alias="outputs", gt=0, description="The number of model outputs; stated of a class that isn't a Data."
     )
     stated_task: Task | None = Field(None, alias="task", description="What is predicted; stated of a class that isn't a Data.")
+    user: str | None = Field(
+        None, description="The attribute that says whose each record is, for `sampler: user`; of a class that isn't a Data."
+    )
 
     @model_validator(mode="after")
     def _stated_together(self) -> Self:
@@ -44,6 +51,10 @@ class ClassPathData(Data, kind="class_path"):
         inside = sorted(set(Data.model_fields) & set(self.init_args))
         if 0 < len(absent) < len(stated):
             raise ValueError(f"expected input_shape, outputs and task together, got no {' and no '.join(absent)}. State all.")
+        if absent and self.user is not None:
+            raise ValueError(
+                "expected user beside input_shape, outputs and task, got it alone. A Data class knows its own users."
+            )
         if absent and inside:
             raise ValueError(f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it.")
         if (self.stated_task == "binary" and self.stated_outputs != 1) or (self.stated_task, self.stated_outputs) == (
@@ -66,6 +77,15 @@ class ClassPathData(Data, kind="class_path"):
     def outputs(self) -> int:
         return self.stated_outputs or self._own.outputs
 
+    @property
+    def by_users(self) -> bool:
+        if self.user is not None or self.users is not None:
+            return True
+        try:
+            return self.stated_task is None and self._own.by_users
+        except SpecError:
+            return False  # what is wrong with the class is said where its records are counted
+
     def count(self) -> int:
         return super().count() if self.stated_task else self._own.count()
 
@@ -79,8 +99,8 @@ class ClassPathData(Data, kind="class_path"):
     def synthetic(self, n: int) -> Any:
         return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
 
-    def splits(self, *, seed: int) -> Splits:
-        return super().splits(seed=seed) if self.stated_task else self._own.splits(seed=seed)
+    def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
+        return super().splits(seed=seed, by=by) if self.stated_task else self._own.splits(seed=seed, by=by)
 
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:
@@ -91,6 +111,8 @@ class ClassPathData(Data, kind="class_path"):
             raise _problem(self.class_path, "expected a class with __len__ and __getitem__, got {}, which lacks one.")
         try:
             dataset = cls(**self.init_args)
+            if self.user not in (None, "users"):
+                with_users(dataset, getattr(dataset, str(self.user), None))
             self._check(dataset)
         except DppipeError:
             raise
@@ -112,14 +134,30 @@ class ClassPathData(Data, kind="class_path"):
             raise SpecError([Problem(path, f"{message}.") for path, message in faults]) from None
 
     def _check(self, dataset: Any) -> None:
-        if len(cast(Sized, dataset)) == 0:
+        """Find a mistake of the class: one that shows in every record; single bad records are another matter."""
+        count = len(cast(Sized, dataset))
+        if count == 0:
             raise UsageError(f"data.class_path: expected records, got an empty {self.class_path}.")
-        item = dataset[0]
+        first: DppipeError | None = None
+        for index in range(min(count, LOOKED_AT)):
+            fault = self._find_mistake(dataset, index)
+            if fault is None:
+                return
+            first = first or fault
+        if first is not None:
+            raise first
+
+    def _find_mistake(self, dataset: Any, index: int) -> DppipeError | None:
+        try:
+            item = dataset[index]
+        except Exception as error:
+            return UsageError(f"data.class_path: {self.class_path} failed: {describe_failure(error)}.")
         if not (isinstance(item, tuple | list) and len(item) == 2):
-            raise UsageError(f"data.class_path: expected items (input, target), got something else from {self.class_path}.")
+            return UsageError(f"data.class_path: expected items (input, target), got something else from {self.class_path}.")
         shape = tuple(getattr(item[0], "shape", ()))
         if shape != self.input_shape:
-            raise UsageError(f"data.input_shape: expected {list(shape)}, the shape of the inputs, got {list(self.input_shape)}.")
+            return UsageError(f"data.input_shape: expected {list(shape)}, the shape of the inputs, got {list(self.input_shape)}.")
+        return None
 
 
 def _problem(class_path: str, message: str) -> SpecError:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Splits, Task
-from dppipe.data.reading.columns import Categorical, Column, Numeric, Target
+from dppipe.data.reading.bad_records import DROP, NOTICE
+from dppipe.data.reading.columns import Categorical, Column, Numeric, Target, usable_rows
 from dppipe.data.reading.private_scaling import PrivateScaling
-from dppipe.data.reading.tables import Layout, read_columns
+from dppipe.data.reading.tables import Cells, Layout, read_columns
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
 from dppipe.data.reading.users import with_users
+from dppipe.data.reading.validity import with_valid
 from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class Csv(Data, kind="csv"):
     Guarantee: means, deviations, lists of values and classes are options; nothing is fitted to the records, but for statistics
     that `normalize` pays for.
     """
+
+    checks_records: ClassVar[bool] = True
 
     path: Path = Field(description="The file.")
     test_path: Path | None = Field(None, description="A second file, whose records are the test records.")
@@ -104,21 +108,47 @@ class Csv(Data, kind="csv"):
         import numpy
 
         layout = Layout(self.delimiter, self.names, self.comment)
-        declared: tuple[Column, ...] = (*self.numeric, *self.categorical)
-        inputs: list[numpy.ndarray] = []
-        targets: list[numpy.ndarray] = []
+        blocks: list[list[numpy.ndarray]] = []
         users: list[str] = []
-        for cells in read_columns(path, layout=layout, columns=self._columns, key=key):
-            features, labels = cells[: len(declared)], cells[len(declared)]
-            blocks = [column.encode(each, missing=self.missing) for column, each in zip(declared, features, strict=True)]
-            inputs.append(numpy.concatenate(blocks, axis=1))
-            targets.append(self.target.encode(labels, missing=self.missing))
+        for cells in read_columns(path, layout=layout, columns=self._columns, key=key, misfit_notice=self._misfit_notice):
+            blocks.append(self._encode(cells))
             users += cells[-1].texts if self.user is not None else ()
-        if not inputs:
+        if not blocks:
             raise UsageError(f"{path}: expected records, got none. Is it the right file?")
-        x, y = numpy.concatenate(inputs), numpy.concatenate(targets)
+        x, y, valid = (numpy.concatenate(pieces) for pieces in zip(*blocks, strict=True))
         if self.target.classes is None:
             made = make_regression(x, y, place=str(path))
         else:
             made = make_classified(x, y[:, 0], classes=len(self.target.classes), place=str(path))
+        if self.drops_bad_records:
+            made = with_valid(made, valid)
         return made if self.user is None else cast("TensorDataset", with_users(made, numpy.array(users)))
+
+    @property
+    def _misfit_notice(self) -> str | None:
+        """What is said of a line with a wrong number of fields; None where such a line is dropped."""
+        if not self.drops_bad_records:
+            return DROP
+        if self.user is None:
+            return None
+        return f"{NOTICE} It can't be dropped: nobody can tell whose record it is."
+
+    def _encode(self, cells: list[Cells]) -> list[numpy.ndarray]:  # -> [rows, inputs], [rows, 1] and [rows] of bool
+        """Turn the texts of some rows into inputs, targets and whether each row can be used; the others are zeros."""
+        import numpy
+
+        declared: tuple[Column, ...] = (*self.numeric, *self.categorical, self.target)
+        encoded: list[numpy.ndarray] = []
+        valid = numpy.ones(len(cells[0].texts), dtype=bool)
+        valid[list(cells[0].broken)] = False
+        for column, each in zip(declared, cells[: len(declared)], strict=True):
+            block = column.encode(each, missing=self.missing)
+            usable = usable_rows(block)
+            if not self.drops_bad_records and not usable.all():
+                row = int(numpy.argmin(usable))
+                raise each.fault(row, column.fault(each.texts[row], missing=self.missing))
+            valid &= usable
+            encoded.append(block)
+        for block in encoded:
+            block[~valid] = 0
+        return [numpy.concatenate(encoded[:-1], axis=1), encoded[-1], valid]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 class Digits(Data, kind="digits"):
     """Images of the digits 0 to 9; a pixel counts 0 to 16 and is divided by 16."""
+
+    checks_records: ClassVar[bool] = True
 
     normalize: Normalize = Field(
         None, description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std."

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Split, Splits, Task
@@ -35,6 +35,8 @@ class TrainSplit(Split):
 
 class Idx(Data, kind="idx"):
     """Images and labels in `train-*` and `t10k-*` files, gzipped or not; a pixel counts 0 to 255 and is divided by 255."""
+
+    checks_records: ClassVar[bool] = True
 
     split: TrainSplit = Field(TrainSplit(), description="Shares of the training file; the t10k files are the test records.")
     root: Path = Field(description="The folder that holds train-images-idx3-ubyte and its three companions, or their .gz.")
@@ -95,7 +97,8 @@ class Idx(Data, kind="idx"):
         if self.normalize is not None:
             self.normalize.apply(inputs)
         labels = self._array(part, "labels").astype("int64")
-        return make_classified(inputs, labels, classes=self.classes, place=str(self._file(part, "labels")))
+        place = str(self._file(part, "labels"))
+        return make_classified(inputs, labels, classes=self.classes, place=place, drop=self.drops_bad_records)
 
 
 def _read_shape(file: IO[bytes], *, path: Path, dimensions: int) -> tuple[int, ...]:

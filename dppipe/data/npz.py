@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 from pydantic import model_validator
 
@@ -30,6 +30,8 @@ class Header(NamedTuple):
 
 class Npz(Data, kind="npz"):
     """Inputs `[records, ...]`, and targets: integers `[records]` for classes, floats `[records]` or `[records, outputs]` else."""
+
+    checks_records: ClassVar[bool] = True
 
     path: Path = Field(description="The .npz file.")
     x: str = Field("x", description="The name of the array of inputs.")
@@ -78,10 +80,12 @@ class Npz(Data, kind="npz"):
             raise UsageError(f"{self.path}: expected a whole archive, got one that is cut off or damaged.") from None
         if self.normalize is not None:
             self.normalize.apply(inputs)
+        drop = self.drops_bad_records
         if self.classes is None:
-            made = make_regression(inputs, targets.reshape(len(targets), -1), place=str(self.path))
+            made = make_regression(inputs, targets.reshape(len(targets), -1), place=str(self.path), drop=drop)
         else:
-            made = make_classified(inputs, targets.astype(numpy.int64), classes=self.classes, place=str(self.path))
+            labels = targets.astype(numpy.int64)
+            made = make_classified(inputs, labels, classes=self.classes, place=str(self.path), drop=drop)
         return made if users is None else cast("TensorDataset", with_users(made, users))
 
     def _headers(self) -> tuple[Header, Header]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 from pydantic import model_validator
 
@@ -21,6 +21,8 @@ def _task_by_classes(options: dict[str, int]) -> Task:
 
 class Synthetic(Data, kind="synthetic"):
     """Standard normal features; a linear rule, unknown to the model, gives the class or the number to predict."""
+
+    checks_records: ClassVar[bool] = True
 
     size: int = Field(1000, gt=0, description="The number of records.")
     features: int = Field(20, gt=0, description="Numbers in one input.")

@@ -123,6 +123,11 @@ class Plan(BaseModel):
     diagnostics: Literal["off", "nonprivate"]
     pretrained: bool = False
     """Whether training starts from weights that are said to be public."""
+    split: Literal["position", "hash"] = "position"
+    """How dppipe splits the records, where it does: by position, or by a hash of each record, so that none moves another.
+
+    A plan without the field is of a version that knew only the first.
+    """
     reproducible: bool
     spec_hash: str
     """The hash of the whole effective spec."""

@@ -83,6 +83,7 @@ def plan_privacy(
         holdout=holdout,
         diagnostics=diagnostics,
         pretrained=pretrained,
+        split="hash" if budget is not None and budget.relation == "add_remove" else "position",
         reproducible=reproducible,
         spec_hash=spec_hash,
         committed_hash=committed_hash,

@@ -52,6 +52,7 @@ from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.step import PlainStep, PrivateStep
 from dppipe.training.user_index import user_index
+from dppipe.training.validation_progress import forget_validation
 
 
 class DPCallback(pl.Callback):
@@ -284,7 +285,8 @@ class DPCallback(pl.Callback):
         self._leave()
 
     def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Save buffers and frozen parameters as they were at the start, in every checkpoint of the fit."""
+        """Save buffers and frozen parameters as they were at the start, and not how many records were validated."""
+        forget_validation(checkpoint)
         if self._fit is not None:
             self._fit.model.clean(checkpoint["state_dict"])
 

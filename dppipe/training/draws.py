@@ -221,13 +221,12 @@ def _structure(batch: Any) -> dict[str, str]:
 
 def make_reader(dataset: Dataset[Any], *, collate: Callable[[list[Any]], Any] | None, ranges: Any) -> RecordReader:
     """Make the reader of a data set; what can be said of its records in memory is said once, here."""
-    import numpy
     from torch.utils.data import TensorDataset
 
+    from dppipe.data.reading.validity import valid_of
     from dppipe.training.reading import RecordReader, tensors_in_range
 
-    valid = getattr(dataset, "valid", None)
-    valid = None if valid is None else numpy.asarray(valid, dtype=bool)
+    valid = valid_of(dataset)
     if isinstance(dataset, TensorDataset) and collate is None and ranges is not None:
         inside = tensors_in_range(dataset, ranges)
         valid = inside if valid is None else inside & valid

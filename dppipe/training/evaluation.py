@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,14 +18,17 @@ from dppipe.training.run_files import read_plan, read_summary
 from dppipe.training.statements import STATED, write_statement
 from dppipe.training.tasks import Objective
 
+if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+
 
 def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, float]:
     """Give the test metrics of a run; the first call scores the test split, later ones read what it wrote."""
     run = RunDirectory.open(run_dir)
     summary = read_summary(run)
     if "test" not in summary:
-        read_plan(run)  # a statement that can't be written must not be found out after the split was scored
-        scores = _score(run, plugins=plugins)
+        plan = read_plan(run)  # a statement that can't be written must not be found out after the split was scored
+        scores = _score(run, plan, plugins=plugins)
         summary = read_summary(run, *STATED) | {"test": plain_metrics(scores), "evaluations": 1}
         write_json(run.summary, summary)
         write_statement(run)
@@ -35,18 +38,20 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
         raise UsageError(f"{run.summary}: expected metrics under `test`, got something else.") from None
 
 
-def _score(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
+def _score(run: RunDirectory, plan: Plan, *, plugins: Path | None) -> dict[str, float]:
     spec = spec_of(run, plugins=plugins)
     model = load_model(run.path, plugins=plugins)
-    splits = spec.data.splits(seed=spec.seed)
+    splits = spec.data.splits(seed=spec.seed, by=plan.split)
     if spec.data.private_scaling is not None:
         scale_splits(splits, read_constants(run))
-    test = scoring_loader(splits.test)
+    test = scoring_loader(splits.test, data=spec.data)
     if test is None:
         raise UsageError("data.split.test: expected a test split to score, got none. Give it a share.")
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
     objective = Objective(spec.data.task, spec.data.outputs)
     metrics = objective.metrics(prefix)
+    if not len(test):  # no record fell into the test split: there is nothing to measure
+        return dict.fromkeys(map(str, metrics.keys()), math.nan)
     with torch.inference_mode():
         for inputs, targets in test:
             objective.score(metrics, model(inputs), targets)

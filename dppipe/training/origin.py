@@ -2,8 +2,8 @@
 
 Two copies that both went on would each spend what is left, and neither ledger would know of the other. So a run remembers
 the place and the inode of its ledger, when its plan was written, by a time that no copying program can set, and the files that
-its data came from by their sizes and times, never by their contents. What this can't see is a whole file system, or a whole
-machine, that was set back to an earlier state.
+its data came from by their places and times, never by their contents or sizes, which would tell the number of records. What
+this can't see is a whole file system, or a whole machine, that was set back to an earlier state.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def check_origin(run: RunDirectory, *, data: Component | None, original_is_gone:
 
 def _check_data(before: list[Any], files: list[Path], *, moved: bool) -> None:
     """Compare the data files one by one; those of a run that was moved may have been moved as well, with their times kept."""
-    kept = ("size", "changed") if moved else ("path", "inode", "size", "changed")
+    kept = ("changed",) if moved else ("path", "inode", "changed")
     noted = [{name: entry.get(name) for name in kept} for entry in before if isinstance(entry, Mapping)]
     found = [{name: _identity(file).get(name) for name in kept} for file in files]
     if noted != found:
@@ -112,4 +112,4 @@ def _identity(file: Path) -> dict[str, Any]:
         stat = file.stat()
     except OSError:
         return {}  # gone: like nothing that was noted
-    return {"path": str(file.resolve()), "inode": stat.st_ino, "size": stat.st_size, "changed": stat.st_mtime_ns}
+    return {"path": str(file.resolve()), "inode": stat.st_ino, "changed": stat.st_mtime_ns}

@@ -16,6 +16,7 @@ from torch.utils.data import TensorDataset
 from dppipe.data.reading.private_scaling import padded
 from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.users import check_users, users_of
+from dppipe.data.reading.validity import valid_of
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.charges import Charge
 from dppipe.randomness.gaussian import GaussianStream
@@ -63,7 +64,7 @@ def release_constants(data: InputScaling, *, plan: Plan, ledger: Ledger, run: Ru
     whole = _inputs(train)
     inputs = whole[:, : data.features]
     users = check_users(users_of(train), stated=plan.records) if plan.unit == "user" else None
-    flat = torch.from_numpy(scaling.total(inputs, users))
+    flat = torch.from_numpy(_total(scaling, inputs, users, valid=valid_of(train)))
     if plan.private:
         bound = scaling.sensitivity(inputs.shape[1])
         ledger.charge(_charge(scaling, plan, bound=bound))
@@ -72,6 +73,13 @@ def release_constants(data: InputScaling, *, plan: Plan, ledger: Ledger, run: Ru
     constants = padded(scaling.constants(flat.numpy(), count=plan.records or len(inputs)), whole.shape[1])
     write_json(run.statistics, constants.model_dump(mode="json"))
     return constants
+
+
+def _total(scaling: PrivateScaling, inputs: Any, users: Any, *, valid: Any) -> Any:
+    """Add up what the usable records give; a dropped one gives nothing, and a user's others are averaged without it."""
+    if valid is None:
+        return scaling.total(inputs, users)
+    return scaling.total(inputs[valid], None if users is None else users[valid])
 
 
 def read_constants(run: RunDirectory) -> Constants:

@@ -33,6 +33,7 @@ def prepare_resume(
             f"{run.path}: expected a run that has begun, got one without a ledger. Start it anew in another directory."
         )
     spec, plan, summary = spec_of(run, plugins=plugins), read_plan(run), read_summary(run)
+    _refuse_old_split(plan, run)
     check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
     ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
@@ -45,3 +46,13 @@ def prepare_resume(
     if taken >= plan.steps and plan.private and not run.last_checkpoint.exists():
         raise PrivacyRefusal(f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from.")
     return run, spec, plan, taken
+
+
+def _refuse_old_split(plan: Plan, run: RunDirectory) -> None:
+    """Refuse an `add_remove` run of a version that split records by position: there one record moved many others."""
+    if plan.relation == "add_remove" and plan.split != "hash":
+        raise PrivacyRefusal(
+            f"{run.plan}: expected a split by a hash of each record under add_remove, got one by position, as earlier versions "
+            "made. With it one record decides where others are, which the claimed epsilon doesn't cover. Start a new run: "
+            "dppipe run splits by hash."
+        )

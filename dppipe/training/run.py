@@ -15,6 +15,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
 
+from dppipe.data.reading.record_checks import usable_part
 from dppipe.engine.allocator import keep_freed_memory
 from dppipe.errors import Interrupted, UsageError
 from dppipe.training.adapting import make_network
@@ -32,7 +33,7 @@ from dppipe.training.tasks import Objective
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
-    from dppipe.data.base import Splits
+    from dppipe.data.base import Data, Splits
     from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
@@ -56,7 +57,7 @@ def run_spec(
     pl.seed_everything(spec.seed, verbose=False)
     module = build_module(spec, steps=plan.steps)
     with fitting_memory("data"):
-        splits = spec.data.splits(seed=spec.seed)
+        splits = spec.data.splits(seed=spec.seed, by=plan.split)
     private = _private_callback(spec, plan, splits, run_dir=run_dir, resume=resume)
     # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
     most = plan.steps if resume is None else plan.steps + 1
@@ -64,7 +65,7 @@ def run_spec(
     checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
     loader = private.loader(splits.train, synthetic=spec.data.synthetic, ranges=spec.data.ranges)
     with _naming_interruptions(private, plan), naming_lost_ranks(), restoring(checkpoint):
-        trainer.fit(module, loader, scoring_loader(splits.val), ckpt_path=checkpoint, weights_only=True)
+        trainer.fit(module, loader, scoring_loader(splits.val, data=spec.data), ckpt_path=checkpoint, weights_only=True)
     leave_group()
     if private.outcome is not None and private.outcome.status == "interrupted":
         raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
@@ -171,6 +172,6 @@ def make_trainer(
         raise UsageError(f"train: expected what this machine can train on, got: {error}") from error
 
 
-def scoring_loader(dataset: Dataset[Any] | None) -> DataLoader[Any] | None:
-    """Give an ordinary loader that scores a split in order."""
-    return None if dataset is None else DataLoader(dataset, batch_size=SCORING_BATCH_SIZE)
+def scoring_loader(dataset: Dataset[Any] | None, *, data: Data) -> DataLoader[Any] | None:
+    """Give an ordinary loader that scores the usable records of a split in order."""
+    return None if dataset is None else DataLoader(usable_part(dataset, data), batch_size=SCORING_BATCH_SIZE)

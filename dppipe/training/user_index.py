@@ -52,6 +52,6 @@ class UserIndex:
 def user_index(dataset: Dataset[Any], *, at_most: int) -> UserIndex:
     """Give the users of a data set that says whose each record is."""
     users = users_of(dataset)
-    if users is None or not len(users):
+    if users is None:
         raise UsageError("sampler: expected data that says whose each record is, for sampler: user. Give it `users`.")
     return UserIndex(users, at_most=at_most)

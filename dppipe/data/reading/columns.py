@@ -1,10 +1,12 @@
 """What a column of a table can be, and how its texts become numbers: by stated constants only.
 
-Guarantee: `encode` looks at one row at a time, so no record changes how another one is encoded.
+Guarantee: `encode` looks at one row at a time, so no record changes how another one is encoded. A text that can't be encoded
+stops nothing: it becomes NaN, or class -1, and `fault` says what is wrong with it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -17,6 +19,7 @@ from dppipe.data.reading.tensors import to_float32
 
 if TYPE_CHECKING:
     import numpy
+    from numpy.typing import NDArray
 
     from dppipe.data.reading.tables import Cells
 
@@ -37,6 +40,16 @@ class Column(Options):
     def encode(self, cells: Cells, *, missing: Sequence[str]) -> numpy.ndarray:  # -> [rows, inputs]
         """Turn texts into numbers."""
         raise NotImplementedError
+
+    def fault(self, text: str, *, missing: Sequence[str]) -> str:
+        """Say what is wrong with a text that `encode` can't turn into numbers, without its value."""
+        if text in _absent(missing):
+            return "expected a number, got a missing value. Give `fill` for it, or drop the record."
+        try:
+            float(text)
+        except ValueError:
+            return "expected a number, got another text. If it stands for a missing value, list it in data.missing."
+        return "expected a finite number, got NaN or one that is too large."
 
 
 class Numeric(Column):
@@ -95,12 +108,24 @@ class Target(Column):
         if self.classes is None:
             return _scaled(cells, mean=self.mean, std=self.std, fill=None, missing=missing)
         known = {name.strip(): number for number, name in enumerate(self.classes)}
-        codes = numpy.array([known.get(text.strip(self.strip) if self.strip else text, -1) for text in cells.texts])
-        if (wrong := numpy.flatnonzero(codes < 0)).size:
-            what = "a missing value" if cells.texts[wrong[0]] in missing else "another text"
-            advice = "List all of them, or drop such records."
-            raise cells.fault(wrong[0], f"expected one of the {len(known)} classes of data.target.classes, got {what}. {advice}")
-        return codes[:, None]
+        codes = [known.get(text.strip(self.strip) if self.strip else text, -1) for text in cells.texts]
+        return numpy.array(codes, dtype=numpy.int64)[:, None]
+
+    def fault(self, text: str, *, missing: Sequence[str]) -> str:
+        """Say what is wrong with a text that stands for no class, or for no number."""
+        if self.classes is None:
+            return super().fault(text, missing=missing)
+        got = "a missing value" if text in missing else "another text"
+        expected = f"expected one of the {len(self.classes)} classes of data.target.classes"
+        return f"{expected}, got {got}. List all of them, or drop such records."
+
+
+def usable_rows(encoded: numpy.ndarray) -> NDArray[numpy.bool_]:  # [rows, inputs] -> [rows]
+    """Tell which rows `encode` could turn into numbers."""
+    import numpy
+
+    fits = encoded >= 0 if encoded.dtype.kind == "i" else numpy.isfinite(encoded)
+    return numpy.asarray(fits.all(axis=1), dtype=bool)
 
 
 def _check_distinct(values: Sequence[str]) -> None:
@@ -111,30 +136,30 @@ def _check_distinct(values: Sequence[str]) -> None:
 def _scaled(cells: Cells, *, mean: float, std: float, fill: float | None, missing: Sequence[str]) -> numpy.ndarray:
     import numpy
 
-    with numpy.errstate(over="ignore"):
+    with numpy.errstate(over="ignore", invalid="ignore"):
         scaled = to_float32((_numbers(cells, fill=fill, missing=missing) - mean) / std)
-    if (wrong := numpy.flatnonzero(~numpy.isfinite(scaled))).size:
-        raise cells.fault(wrong[0], "expected a finite number, got NaN or one that is too large.")
     return scaled[:, None]
 
 
 def _numbers(cells: Cells, *, fill: float | None, missing: Sequence[str]) -> numpy.ndarray:
     import numpy
 
-    absent = frozenset(text.strip() for text in missing)
+    absent = _absent(missing)
     if absent.isdisjoint(cells.texts):
         with suppress(ValueError):
             return numpy.array([float(text) for text in cells.texts])
-    return numpy.array([_number(cells, row, fill=fill, absent=absent) for row in range(len(cells.texts))])
+    return numpy.array([_number(text, fill=fill, absent=absent) for text in cells.texts])
 
 
-def _number(cells: Cells, row: int, *, fill: float | None, absent: frozenset[str]) -> float:
-    if cells.texts[row] in absent:
-        if fill is None:
-            raise cells.fault(row, "expected a number, got a missing value. Give `fill` for it, or drop the record.")
-        return fill
+def _absent(missing: Sequence[str]) -> frozenset[str]:
+    return frozenset(text.strip() for text in missing)
+
+
+def _number(text: str, *, fill: float | None, absent: frozenset[str]) -> float:
+    """Return the number that a text stands for; NaN for a text that is none."""
+    if text in absent:
+        return math.nan if fill is None else fill
     try:
-        return float(cells.texts[row])
+        return float(text)
     except ValueError:
-        advice = "If it stands for a missing value, list it in data.missing."
-        raise cells.fault(row, f"expected a number, got another text. {advice}") from None
+        return math.nan

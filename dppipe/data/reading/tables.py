@@ -14,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dppipe.data.reading.bad_records import NOTICE, bad_record
 from dppipe.data.reading.files import open_bytes
 from dppipe.errors import Problem, SpecError, UsageError
 
@@ -49,26 +50,34 @@ class Cells:
     lines: Sequence[int]
     """Each row's line in the file, from 1."""
     texts: Sequence[str]
+    broken: Sequence[int] = ()
+    """The rows of lines with a wrong number of fields; their texts are empty."""
 
     def fault(self, row: int, message: str) -> UsageError:
-        """Give the error of one row of this piece."""
-        return UsageError(f"{self.path}: line {self.lines[row]}, column {self.number} ({self.column}): {message}")
+        """Return the error of one row of this piece."""
+        return bad_record(f"{self.path}: line {self.lines[row]}, column {self.number} ({self.column})", message)
 
 
-def read_columns(path: Path, *, layout: Layout, columns: Columns, key: str) -> Iterator[list[Cells]]:
-    """Read these columns, two or more, of the file that `data.<key>` names, `PIECE` rows at a time."""
+def read_columns(path: Path, *, layout: Layout, columns: Columns, key: str, misfit_notice: str | None) -> Iterator[list[Cells]]:
+    """Read these columns, two or more, of the file that `data.<key>` names, `PIECE` rows at a time.
+
+    `misfit_notice` is said of a line with a wrong number of fields, which is refused; with None such
+    a line keeps its place and is listed as broken.
+    """
     with open_bytes(path, key=key) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         reader = csv.reader(text, delimiter=layout.delimiter, skipinitialspace=True, strict=True)
         try:
-            yield from _read(reader, path=path, layout=layout, columns=columns)
+            yield from _read(reader, path=path, layout=layout, columns=columns, misfit_notice=misfit_notice)
         except csv.Error as error:
-            raise UsageError(f"{path}: line {reader.line_num}: expected delimited text, got a fault: {error}.") from None
+            fault = f"expected delimited text, got a fault: {error}."
+            raise bad_record(f"{path}: line {reader.line_num}", fault, notice=NOTICE) from None
         except UnicodeDecodeError:
-            raise UsageError(f"{path}: after line {reader.line_num}: expected UTF-8 text, got other bytes. Convert it.") from None
+            fault = "expected UTF-8 text, got other bytes. Convert it."
+            raise bad_record(f"{path}: after line {reader.line_num}", fault, notice=NOTICE) from None
 
 
-def _read(reader: Reader, *, path: Path, layout: Layout, columns: Columns) -> Iterator[list[Cells]]:
+def _read(reader: Reader, *, path: Path, layout: Layout, columns: Columns, misfit_notice: str | None) -> Iterator[list[Cells]]:
     rows = _content(reader, layout.comment)
     names = layout.names or tuple(name.strip() for name in next(rows, ()))
     if not names:
@@ -78,20 +87,27 @@ def _read(reader: Reader, *, path: Path, layout: Layout, columns: Columns) -> It
     pick = itemgetter(*numbers)
     lines: list[int] = []
     picked: list[Sequence[str]] = []
+    broken: list[int] = []
 
     def piece() -> list[Cells]:
         where = zip(columns.values(), numbers, zip(*picked, strict=True), strict=True)
-        return [Cells(path, name, number + 1, tuple(lines), [text.strip() for text in texts]) for name, number, texts in where]
+        at, bad = tuple(lines), tuple(broken)
+        return [Cells(path, name, number + 1, at, [text.strip() for text in texts], bad) for name, number, texts in where]
 
     for row in rows:
-        if len(row) != len(names):
-            raise UsageError(f"{path}: line {reader.line_num}: expected {len(names)} fields, got {len(row)}.")
-        picked.append(pick(row))
+        fits = len(row) == len(names)
+        if not fits and misfit_notice is not None:
+            place = f"{path}: line {reader.line_num}"
+            raise bad_record(place, f"expected {len(names)} fields, got {len(row)}.", notice=misfit_notice)
+        if not fits:
+            broken.append(len(lines))
+        picked.append(pick(row) if fits else ("",) * len(numbers))
         lines.append(reader.line_num)
         if len(lines) == PIECE:
             yield piece()
             lines.clear()
             picked.clear()
+            broken.clear()
     if lines:
         yield piece()
 

@@ -1,14 +1,19 @@
-"""From arrays to data sets in memory: what can't be trained on is refused by the number of its record, never by its value."""
+"""From arrays to datasets in memory: a record that can't be used is refused by its number, never by its value, or dropped.
+
+A dropped record keeps its place: its row becomes zeros and is marked as invalid.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dppipe.data.base import Task
-from dppipe.errors import UsageError
+from dppipe.data.reading.bad_records import bad_record
+from dppipe.data.reading.validity import with_valid
 
 if TYPE_CHECKING:
     import numpy
+    from numpy.typing import NDArray
     from torch.utils.data import TensorDataset
 
 
@@ -26,38 +31,60 @@ def to_float32(array: numpy.ndarray) -> numpy.ndarray:
 
 
 def make_classified(
-    inputs: numpy.ndarray, labels: numpy.ndarray, *, classes: int, place: str
+    inputs: numpy.ndarray, labels: numpy.ndarray, *, classes: int, place: str, drop: bool = False
 ) -> TensorDataset:  # [n, ...] of float32, [n] of integers
-    """Make the data set of a task with classes; labels are 0 to `classes - 1`."""
+    """Make the dataset of a task with classes; labels are 0 to `classes - 1`."""
     import numpy
 
-    wrong = numpy.flatnonzero((labels < 0) | (labels >= classes))
-    if wrong.size:
-        raise UsageError(f"{place}: record {wrong[0] + 1}: expected a label from 0 to {classes - 1}, got another.")
-    return _make(inputs, labels.astype(numpy.float32 if classes == 2 else numpy.int64), place=place)
+    known = (labels >= 0) & (labels < classes)
+    if not drop:
+        _refuse(known, fault=f"expected a label from 0 to {classes - 1}, got another.", place=place)
+    targets = labels.astype(numpy.float32 if classes == 2 else numpy.int64)
+    return _make(inputs, targets, usable=known, place=place, drop=drop)
 
 
-def make_regression(inputs: numpy.ndarray, targets: numpy.ndarray, *, place: str) -> TensorDataset:  # [n, ...], [n, outputs]
-    """Make the data set of a regression."""
+def make_regression(
+    inputs: numpy.ndarray, targets: numpy.ndarray, *, place: str, drop: bool = False
+) -> TensorDataset:  # [n, ...], [n, outputs]
+    """Make the dataset of a regression."""
     targets = to_float32(targets)
-    _check_finite(targets, what="targets", place=place)
-    return _make(inputs, targets, place=place)
+    finite = _finite_rows(targets)
+    if not drop:
+        _refuse(finite, fault="expected finite targets, got NaN or an infinity. Mend or drop the record.", place=place)
+    return _make(inputs, targets, usable=finite, place=place, drop=drop)
 
 
-def _make(inputs: numpy.ndarray, targets: numpy.ndarray, *, place: str) -> TensorDataset:
+def _make(
+    inputs: numpy.ndarray, targets: numpy.ndarray, *, usable: NDArray[numpy.bool_], place: str, drop: bool
+) -> TensorDataset:
     import torch
     from torch.utils.data import TensorDataset
 
-    _check_finite(inputs, what="inputs", place=place)
-    return TensorDataset(torch.from_numpy(inputs), torch.from_numpy(targets))
+    finite = _finite_rows(inputs)
+    if not drop:
+        _refuse(finite, fault="expected finite inputs, got NaN or an infinity. Mend or drop the record.", place=place)
+    valid = usable & finite
+    inputs[~valid] = 0
+    targets[~valid] = 0
+    made = TensorDataset(torch.from_numpy(inputs), torch.from_numpy(targets))
+    return cast("TensorDataset", with_valid(made, valid)) if drop else made
 
 
-def _check_finite(array: numpy.ndarray, *, what: str, place: str) -> None:
+def _refuse(usable: NDArray[numpy.bool_], *, fault: str, place: str) -> None:
+    """Refuse data of which some row can't be used, and name the first."""
+    import numpy
+
+    if not usable.all():
+        raise bad_record(f"{place}: record {int(numpy.argmin(usable)) + 1}", fault)
+
+
+def _finite_rows(array: numpy.ndarray) -> NDArray[numpy.bool_]:  # [n, ...] -> [n]
     import numpy
 
     # The sum of finite float32 numbers in float64 is finite, so one pass without a mask settles the usual case.
     with numpy.errstate(invalid="ignore"):
         total = array.sum(dtype=numpy.float64)
-    if not numpy.isfinite(total):
-        row = int(numpy.flatnonzero(~numpy.isfinite(array.reshape(len(array), -1)).all(axis=1))[0])
-        raise UsageError(f"{place}: record {row + 1}: expected finite {what}, got NaN or an infinity. Mend or drop the record.")
+    if numpy.isfinite(total):
+        return numpy.ones(len(array), dtype=bool)
+    rows: NDArray[numpy.bool_] = numpy.isfinite(array.reshape(len(array), -1)).all(axis=1)
+    return rows

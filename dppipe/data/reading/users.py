@@ -25,14 +25,24 @@ def users_of(dataset: Dataset[Any]) -> NDArray[numpy.int64] | None:  # -> [recor
     """Give the user of each record, numbered from 0 in the order of their ids; None where a data set doesn't tell."""
     import numpy
 
+    ids = ids_of(dataset)
+    if ids is None:
+        return None
+    numbers = numpy.unique(ids, return_inverse=True)[1]
+    return numbers.astype(numpy.int64)
+
+
+def ids_of(dataset: Dataset[Any]) -> NDArray[Any] | None:  # -> [records] of integers or texts
+    """Return the id of each record's user; None where a dataset doesn't tell."""
+    import numpy
+
     users = getattr(dataset, "users", None)
     if users is None:
         return None
     ids = numpy.asarray(users)
     if ids.shape != (len(dataset),) or ids.dtype.kind not in "iuSU":  # type: ignore[arg-type]
         raise UsageError("data: expected an integer or a text for each record in `users`, got something else.")
-    numbers = numpy.unique(ids, return_inverse=True)[1]
-    return numbers.astype(numpy.int64)
+    return ids
 
 
 def check_users(users: NDArray[numpy.int64] | None, *, stated: int | None) -> NDArray[numpy.int64]:

@@ -1,0 +1,17 @@
+"""What is said of a record that can't be used, to the owner of the data and before anything is charged.
+
+A message names the record's place and never its value. It still tells something about a private
+record, so it says that too.
+"""
+
+from __future__ import annotations
+
+from dppipe.errors import UsageError
+
+NOTICE = "This tells something about a private record: show it only to those who may see the data."
+DROP = f"{NOTICE} data.on_bad_record: drop keeps the place of such records and leaves them out."
+
+
+def bad_record(place: str, fault: str, *, notice: str = DROP) -> UsageError:
+    """Return the error of a record at a place, such as `data/visits.csv: line 7`."""
+    return UsageError(f"{place}: {fault} {notice}")

@@ -1,0 +1,69 @@
+"""Reading every record of a dataset once, whatever a record does: one that raises stops nothing and moves nothing."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dppipe.class_path import describe_failure
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Stands for a record that couldn't be read, or looked at."""
+
+    reason: str
+    """The kind of error and its line in the user's code, never its text."""
+
+
+def read_each(dataset: Dataset[Any], look: Callable[[Any], Seen]) -> list[Seen | Unreadable]:
+    """Return what `look` finds in each record, in the order of the data.
+
+    Guarantee: what is found in a record doesn't depend on the records before it, unless the dataset
+    keeps a state of its own.
+    """
+    found: list[Seen | Unreadable] = []
+    with _still_generators() as restart:
+        for index in range(len(dataset)):  # type: ignore[arg-type]
+            restart()
+            try:
+                found.append(look(dataset[index]))
+            except Exception as error:
+                found.append(Unreadable(describe_failure(error)))
+    return found
+
+
+@contextmanager
+def _still_generators() -> Iterator[Callable[[], None]]:
+    """Hand out a function that sets the global generators to one state, and restore them at the end.
+
+    A dataset that draws from them, for augmentation, would otherwise give a record another content
+    after every other record that was read. What it warns of meanwhile isn't shown.
+    """
+    import numpy
+    import torch
+
+    kept_python = random.getstate()
+    kept_numpy = numpy.random.get_state()
+
+    def restart() -> None:
+        random.seed(0)
+        numpy.random.seed(0)
+        torch.default_generator.manual_seed(0)
+
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield restart
+        finally:
+            random.setstate(kept_python)
+            numpy.random.set_state(kept_numpy)

@@ -1,0 +1,109 @@
+"""What makes a record usable: it can be read, its input has the stated shape and is finite, its target is in range.
+
+For data that dppipe doesn't read from files itself: a user's own class, or a plugin's. `refuse` reads
+and checks every record before anything is charged. With `drop` a bad training record is found when it
+is drawn, and a bad one of the holdout before it is scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dppipe.data.reading.bad_records import bad_record
+from dppipe.data.reading.each_record import Unreadable, read_each
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.utils.data import Dataset
+
+    from dppipe.data.base import Data, Splits, Task
+
+
+class Facts(NamedTuple):
+    """What is public about every record of some data."""
+
+    task: Task
+    input_shape: tuple[int, ...]
+    outputs: int
+
+
+def facts_of(data: Data) -> Facts:
+    """Return what every record of this data must agree with."""
+    return Facts(data.task, tuple(data.input_shape), data.outputs)
+
+
+def refuse_bad_records(parts: Splits, data: Data) -> None:
+    """Read all records, and refuse the data if one can't be used; the message names the first by its number."""
+    for name, part in zip(parts._fields, parts, strict=True):
+        faults = find_faults(part, facts_of(data)) if part is not None else []
+        for number, fault in enumerate(faults, start=1):
+            if fault is not None:
+                place = "data" if parts.test is None and parts.val is None else f"data ({name})"
+                raise bad_record(f"{place}: record {number}", f"{fault}.")
+
+
+def usable_part(dataset: Dataset[Any], data: Data) -> Dataset[Any]:
+    """Return a dataset without the records that can't be used, where neither `load` nor `refuse` has looked for them."""
+    import numpy
+
+    from dppipe.data.base import take
+
+    if data.checks_records or not data.drops_bad_records:
+        return dataset
+    faults = find_faults(dataset, facts_of(data))
+    return take(dataset, numpy.array([row for row, fault in enumerate(faults) if fault is None], dtype=numpy.int64))
+
+
+def find_faults(dataset: Dataset[Any], facts: Facts) -> list[str | None]:
+    """Say what is wrong with each record, without its value; None for one that can be used."""
+    from torch.utils.data import TensorDataset
+
+    if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
+        faults: list[str | None] = [None] * len(dataset)
+        for expected, fits in _checks(*dataset.tensors, facts):
+            for row in (~fits).nonzero().flatten().tolist():
+                faults[row] = faults[row] or expected
+        return faults
+    found = read_each(dataset, lambda record: find_fault(record, facts))
+    return [f"expected a record that can be read, got {each.reason}" if isinstance(each, Unreadable) else each for each in found]
+
+
+def find_fault(record: Any, facts: Facts) -> str | None:
+    """Say what is wrong with one record, without its value; None if it can be used."""
+    import torch
+
+    if not (isinstance(record, tuple | list) and len(record) == 2):
+        return "expected an item (input, target), got something else"
+    inputs = torch.as_tensor(record[0])[None]
+    targets = torch.as_tensor(record[1])[None] if _is_numeric(record[1]) else torch.zeros(1)
+    for expected, fits in _checks(inputs, targets, facts):
+        if not fits.all():
+            return expected
+    return None
+
+
+def _checks(inputs: Tensor, targets: Tensor, facts: Facts) -> Iterator[tuple[str, Tensor]]:  # [n, ...], [n, ...] -> [n]
+    """Yield what is expected of every row, and which rows have it."""
+    import torch
+
+    fits = torch.full((len(inputs),), tuple(inputs.shape[1:]) == facts.input_shape)
+    yield f"expected an input of shape {list(facts.input_shape)}, got another", fits
+    yield "expected finite inputs, got NaN or an infinity", _whole_rows(inputs.isfinite())
+    if facts.task == "regression":
+        yield "expected finite targets, got NaN or an infinity", _whole_rows(targets.isfinite())
+        return
+    highest = 1 if facts.task == "binary" else facts.outputs - 1
+    yield f"expected a target from 0 to {highest}, got another", _whole_rows((targets >= 0) & (targets <= highest))
+
+
+def _whole_rows(fits: Tensor) -> Tensor:  # [n, ...] -> [n]
+    return fits.flatten(1).all(1) if fits.ndim > 1 else fits
+
+
+def _is_numeric(value: Any) -> bool:
+    """Tell whether this is a target of a task; a user's own module may be trained on something else."""
+    import numpy
+    import torch
+
+    return isinstance(value, torch.Tensor | numpy.ndarray | numpy.generic | bool | int | float)
