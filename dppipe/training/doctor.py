@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -15,6 +14,7 @@ from dppipe.errors import DppipeError, UsageError
 from dppipe.training.callback import CHECKED_EXAMPLES
 from dppipe.training.networks import network_and_loss, silenced
 from dppipe.training.run import build_module
+from dppipe.training.seeding import seed_weights
 
 if TYPE_CHECKING:
     from dppipe.engine.report import EngineReport
@@ -26,7 +26,7 @@ _LONGEST = 300
 
 def examine(spec: Spec) -> EngineReport:
     """Build a spec's model, compare the engine with a one-example loop on it, and say how each parameter is treated."""
-    pl.seed_everything(spec.seed, verbose=False)
+    seed_weights(spec.seed)
     module = build_module(spec, steps=1)
     network, per_sample_loss = network_and_loss(module)
     batch = spec.data.synthetic(CHECKED_EXAMPLES)

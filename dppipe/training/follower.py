@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pytorch_lightning as pl
 from torch import nn
 
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import Charge
 from dppipe.training.outcome import Stop
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 
 class NoLedger:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from torch import Tensor, nn
 
 from dppipe.engine import singleton_loss
@@ -19,6 +18,8 @@ from dppipe.training.module import SpecModule
 from dppipe.training.patches import Patches
 
 if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
     from dppipe.engine.contracts import PerSampleLoss
 
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import (
-    BatchSizeFinder,
-    EarlyStopping,
-    GradientAccumulationScheduler,
-    LearningRateFinder,
-    ModelCheckpoint,
-)
-from pytorch_lightning.utilities.model_helpers import is_overridden
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.training.namespaces import classes, is_overridden
 from dppipe.training.strategies import PrivateDDP
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 
@@ -62,10 +58,12 @@ def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
 
 
 def _callbacks(trainer: pl.Trainer, *, public_metrics: bool) -> Iterator[str]:
+    tuners = classes("BatchSizeFinder") + classes("LearningRateFinder") + classes("GradientAccumulationScheduler")
+    choosers = classes("EarlyStopping") + classes("ModelCheckpoint")
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         name = type(callback).__name__
-        if isinstance(callback, BatchSizeFinder | LearningRateFinder | GradientAccumulationScheduler):
+        if isinstance(callback, tuners):
             yield f"callbacks: {name} trains outside the budget or breaks the logical step. Leave it out."
-        if isinstance(callback, EarlyStopping | ModelCheckpoint) and callback.monitor is not None and not public_metrics:
+        if isinstance(callback, choosers) and callback.monitor is not None and not public_metrics:
             chooses = f"{name} chooses by {callback.monitor!r}, a metric of private records"
             yield f"callbacks: {chooses}. Declare the holdout public, or leave it out."
