@@ -18,6 +18,8 @@ from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
+    from dppipe.data.reading.scaling import Constants
+
 
 class ClassPathData(Data, kind="class_path"):
     """Records of a class that is named by its import path.
@@ -65,6 +67,10 @@ class ClassPathData(Data, kind="class_path"):
     @property
     def outputs(self) -> int:
         return self.stated_outputs or self._own.outputs
+
+    @property
+    def public_scaling(self) -> tuple[Constants, ...]:
+        return () if self.stated_task else self._own.public_scaling
 
     def count(self) -> int:
         return super().count() if self.stated_task else self._own.count()
