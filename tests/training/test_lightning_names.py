@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import dppipe
 from dppipe.cli.app import app
+from dppipe.data.synthetic import Synthetic
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
@@ -127,7 +128,8 @@ def private(tmp_path, **changes):
 
 def trainer(library, *callbacks, **changes):
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    return library.Trainer(max_steps=6, accelerator="cpu", callbacks=list(callbacks), **quiet | changes)
+    given = callbacks[0] if len(callbacks) == 1 else list(callbacks)  # a Trainer takes a single one only if it is its own kind
+    return library.Trainer(max_steps=6, accelerator="cpu", callbacks=given, **quiet | changes)
 
 
 @pytest.fixture
@@ -204,7 +206,8 @@ def test_an_interrupted_run_of_a_lightning_module_can_be_resumed(nets, run, monk
 
 
 @pytest.mark.parametrize("command", ["run", "doctor"])
-def test_what_would_not_train_as_its_author_wrote_is_an_error_with_its_place(command, nets):
+def test_what_would_not_train_as_its_author_wrote_is_an_error_before_a_record_is_read(command, nets, monkeypatch):
+    monkeypatch.setattr(Synthetic, "load", lambda self: 1 / 0)
     optimizer = "optimizer={kind: sgd, lr: 0.5}"
     cases = [
         ([net("lightning"), optimizer], f"--set {optimizer}: optimizer: expected none beside Net"),
