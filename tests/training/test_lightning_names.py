@@ -20,10 +20,13 @@ from dppipe.cli.app import app
 from dppipe.data.synthetic import Synthetic
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant
+from dppipe.optim import Sgd
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import Poisson
+from dppipe.training.module import SpecModule
 from dppipe.training.namespaces import every_name, loaded_names
 from dppipe.training.record import RunRecord
+from dppipe.training.tasks import Objective
 
 L = pytest.importorskip("lightning", reason="the package `lightning` isn't installed: pip install dppipe[dev]")
 import pytorch_lightning as pl  # noqa: E402
@@ -169,11 +172,23 @@ def test_a_strategy_settles_on_the_import_name_of_its_trainer():
         assert not isinstance(strategy, other.strategies.DDPStrategy)
 
 
-def test_callbacks_and_strategies_can_be_copied_and_pickled(tmp_path):
-    for thing in (private(tmp_path), dppipe.PrivateDDP()):
+def test_dppipes_own_callbacks_strategies_and_modules_can_be_copied_and_pickled(tmp_path):
+    module = SpecModule(nn.Linear(2, 3), objective=Objective("multiclass", 3), optimizer=Sgd(lr=0.1), steps=1)
+    for thing in (private(tmp_path), dppipe.PrivateDDP(), module):
         for made in (copy.deepcopy(thing), pickle.loads(pickle.dumps(thing))):
             assert type(made) is type(thing)
             assert vars(made).keys() == vars(thing).keys()
+
+
+def test_a_users_own_subclass_of_the_callback_is_a_callback_of_both_names():
+    class Mine(dppipe.DPCallback):
+        pass
+
+    made = Mine(sampler=Poisson(sample_rate=0.05), budget=None)
+    assert isinstance(made, Mine)
+    assert isinstance(made, pl.Callback)
+    assert isinstance(made, L.Callback)
+    assert made.state_key.endswith("Mine")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -298,6 +313,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_processes_of_a_lightning_trainer_give_the_model_of_one(nets):
     exec(FITTING, {"run_dir": "one", "devices": {"devices": 1}})
     (nets / "two.py").write_text(SEVERAL % FITTING)
