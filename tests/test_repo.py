@@ -36,12 +36,14 @@ LAYERS = [
     "__main__",
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
+LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
 NEVER = {
-    "privacy": {"torch", "pytorch_lightning"},
-    "spec": {"torch", "pytorch_lightning", "dp_accounting"},
-    "engine": {"pytorch_lightning"},
-    "planning": {"torch", "pytorch_lightning"},
-} | {family: {"pytorch_lightning"} for family in FAMILIES.split()}
+    "privacy": {"torch", *LIGHTNING},
+    "spec": {"torch", *LIGHTNING, "dp_accounting"},
+    "engine": LIGHTNING,
+    "planning": {"torch", *LIGHTNING},
+    "training": LIGHTNING,  # whichever name the user has loaded: `dppipe/training/namespaces.py`
+} | dict.fromkeys(FAMILIES.split(), LIGHTNING)
 
 
 def imports(path: Path, *, everywhere: bool) -> set[str]:
@@ -86,7 +88,7 @@ def test_a_module_imports_only_from_layers_above_it(path):
     ids=lambda p: str(p.relative_to(ROOT)),
 )
 def test_component_modules_load_without_heavy_imports(path):
-    heavy = {"torch", "dp_accounting", "sklearn", "scipy", "pytorch_lightning"}
+    heavy = {"torch", "dp_accounting", "sklearn", "scipy", *LIGHTNING}
     assert not {name.split(".")[0] for name in imports(path, everywhere=False)} & heavy
 
 
@@ -118,7 +120,7 @@ def run_python(code: str) -> str:
 
 
 def test_importing_dppipe_loads_nothing_heavy():
-    heavy = "{'torch', 'numpy', 'dp_accounting', 'pytorch_lightning', 'pydantic'}"
+    heavy = "{'torch', 'numpy', 'dp_accounting', 'lightning', 'pytorch_lightning', 'pydantic'}"
     assert run_python(f"import sys, dppipe; print({heavy} & set(sys.modules))").strip() == "set()"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -35,6 +36,7 @@ def resume(
     )
     if first_rank():
         console.print(f"{plan.name}: {taken} of {plan.steps} steps are behind it")
-    outcome = run_spec(spec, plan, resume=directory, callbacks=[ProgressBar(plan, console=console, taken=taken)])
+    progress = partial(ProgressBar, plan, console=console, taken=taken)
+    outcome = run_spec(spec, plan, resume=directory, callbacks=[progress])
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,7 +41,7 @@ def run(
         from dppipe.training.progress import ProgressBar
         from dppipe.training.run import run_spec
 
-        outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[ProgressBar(made, console=console)])
+        outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[partial(ProgressBar, made, console=console)])
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
 

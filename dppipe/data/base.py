@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
     from dppipe.data.reading.private_scaling import PrivateScaling
+    from dppipe.data.reading.scaling import Constants
 
 Task = Literal["multiclass", "binary", "regression"]
 SplitBy = Literal["position", "hash"]
@@ -108,6 +109,14 @@ class Data(Component):
 
         normalize = getattr(self, "normalize", None)
         return normalize if isinstance(normalize, PrivateScaling) else None
+
+    @property
+    def public_scaling(self) -> tuple[Constants, ...]:
+        """The public constants that `load` scales what a file holds by, in this order; a model of raw inputs repeats them."""
+        from dppipe.data.reading.scaling import Constants
+
+        normalize = getattr(self, "normalize", None)
+        return (normalize,) if isinstance(normalize, Constants) else ()
 
     @property
     def scaled_features(self) -> int | None:

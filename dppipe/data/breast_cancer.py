@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.data.base import Data, Task
+from dppipe.data.reading.scaling import Constants
 
 if TYPE_CHECKING:
+    import numpy
     from torch.utils.data import TensorDataset
 
 _RANGES = {  # of a cell nucleus, for each measure: mean, standard error, worst
@@ -24,6 +26,13 @@ _RANGES = {  # of a cell nucleus, for each measure: mean, standard error, worst
     "symmetry": ((0.1, 0.3), (0, 0.08), (0.15, 0.65)),
     "fractal dimension": ((0.05, 0.1), (0, 0.03), (0.05, 0.2)),
 }
+
+
+def _limits() -> numpy.ndarray:  # -> [2, 30]
+    """Return the lowest and the highest value of each measure."""
+    import numpy
+
+    return numpy.array([ranges[which] for which in range(3) for ranges in _RANGES.values()]).T
 
 
 class BreastCancer(Data, kind="breast_cancer"):
@@ -43,6 +52,12 @@ class BreastCancer(Data, kind="breast_cancer"):
     def outputs(self) -> int:
         return 1
 
+    @property
+    def public_scaling(self) -> tuple[Constants, ...]:
+        low, high = _limits()
+        quarter = (high - low) / 4
+        return (Constants(mean=tuple((low + quarter).tolist()), std=tuple(quarter.tolist())),)
+
     def count(self) -> int:
         return self.known_count(569)
 
@@ -53,7 +68,7 @@ class BreastCancer(Data, kind="breast_cancer"):
         from dppipe.data.reading.tensors import make_classified
 
         measures, labels = load_breast_cancer(return_X_y=True)
-        low, high = numpy.array([ranges[which] for which in range(3) for ranges in _RANGES.values()]).T
+        low, high = _limits()
         # Most measures lie in the lower half of their range, so a quarter of it is put at 0.
         inputs = (4 * (measures - low) / (high - low) - 1).astype(numpy.float32)
         return make_classified(inputs, labels, classes=2, place="breast_cancer")

@@ -19,6 +19,8 @@ from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
+    from dppipe.data.reading.scaling import Constants
+
 LOOKED_AT = 100
 """Records that are looked at for one that fits; usually the first does."""
 
@@ -85,6 +87,10 @@ class ClassPathData(Data, kind="class_path"):
             return self.stated_task is None and self._own.by_users
         except SpecError:
             return False  # what is wrong with the class is said where its records are counted
+
+    @property
+    def public_scaling(self) -> tuple[Constants, ...]:
+        return () if self.stated_task else self._own.public_scaling
 
     def count(self) -> int:
         return super().count() if self.stated_task else self._own.count()

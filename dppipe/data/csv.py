@@ -15,7 +15,8 @@ from dppipe.component import Field
 from dppipe.data.base import Data, Splits, Task
 from dppipe.data.reading.bad_records import DROP, NOTICE
 from dppipe.data.reading.columns import Categorical, Column, Numeric, Target, usable_rows
-from dppipe.data.reading.private_scaling import PrivateScaling
+from dppipe.data.reading.private_scaling import PrivateScaling, padded
+from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.tables import Cells, Layout, read_columns
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
 from dppipe.data.reading.users import with_users
@@ -82,6 +83,14 @@ class Csv(Data, kind="csv"):
     @property
     def scaled_features(self) -> int:
         return len(self.numeric)
+
+    @property
+    def public_scaling(self) -> tuple[Constants, ...]:
+        if not self.numeric:
+            return ()
+        means = tuple(column.mean for column in self.numeric)
+        deviations = tuple(column.std for column in self.numeric)
+        return (padded(Constants(mean=means, std=deviations), self.input_shape[0]),)
 
     @property
     def _columns(self) -> dict[tuple[str | int, ...], str]:

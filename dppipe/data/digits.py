@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
 from dppipe.data.reading.normalize import Normalize
+from dppipe.data.reading.scaling import Constants
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
+
+_BLACK = 16
 
 
 class Digits(Data, kind="digits"):
@@ -33,6 +36,10 @@ class Digits(Data, kind="digits"):
     def outputs(self) -> int:
         return 10
 
+    @property
+    def public_scaling(self) -> tuple[Constants, ...]:
+        return (Constants(std=(_BLACK,)), *super().public_scaling)
+
     def count(self) -> int:
         return self.known_count(1797)
 
@@ -42,7 +49,7 @@ class Digits(Data, kind="digits"):
         from dppipe.data.reading.tensors import make_classified
 
         images, labels = load_digits(return_X_y=True)
-        inputs = (images / 16).astype("float32").reshape(-1, 1, 8, 8)
+        inputs = (images / _BLACK).astype("float32").reshape(-1, 1, 8, 8)
         if self.normalize is not None:
             self.normalize.apply(inputs)
         return make_classified(inputs, labels, classes=10, place="digits")

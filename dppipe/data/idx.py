@@ -15,6 +15,7 @@ from dppipe.component import Field
 from dppipe.data.base import Data, Split, Splits, Task
 from dppipe.data.reading.files import find_file, open_bytes
 from dppipe.data.reading.normalize import Normalize
+from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.tensors import class_task, make_classified
 from dppipe.errors import UsageError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
 
 _UNSIGNED_BYTE = 8
+_WHITE = 255
 
 
 class TrainSplit(Split):
@@ -57,6 +59,10 @@ class Idx(Data, kind="idx"):
     @property
     def outputs(self) -> int:
         return 1 if self.classes == 2 else self.classes
+
+    @property
+    def public_scaling(self) -> tuple[Constants, ...]:
+        return (Constants(std=(_WHITE,)), *super().public_scaling)
 
     def count(self) -> int:
         for part in ("train", "t10k"):
@@ -93,7 +99,7 @@ class Idx(Data, kind="idx"):
 
     def _read(self, part: str) -> TensorDataset:
         inputs = self._array(part, "images").astype("float32")[:, None]
-        inputs /= 255
+        inputs /= _WHITE
         if self.normalize is not None:
             self.normalize.apply(inputs)
         labels = self._array(part, "labels").astype("int64")

@@ -21,6 +21,7 @@ from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
 from dppipe.engine.coordinates import transformed
 from dppipe.engine.gradients import Dense, Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
+from dppipe.engine.lazy_layers import refuse_lazy_layers
 from dppipe.engine.losses import ONE_LOSS, SingletonLoss, batch_rows
 from dppipe.engine.norms import row_sizes
 from dppipe.engine.plan import Plan
@@ -56,6 +57,7 @@ class Engine:
             kernels: Kernels that rules are held to, by the rule's name; where none is given, cost decides.
             order: Which norm is bounded: the Euclidean one or, for Laplace noise, the sum of absolute values.
         """
+        refuse_lazy_layers(model)
         self.model = model
         self.per_sample_loss = per_sample_loss
         self.clipper = clipper

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from dppipe.engine.lazy_layers import refuse_lazy_layers
 from dppipe.errors import UsageError
 from dppipe.training.memory import fitting_memory
 
@@ -52,7 +53,9 @@ class LowRankLinear(nn.Linear):
 def make_network(model: Model, *, input_shape: Sequence[int], outputs: int, load_pretrained: bool = True) -> nn.Module:
     """Build a model's network and finish it; whoever loads a run's weights afterwards needs no public ones."""
     with fitting_memory("model"):
-        return finish(model.build(input_shape, outputs), model, load_pretrained=load_pretrained)
+        network = model.build(input_shape, outputs)
+        refuse_lazy_layers(network)
+        return finish(network, model, load_pretrained=load_pretrained)
 
 
 def finish(network: nn.Module, options: Model, *, load_pretrained: bool = True) -> nn.Module:

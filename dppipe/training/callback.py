@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from dppipe.clipping.base import Clipper
 from dppipe.clipping.flat import Flat
 from dppipe.component import Component
+from dppipe.engine.lazy_layers import refuse_lazy_layers
 from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
@@ -39,7 +38,9 @@ from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.fit import Fit, make_private_step
 from dppipe.training.follower import Follower
 from dppipe.training.holdout import PrivateHoldout
+from dppipe.training.lightning_bases import Callback
 from dppipe.training.metric_names import learning_rates
+from dppipe.training.namespaces import exceptions
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.patches import Patches
 from dppipe.training.private_model import PlainModel, PrivateModel
@@ -54,8 +55,11 @@ from dppipe.training.step import PlainStep, PrivateStep
 from dppipe.training.user_index import user_index
 from dppipe.training.validation_progress import forget_validation
 
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
-class DPCallback(pl.Callback):
+
+class DPCallback(Callback):
     """Makes a Trainer's fit private, and stops it at the budget.
 
     Guarantee: every gradient that the optimizer sees was clipped per example, noised and charged before; the step that
@@ -131,6 +135,8 @@ class DPCallback(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuse what would void the guarantee, before anything else happens."""
+        if stage == "fit":
+            refuse_lazy_layers(pl_module)
         if stage == "fit" and self.parts.budget is not None:
             refuse_unsafe_trainer(trainer, pl_module, public_metrics=self.holdout == "public")
 
@@ -276,8 +282,9 @@ class DPCallback(pl.Callback):
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""
+        stops: list[type[BaseException]] = [KeyboardInterrupt, *exceptions("SIGTERMException")]
         with suppress(DppipeError):  # the first error is the one to tell
-            self._finish("interrupted" if isinstance(exception, KeyboardInterrupt | SIGTERMException) else "failed")
+            self._finish("interrupted" if isinstance(exception, tuple(stops)) else "failed")
         self._leave()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:

@@ -9,14 +9,16 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
-from lightning_fabric.utilities.types import _PATH
 
 from dppipe.errors import DppipeError, UsageError
+from dppipe.training.lightning_bases import TorchCheckpointIO
 from dppipe.training.run_directory import replacing
+
+if TYPE_CHECKING:
+    from lightning_fabric.utilities.types import _PATH
 
 _PARTS = {
     "state_dict": dict,

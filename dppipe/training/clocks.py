@@ -7,8 +7,11 @@ choose when it is validated or saved: the number of steps and the files would fo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pytorch_lightning as pl
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
 
 _WHY = "how long steps take depends on the records"
 

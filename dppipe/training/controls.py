@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 
 class Controls:

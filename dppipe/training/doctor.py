@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytorch_lightning as pl
-
 from dppipe.engine import Engine
 from dppipe.training.networks import from_clean_state, network_and_loss
 from dppipe.training.rehearsal import CHECKED_EXAMPLES, rehearse
 from dppipe.training.replica import Replica
 from dppipe.training.run import build_module
+from dppipe.training.seeding import seed_weights
 
 if TYPE_CHECKING:
     from dppipe.engine.report import EngineReport
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def examine(spec: Spec) -> EngineReport:
     """Build a spec's model, compare the engine with a one-example loop on it, and say how each parameter is treated."""
-    pl.seed_everything(spec.seed, verbose=False)
+    seed_weights(spec.seed)
     module = build_module(spec, steps=1)
     network, per_sample_loss = network_and_loss(module)
     replica = Replica(network)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from torch import Tensor
 
 from dppipe.engine import Engine
@@ -26,6 +25,9 @@ from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.step import PlainStep, PrivateStep
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 _STREAMS: tuple[Purpose, ...] = ("noise", "count")
 

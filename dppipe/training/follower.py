@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from torch import Tensor
 
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import Charge
 from dppipe.training.metric_names import Holdout
 from dppipe.training.outcome import Stop
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 
 class NoLedger:

@@ -1,4 +1,4 @@
-"""Bring a trained model back from its run directory."""
+"""Bring a trained model back from its run directory: a network that takes inputs as the data's file holds them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dppipe.errors import UsageError
 from dppipe.spec.load import load_spec
 from dppipe.training.adapting import make_network
 from dppipe.training.checkpoints import load_weights
+from dppipe.training.private_scaling import read_constants
+from dppipe.training.raw_inputs import take_raw_inputs
 from dppipe.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -25,9 +27,24 @@ def spec_of(run: RunDirectory, *, plugins: Path | None = None) -> Spec:
 
 
 def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module:
-    """Give the trained model of a finished run, in eval mode: an ordinary module with the user's own parameter names."""
+    """Return the trained model of a finished run, in eval mode: the network itself, with its own parameter names.
+
+    It takes raw inputs `[n, ...]`, as the data's file holds them: what the data kind and `data.normalize` do to an input
+    (public constants, or the private statistics of this run) is done before the network's own forward. So pixels of `idx` go
+    from 0 to 255 and those of `digits` from 0 to 16; numbers of a table are those of the file, followed by its 0/1 inputs.
+    """
     run = RunDirectory.open(Path(run_dir))
     spec = spec_of(run, plugins=plugins)
+    network = load_network(run, spec)
+    scaling = list(spec.data.public_scaling)
+    if spec.data.private_scaling is not None:
+        scaling.append(read_constants(run))
+    take_raw_inputs(network, scaling)
+    return network
+
+
+def load_network(run: RunDirectory, spec: Spec) -> nn.Module:
+    """Return the trained network of a finished run, in eval mode, for inputs as the data kind loads them."""
     if not run.final_checkpoint.exists():
         raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: dppipe resume {run.path}")
     shape, outputs = spec.data.input_shape, spec.data.outputs

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from torch import Tensor, nn
+
+from dppipe.training.lightning_bases import LightningModule
 
 if TYPE_CHECKING:
     from dppipe.optim.base import Optimizer
     from dppipe.training.tasks import Objective
 
 
-class SpecModule(pl.LightningModule):
+class SpecModule(LightningModule):
     """Trains `network` by `objective`; the private step takes the gradient, so there is no training loss to log."""
 
     def __init__(self, network: nn.Module, *, objective: Objective, optimizer: Optimizer, steps: int) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import pytorch_lightning as pl
+from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.training.patches import Patches
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 CLOCK_FACTS = ("epoch", "step")
 """What a ModelCheckpoint can rank by that is no metric."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +24,8 @@ from dppipe.training.rehearsal import CHECKED_EXAMPLES, naming_mistakes, rehears
 from dppipe.training.replica import Replica
 
 if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
     from dppipe.planning.plan import Plan
     from dppipe.planning.privacy_plan import PrivateParts
     from dppipe.training.draws import PrivateLoader

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dppipe.planning.plan import Plan
 from dppipe.privacy.statement import shown
+from dppipe.training.lightning_bases import Callback
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 SECONDS_BETWEEN_LINES = 10.0
 
 
-class ProgressBar(pl.Callback):
+class ProgressBar(Callback):
     """Steps taken and epsilon spent and left, after each step."""
 
     def __init__(self, plan: Plan, *, console: Console, taken: int = 0) -> None:

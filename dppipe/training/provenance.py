@@ -9,14 +9,15 @@ any other way. Everything stands on objects of the Trainer for the fit, and is u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
-
-import pytorch_lightning as pl
+from typing import TYPE_CHECKING, Any
 
 from dppipe.training.controls import Controls
 from dppipe.training.metric_names import Holdout, public_name, unknown_name, validation_name
 from dppipe.training.monitors import admit_monitors, refuse_unlogged_monitors
 from dppipe.training.patches import Patches
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 
 class Provenance:

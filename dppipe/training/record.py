@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-import pytorch_lightning as pl
 from torch import Tensor
 
 from dppipe.budgets.identity import has_identity
@@ -26,6 +25,8 @@ from dppipe.training.run_files import read_summary, refuse_finished
 from dppipe.training.statements import write_statement
 
 if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
     from dppipe.budgets.binding import Binding
 
 

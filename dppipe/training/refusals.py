@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import (
-    BatchSizeFinder,
-    GradientAccumulationScheduler,
-    LearningRateFinder,
-)
-from pytorch_lightning.utilities.model_helpers import is_overridden
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.training.clocks import clock_faults
 from dppipe.training.monitors import callback_monitors, private_monitor_fault
+from dppipe.training.namespaces import classes, is_overridden
 from dppipe.training.strategies import PrivateDDP
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
 
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 
@@ -74,9 +72,10 @@ def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
 
 
 def _callbacks(trainer: pl.Trainer, *, public_metrics: bool) -> Iterator[str]:
+    tuners = classes("BatchSizeFinder") + classes("LearningRateFinder") + classes("GradientAccumulationScheduler")
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         name = type(callback).__name__
-        if isinstance(callback, BatchSizeFinder | LearningRateFinder | GradientAccumulationScheduler):
+        if isinstance(callback, tuners):
             yield f"callbacks: {name} trains outside the budget or breaks the logical step. Leave it out."
     if not public_metrics:
         for monitor in callback_monitors(trainer):

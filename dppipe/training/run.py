@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import signal
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytorch_lightning as pl
-from lightning_fabric.utilities.exceptions import MisconfigurationException
-from pytorch_lightning.utilities.exceptions import SIGTERMException
 from torch.utils.data import DataLoader
 
 from dppipe.data.reading.record_checks import usable_part
@@ -23,14 +20,18 @@ from dppipe.training.callback import DPCallback
 from dppipe.training.checkpoints import DurableCheckpoints, restoring
 from dppipe.training.memory import fitting_memory
 from dppipe.training.module import SpecModule
+from dppipe.training.namespaces import NAMES, chosen_name, exceptions, library, name_of
 from dppipe.training.outcome import Outcome
+from dppipe.training.own_modules import own_module
 from dppipe.training.private_scaling import InputScaling
 from dppipe.training.ranks import leave_group, naming_lost_ranks
 from dppipe.training.run_directory import RunDirectory
+from dppipe.training.seeding import seed_weights
 from dppipe.training.strategies import PrivateDDP
 from dppipe.training.tasks import Objective
 
 if TYPE_CHECKING:
+    import pytorch_lightning as pl
     from torch.utils.data import Dataset
 
     from dppipe.data.base import Data, Splits
@@ -46,22 +47,23 @@ def run_spec(
     *,
     run_dir: Path | None = None,
     resume: RunDirectory | None = None,
-    callbacks: Sequence[pl.Callback] = (),
+    callbacks: Sequence[Callable[[], pl.Callback]] = (),
 ) -> Outcome | None:
     """Train what a spec says within what its plan allows, and leave a run directory; `resume` goes on with one.
 
-    Only the first of several processes has an outcome.
+    Only the first of several processes has an outcome. `callbacks` are made once the model has shown which Lightning it uses.
     """
     _quieten_lightning()
     keep_freed_memory()
-    pl.seed_everything(spec.seed, verbose=False)
+    seed_weights(spec.seed)
     module = build_module(spec, steps=plan.steps)
     with fitting_memory("data"):
         splits = spec.data.splits(seed=spec.seed, by=plan.split)
     private = _private_callback(spec, plan, splits, run_dir=run_dir, resume=resume)
     # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
     most = plan.steps if resume is None else plan.steps + 1
-    trainer = make_trainer(spec, plan, module, most_steps=most, callbacks=[private, *callbacks], validates=splits.val is not None)
+    made = [private, *(make() for make in callbacks)]
+    trainer = make_trainer(spec, plan, module, most_steps=most, callbacks=made, validates=splits.val is not None)
     checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
     loader = private.loader(splits.train, synthetic=spec.data.synthetic, ranges=spec.data.ranges)
     with _naming_interruptions(private, plan), naming_lost_ranks(), restoring(checkpoint):
@@ -100,8 +102,9 @@ def _naming_interruptions(private: DPCallback, plan: Plan) -> Iterator[None]:
         yield
     except SystemExit as end:
         # How a Trainer ends after a signal that nobody waits for: a second Ctrl-C, or one before the first step.
-        if isinstance(end, SIGTERMException) or isinstance(end.__context__, KeyboardInterrupt):
-            number = signal.SIGTERM if isinstance(end, SIGTERMException) else signal.SIGINT
+        terminated = isinstance(end, exceptions("SIGTERMException"))
+        if terminated or isinstance(end.__context__, KeyboardInterrupt):
+            number = signal.SIGTERM if terminated else signal.SIGINT
             raise _interrupted(private.outcome, plan, exit_code=128 + number) from None
         raise
     except RuntimeError as error:
@@ -126,18 +129,17 @@ def _interrupted(outcome: Outcome | None, plan: Plan, *, exit_code: int) -> Inte
 
 def _quieten_lightning() -> None:
     """Keep what a Trainer says about devices, workers and tips from between dppipe's own lines."""
-    for name in ("pytorch_lightning", "lightning.pytorch", "lightning_fabric"):
+    for name in (*NAMES, "lightning_fabric", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="pytorch_lightning.*")
+    warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning\.pytorch).*")
 
 
 def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
     """Build the Lightning module of a spec: the user's own, or an ordinary network with its objective and optimizer."""
     network = make_network(spec.model, input_shape=spec.data.input_shape, outputs=spec.data.outputs)
-    if isinstance(network, pl.LightningModule):
-        if spec.optimizer is not None:
-            raise UsageError("optimizer: expected none, as a LightningModule brings its own. Leave the block out.")
-        return network
+    own = own_module(network, spec)
+    if own is not None:
+        return own
     if spec.optimizer is None:
         raise UsageError("optimizer: expected one, as the model is not a LightningModule. Name one, such as `optimizer: sgd`.")
     return SpecModule(network, objective=Objective(spec.data.task, spec.data.outputs), optimizer=spec.optimizer, steps=steps)
@@ -147,8 +149,10 @@ def make_trainer(
     spec: Spec, plan: Plan, module: pl.LightningModule, *, most_steps: int, callbacks: list[pl.Callback], validates: bool
 ) -> pl.Trainer:
     """Make a Trainer that only does what the private step allows; the record and the progress bar are dppipe's own."""
+    lightning = library(name_of(module) or chosen_name())
+    faults: list[type[BaseException]] = [*exceptions("MisconfigurationException"), RuntimeError, ValueError]
     try:
-        return pl.Trainer(
+        trainer: pl.Trainer = lightning.Trainer(
             max_steps=most_steps,
             max_epochs=-1,
             accelerator=spec.train.accelerator,
@@ -168,8 +172,9 @@ def make_trainer(
             val_check_interval=min(spec.train.validate_every or plan.steps_per_epoch, plan.steps),
             limit_val_batches=None if validates else 0,
         )
-    except (MisconfigurationException, RuntimeError, ValueError) as error:
+    except tuple(faults) as error:
         raise UsageError(f"train: expected what this machine can train on, got: {error}") from error
+    return trainer
 
 
 def scoring_loader(dataset: Dataset[Any] | None, *, data: Data) -> DataLoader[Any] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import torch.distributed as dist
-from pytorch_lightning.strategies import DDPStrategy
+
+from dppipe.training.lightning_bases import DDPStrategy, settle
+from dppipe.training.namespaces import name_of
 
 
 class PrivateDDP(DDPStrategy):
@@ -11,6 +13,11 @@ class PrivateDDP(DDPStrategy):
 
     `DistributedDataParallel` would average raw `.grad` across ranks and break on the private step's own backward passes.
     """
+
+    def set_world_ranks(self) -> None:
+        """Take on the import name of the Trainer, which has handed over its accelerator by now."""
+        settle(self, name_of(self.accelerator))
+        super().set_world_ranks()
 
     def configure_ddp(self) -> None:
         """Give every rank the first rank's weights instead of wrapping the module."""

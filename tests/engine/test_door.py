@@ -189,3 +189,16 @@ def test_a_layer_that_is_skipped_at_times_is_still_planned():
             sums = engine.zeros()
             engine.accumulate(batch(4), sums, bounds=engine.bounds())
     assert sums["first.weight"].any()
+
+
+@pytest.mark.parametrize("layer", [nn.LazyLinear(3), nn.LazyConv2d(3, 2)], ids=lambda layer: type(layer).__name__)
+def test_a_layer_whose_sizes_are_not_known_is_named_with_its_path(layer):
+    named = f"model: expected layers whose sizes are known, got {type(layer).__name__} at '1'"
+    with pytest.raises(UsageError, match=named):
+        clipped_sum(nn.Sequential(nn.Tanh(), layer), loss, batch(4), Flat())
+
+
+def test_a_lazy_layer_that_has_seen_made_up_input_is_an_ordinary_one():
+    lazy = nn.Sequential(nn.LazyLinear(3))
+    lazy(torch.zeros(1, 4))
+    assert clipped_sum(lazy, loss, batch(4), Flat()).sums["0.weight"].any()

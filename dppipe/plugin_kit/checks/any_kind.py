@@ -31,7 +31,7 @@ from dppipe.spec.schema import json_schema
 from dppipe.spec.yaml_reader import read_yaml
 from dppipe.spec.yaml_writer import write_yaml
 
-HEAVY = ("dp_accounting", "pandas", "pytorch_lightning", "scipy", "sklearn", "torch")
+HEAVY = ("dp_accounting", "lightning", "pandas", "pytorch_lightning", "scipy", "sklearn", "torch")
 """What takes a second or so to import."""
 
 EXERCISES: dict[str, Callable[[Any], Any]] = {

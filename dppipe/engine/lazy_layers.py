@@ -1,0 +1,24 @@
+"""Layers that find out their sizes from their first batch, such as `nn.LazyLinear`.
+
+Their parameters have no shape yet, so nothing can be planned for them, and the batch that would fix
+the shape is a private one.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from dppipe.errors import UsageError
+
+
+def refuse_lazy_layers(model: nn.Module) -> None:
+    """Refuse a model with a parameter or a buffer whose shape isn't known yet."""
+    for path, module in model.named_modules():
+        own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        if any(is_lazy(tensor) for tensor in own):
+            kind = type(module).__name__
+            raise UsageError(
+                f"model: expected layers whose sizes are known, got {kind} at {path or 'its root'!r}. State its number of "
+                f"inputs, as {kind.removeprefix('Lazy')} does, or run the model once on made-up input first."
+            )
