@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dppipe.class_path import describe_failure
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.training.made_up import made_up_examples, made_up_row
 from dppipe.training.ranks import Ranks
 from dppipe.training.slots import Slots, slot_pieces
 
@@ -162,21 +163,19 @@ class PrivateLoader:
             self._made_up,
         )
 
-    def check_structure(self) -> None:
-        """Refuse made-up examples that aren't like the records: such records would all be broken."""
-        expected = _structure(self.synthetic(1))
-        got = _structure(self.reader.one(self._first_readable()))
-        if got != expected:
-            place = next(name for name in (*expected, *got) if expected.get(name) != got.get(name))
-            raise UsageError(
-                f"data: expected records like the made-up ones of synthetic(n), {expected.get(place, 'nothing')} at "
-                f"batch{place}, got {got.get(place, 'nothing')}. Change the data set, or synthetic."
-            )
+    def like_a_record(self) -> Any:
+        """Return a made-up row with the shapes and types of a record; None where there is no record.
+
+        What code makes of it shows whether made-up examples are like the records at all: otherwise
+        every record would be taken for a broken one.
+        """
+        if not self.records:
+            return None  # a secret number of records may be none
+        return made_up_row(self.reader.one(self._first_readable()), self.synthetic(1))
 
     def _make_up(self) -> Any:
         """Make up examples like the first record that can be read, and collate them like records."""
         from dppipe.engine.losses import batch_rows
-        from dppipe.training.made_up import made_up_examples
 
         examples = made_up_examples(self.dataset[self._first_readable()], ranges=self.reader.ranges)
         try:
@@ -204,19 +203,6 @@ class PrivateLoader:
             f"loader: expected records that can be read and collated, got {what} for each of the first "
             f"{min(self.records, FIRST_RECORDS)}. This is about private records. Fix the data set or collate."
         )
-
-
-def _structure(batch: Any) -> dict[str, str]:
-    """Return the type and the number of dimensions of each tensor of a batch, by its place."""
-    from torch import Tensor
-    from torch.utils._pytree import tree_flatten_with_path
-
-    found = {}
-    for path, leaf in tree_flatten_with_path(batch)[0]:
-        if isinstance(leaf, Tensor):
-            kind = str(leaf.dtype).removeprefix("torch.")
-            found["".join(str(key) for key in path)] = f"{kind} with {leaf.dim()} dimensions"
-    return found
 
 
 def make_reader(dataset: Dataset[Any], *, collate: Callable[[list[Any]], Any] | None, ranges: Any) -> RecordReader:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy
 import torch
 from torch import Tensor
+from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
 from dppipe.data.base import SYNTHETIC_SEED
+from dppipe.errors import UsageError
 
 DISTINCT = 16
 """How many different examples are made up; a larger batch repeats them."""
@@ -23,6 +25,33 @@ def made_up_examples(example: Any, *, ranges: Any = None) -> list[Any]:
     """Return a few made-up examples with the structure, shapes and types of a record."""
     generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
     return [_like(example, ranges, row, generator) for row in range(DISTINCT)]
+
+
+def made_up_row(record: Any, made_up: Any) -> Any:
+    """Return a made-up row in the shapes and types of a record, which is a batch of one as well."""
+    leaves, structure = tree_flatten_with_path(record)
+    known = {keystr(path): leaf for path, leaf in tree_flatten_with_path(made_up)[0]}
+    missing = known.keys() ^ {keystr(path) for path, _ in leaves}
+    if missing:
+        where = ", ".join(sorted(missing))
+        raise UsageError(
+            f"data: expected records with the parts of the made-up ones of synthetic(n), got a difference at batch{where}. "
+            "Change the data set, or synthetic."
+        )
+    return tree_unflatten([_cast(known[keystr(path)], leaf) for path, leaf in leaves], structure)
+
+
+def _cast(made_up: Any, record: Any) -> Any:
+    if not isinstance(made_up, Tensor) or not isinstance(record, Tensor):
+        return made_up
+    if made_up.shape == record.shape:
+        return made_up.to(record.dtype)
+    if record.is_floating_point() or made_up.dim() != record.dim():
+        return torch.randn(record.shape).to(record.dtype)
+    cast = torch.zeros(record.shape, dtype=record.dtype)
+    part = tuple(slice(min(sizes)) for sizes in zip(made_up.shape, record.shape, strict=True))
+    cast[part] = made_up[part].to(record.dtype)
+    return cast
 
 
 def _like(value: Any, limits: Any, row: int, generator: torch.Generator) -> Any:

@@ -81,7 +81,10 @@ class PrivateModel:
                 holdout.rehearse(self._replica.module)
             with naming_mistakes(batch):
                 loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
-        loader.check_structure()
+        row = loader.like_a_record()
+        if row is not None:
+            with naming_mistakes(row), torch.random.fork_rng(devices=[]):
+                self.engine.gradients_of([place(row)])
 
     @contextmanager
     def sealed(self) -> Iterator[None]:
