@@ -50,6 +50,7 @@ from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
+from dppipe.training.starting_weights import StartingWeights
 from dppipe.training.step import PlainStep, PrivateStep
 from dppipe.training.user_index import user_index
 
@@ -96,6 +97,7 @@ class DPCallback(pl.Callback):
         self._config, self._data, self._resume, self._averaging = config, data, resume, averaging
         self._scaling = scaling
         self._restored: dict[str, Any] = {}
+        self._start = StartingWeights(resume, private=budget is not None)
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
         self._patches, self.signals, self._ranks = Patches(), StopSignals(), Ranks()
@@ -124,6 +126,8 @@ class DPCallback(pl.Callback):
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Refuse what would void the guarantee, before anything else happens."""
+        if stage == "fit":
+            self._start.refuse_second_fit()
         if stage == "fit" and self.parts.budget is not None:
             refuse_unsafe_trainer(trainer, pl_module, public_metrics=self.holdout == "public")
 
@@ -131,11 +135,12 @@ class DPCallback(pl.Callback):
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
         if self._loader is None:
             raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
+        self._start.refuse_foreign_checkpoint(trainer)
         if self.plan is None:
             records = self._loader.units
             steps = _wanted_steps(trainer, epoch=self.parts.sampler.epoch_length(records))
             self.plan = plan_privacy(
-                self.parts, name=self.name, records=records, steps=steps, reproducible=self._seed is not None
+                self.parts, name=self.name, records=records, steps=steps, reproducible=self._seed is not None, own_module=True
             )
         self._ranks = Ranks(trainer.global_rank, trainer.world_size)
         stream = Keystream(self._ranks.agree(stream_key("sampler", seed=self._seed)))
@@ -160,7 +165,9 @@ class DPCallback(pl.Callback):
             if self.parts.budget is not None:
                 check_engine(engine, place(self._loader.synthetic(CHECKED_EXAMPLES)))
             self._loader.physical_batch_size = choose_piece(engine, self._loader, self.plan, place=place)
+        self._start.check(trainer, pl_module, self.plan, ranks=self._ranks)
         record = self._open_record(self.plan)
+        self._start.open(record.run.path if isinstance(record, RunRecord) else None)
         if self._scaling is not None:
             self._scaling.scale(self.plan, record, ranks=self._ranks, seed=self._seed)
         step: PrivateStep | PlainStep = PlainStep(self.plan, network, per_sample_loss, self._ranks, taken=self.steps)
@@ -184,6 +191,7 @@ class DPCallback(pl.Callback):
         fit = self._fit
         if fit is None or not isinstance(batch, LogicalBatch) or batch.loader is not self._loader:
             raise PrivacyRefusal("training_step: expected a batch of the DPCallback's own loader.")
+        self._start.mark(fit.trainer.lightning_module)
         with silenced(fit.trainer.lightning_module):
             fit.gradient = fit.step(batch, place=fit.place)
         return torch.zeros((), requires_grad=True)  # the Trainer hands a loss to `backward`; the real one is private
@@ -235,6 +243,7 @@ class DPCallback(pl.Callback):
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""
+        self._start.mark_refused(trainer, pl_module)
         with suppress(DppipeError):  # the first error is the one to tell
             self._finish("interrupted" if isinstance(exception, KeyboardInterrupt | SIGTERMException) else "failed")
         self._leave()
@@ -245,10 +254,11 @@ class DPCallback(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values, and no key or state of a generator."""
-        return {"steps": self.steps} | (self._fit.state() if self._fit is not None else {})
+        return {"steps": self.steps, **self._start.state()} | (self._fit.state() if self._fit is not None else {})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what a checkpoint holds."""
+        self._start.restore(state_dict)
         self._restored = state_dict
         self.steps = state_dict["steps"]
 
@@ -266,7 +276,8 @@ class DPCallback(pl.Callback):
             with fit.engine, nullcontext() if fit.average is None else fit.average.in_place():
                 # What stands on the user's module is taken off, whatever the record meets with.
                 piece = self._loader.physical_batch_size if self._loader is not None else None
-                self.outcome = fit.record.finish(fit.network, stopped=stopped, steps=self.steps, physical_batch_size=piece)
+                facts: dict[str, Any] = {"steps": self.steps, "physical_batch_size": piece, "start": self._start.hashes}
+                self.outcome = fit.record.finish(fit.network, stopped=stopped, **facts)
 
     def _leave(self) -> None:
         self._patches.undo()

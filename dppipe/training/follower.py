@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import pytorch_lightning as pl
@@ -43,5 +43,13 @@ class Follower:
         """Take part in saving, which only the first rank writes."""
         trainer.save_checkpoint("unused")
 
-    def finish(self, network: nn.Module, *, stopped: Stop | None, steps: int, physical_batch_size: int | None = None) -> None:
+    def finish(
+        self,
+        network: nn.Module,
+        *,
+        stopped: Stop | None,
+        steps: int,
+        physical_batch_size: int | None = None,
+        start: Collection[str] = (),
+    ) -> None:
         """Do nothing."""
