@@ -19,6 +19,17 @@ _WIDEST = 8
 """The bytes of the widest number: data that repeats after so many bytes holds one or two values only."""
 _LONGEST_HEADER = 100_000_000
 _SAMPLE = 1 << 12
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    RuntimeError,
+    zipfile.BadZipFile,
+)
+"""What reading a file of another format can raise."""
 
 
 def tensor_hashes(path: Path) -> frozenset[str]:
@@ -26,7 +37,7 @@ def tensor_hashes(path: Path) -> frozenset[str]:
     try:
         found = _zip_entries(path) if zipfile.is_zipfile(path) else _safetensors(path)
         hashes = [tensor_hash(data) for data in found]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+    except _UNREADABLE:
         return frozenset()  # whoever loads the file says what is wrong with it
     return frozenset(known for known in hashes if known is not None)
 
