@@ -125,7 +125,7 @@ class Plan(BaseModel):
     pretrained: bool = False
     """Whether training starts from weights in a file."""
     earlier: Earlier | None = None
-    """The private runs that have trained these weights, where some are recognised: every epsilon here includes their cost."""
+    """The private runs that have trained these weights, where some are recognised: every epsilon includes their cost."""
     own_module: bool = False
     """Whether a module of the user's own brings the weights that training starts from."""
     reproducible: bool

@@ -87,7 +87,7 @@ def plan_privacy(
         holdout=holdout,
         diagnostics=diagnostics,
         pretrained=pretrained,
-        earlier=parts.earlier if budget is not None else None,
+        earlier=parts.earlier,
         own_module=own_module,
         reproducible=reproducible,
         spec_hash=spec_hash,

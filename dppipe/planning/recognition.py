@@ -37,24 +37,27 @@ def recognise(spec: Spec) -> Earlier | None:
     """Return the private runs whose weights a spec starts from; None where none are recognised.
 
     Guarantee: a file inside the directory of a private run, and a file that holds a tensor which a
-    private run on this machine left behind, is recognised. Weights of a run that gives no bound on
-    these records are refused.
+    private run on this machine left behind, is recognised. For a private spec, weights of a run
+    that gives no bound on these records are refused; another one only passes them on to the runs
+    that start from its own weights.
     """
     given = spec.model.pretrained
-    if given is None or not spec.private:
+    if given is None:
         return None
     directory = run_directory_around(given.path)
     runs: list[EarlierRun] = []
     if directory is not None:
-        _refuse_unprotected(directory, spec)
-        _refuse_unended(directory)
+        if spec.private:
+            _refuse_unprotected(directory, spec)
+            _refuse_unended(directory)
         runs += runs_of(directory)
-    runs += finished_runs().find(tensor_hashes(given.path), strict=True)
+    runs += finished_runs().find(tensor_hashes(given.path), strict=spec.private)
     if not runs:
         return None
     found = Earlier(records=given.records, runs=merged(runs))
-    _refuse_unbounded(found, spec)
-    _refuse_same_data(found, spec)
+    if spec.private:
+        _refuse_unbounded(found, spec)
+        _refuse_same_data(found, spec)
     return found
 
 
@@ -68,18 +71,15 @@ def run_directory_around(path: Path) -> Path | None:
 
 
 def runs_of(directory: Path) -> tuple[EarlierRun, ...]:
-    """Return what the run in a directory has charged, and the runs whose weights it had started
-    from.
-
-    A run without a budget has none.
-    """
+    """Return what a directory's run has charged, if it was private, and the runs that it started from."""
     plan = _plan(directory)
+    before = plan.earlier.runs if plan.earlier is not None else ()
     if plan.relation is None:
-        return ()
+        return before
     ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
     own = EarlierRun(
         run=run_id(directory) or ledger.head,
-        run_dir=str(directory),
+        run_dir=str(directory.resolve()),
         ledger_head=ledger.head,
         relation=plan.relation,
         unit=plan.unit,
@@ -90,7 +90,7 @@ def runs_of(directory: Path) -> tuple[EarlierRun, ...]:
         data_hash=_data_hash_of(directory),
         events=_events(ledger, plan, ended=_json(directory / "summary.json").get("status") in _PLANNED_ENDS),
     )
-    return (own, *(plan.earlier.runs if plan.earlier is not None else ()))
+    return (own, *before)
 
 
 def run_id(directory: Path) -> str | None:

@@ -118,7 +118,7 @@ class RunRecord:
         physical_batch_size: int | None = None,
         start: Collection[str] = (),
     ) -> Outcome:
-        """Write the final model, where there is one, the summary and the statement, and add a private run to the finished ones.
+        """Write the final model, where there is one, the summary and the statement, and add the run to the finished ones.
 
         Args:
             network: The trained model.
@@ -148,8 +148,7 @@ class RunRecord:
                 ledger_head=self.ledger.head,
             )
             write_json(self.run.summary, outcome.to_data())
-            if self.plan.private:
-                register_run(self.run, network, start=start)
+            register_run(self.run, network, start=start)
             write_statement(self.run)
         finally:
             self.close()

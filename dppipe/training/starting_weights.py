@@ -87,12 +87,14 @@ class StartingWeights:
         """Refuse weights that were trained before, unless the plan counts that training; nothing is written yet."""
         self.refuse_foreign_checkpoint(trainer)
         _refuse_other_plans(plan, ranks)
-        if not plan.private:
+        if not plan.private and plan.earlier is None:
             return
-        self._refuse_fitted(module)
         present = module_hashes(module)
         if not self._restored or not self.hashes:
             self.hashes = present
+        if not plan.private:
+            return
+        self._refuse_fitted(module)
         problem = ranks.agree(self._uncounted(present, plan) if ranks.first else None)
         if problem is not None:
             raise PrivacyRefusal(problem)
@@ -158,17 +160,18 @@ def module_hashes(module: nn.Module) -> frozenset[str]:
 
 
 def register_run(run: RunDirectory, network: nn.Module, *, start: Collection[str]) -> None:
-    """Add an ended private run to the file of finished runs, by the tensors that it trained.
+    """Add an ended run to the file of finished runs, by the tensors that it trained.
 
-    A run never fails for it: where the file can't be written, a line on the standard error says so.
+    A run without a budget is added only if it started from a private run's weights. No run fails
+    for it: where a line can't be made or written, one on the standard error says so.
     """
-    found = module_hashes(network) | tensor_hashes(run.last_checkpoint) | tensor_hashes(run.final_checkpoint)
     place = finished_runs()
     try:
         runs = runs_of(run.path)
         if runs and runs[0].events:
+            found = module_hashes(network) | tensor_hashes(run.last_checkpoint)
             place.add(FinishedRun(hashes=tuple(sorted(found - set(start))), runs=runs))
-    except (OSError, DppipeError) as error:
+    except (DppipeError, OSError, RuntimeError, TypeError, ValueError) as error:
         logging.getLogger("dppipe").warning(
             "%s: the run can't be added (%s): copies of its weights won't be recognised. Start from %s itself.",
             place.path,

@@ -285,6 +285,17 @@ def test_a_run_that_two_files_lead_to_is_counted_once(run: Any) -> None:
     assert third.summary["epsilon"] == pytest.approx(cost((STEP, 30)), rel=1e-12)
 
 
+@pytest.mark.parametrize("copied", [False, True], ids=["in its directory", "copy"])
+def test_a_run_without_a_budget_passes_on_whose_weights_it_started_from(run: Any, tmp_path: Path, copied: bool) -> None:
+    first = run()
+    plain = run(f"model.pretrained={final(first)}", "budget=none", "data.size=1200")
+    assert plain.exit_code == 0, plain.output
+    file = moved("copy", {}, final(plain), tmp_path) if copied else final(plain)
+    third = run(f"model.pretrained={file}")
+    assert third.exit_code == 0, third.output
+    assert third.summary["epsilon"] == pytest.approx(cost((STEP, 20)), rel=1e-12)
+
+
 DISJOINT = "model.pretrained={{path: {}, records: disjoint}}"
 
 
