@@ -8,6 +8,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
+@pytest.fixture(autouse=True)
+def own_store(tmp_path_factory, monkeypatch):
+    """Keep the file of finished runs, and the store beside it, of every test apart from the user's own."""
+    monkeypatch.setenv("DPPIPE_STORE", str(tmp_path_factory.mktemp("store") / "budgets.db"))
+
+
 class NoCopiesToHost(TorchDispatchMode):
     """Refuses what takes a tensor of the device and gives one of the host."""
 

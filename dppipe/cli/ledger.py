@@ -38,6 +38,7 @@ def verify(
             typer.echo(
                 f"epsilon {shown(found.epsilon)} at delta {shown_delta(found.delta)}{kind}: "
                 f"{found.charged} charges in {found.rows} rows"
+                f"{f', and {found.earlier} of the runs whose weights it started from' if found.earlier else ''}"
             )
         if found.claimed is not None:
             typer.echo(f"the last row states epsilon {shown(found.claimed)}")

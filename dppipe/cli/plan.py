@@ -47,6 +47,7 @@ def plan_text(plan: Plan) -> str:
             "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
             "noise split": _split(plan),
             "inputs": _scaling(plan),
+            "starts from": _earlier(plan),
             "budget": f"epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}{_set_aside(plan)}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
             "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
@@ -142,8 +143,18 @@ def _scaling(plan: Plan) -> str:
 
     if plan.scaling_noise_multiplier is None:
         return ""
-    cost = f"epsilon {shown(plan.epsilon_after(0))}"
+    cost = f"epsilon {shown(plan.epsilon_after(0))}{' with the earlier runs' if plan.earlier is not None else ''}"
     return f"scaled by private {plan.scaling_statistics}, noise multiplier {plan.scaling_noise_multiplier:g}: {cost}"
+
+
+def _earlier(plan: Plan) -> str:
+    from dppipe.privacy.statement import shown
+
+    if plan.earlier is None:
+        return ""
+    cost = f"{plan.earlier.charged} charges, epsilon {shown(plan.epsilon_after(0))} before the first step"
+    how = "added up" if plan.earlier.records == "same" else "disjoint records: the larger cost counts"
+    return f"the weights of {plan.earlier.names}: {cost}; {how}"
 
 
 def _ends(plan: Plan) -> str:

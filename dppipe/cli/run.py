@@ -57,9 +57,13 @@ def _opening(plan: Plan) -> str:
     planned = f"planned: {shown(plan.epsilon or 0.0)} by {plan.accountant}"
     steps = f"{'at most ' if plan.schedule == 'filter' else ''}{plan.steps} steps"
     moving = " at first" if plan.schedule == "filter" or len(plan.noise) > 1 else ""
+    earlier = ""
+    if plan.earlier is not None:
+        counted = "its cost counts" if plan.earlier.records == "same" else "on disjoint records"
+        earlier = f"\nstarts from weights of {plan.earlier.names}: {counted}"
     return (
         f"{plan.name}: {steps} at noise multiplier {plan.noise_multiplier(1):.5g}{moving}\n"
-        f"budget: epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}; {planned}"
+        f"budget: epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}; {planned}{earlier}"
     )
 
 

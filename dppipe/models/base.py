@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import PlainSerializer, WrapValidator, model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from dppipe.component import Component, Field, Options
 
@@ -31,11 +32,42 @@ class Lora(Options):
     )
 
 
+class Pretrained(Options):
+    """A file of weights, and whose records it was trained on where a private run has trained it."""
+
+    path: Path = Field(description="A .safetensors file or a state dict that torch.save wrote.")
+    records: Literal["same", "disjoint"] = Field(
+        "same",
+        description="Of a private run's weights: `same` adds that run's cost to this one's; "
+        "`disjoint` states that no person has records in both, and the larger of the two is claimed.",
+    )
+
+
+def _path_or_block(value: Any, block: ModelWrapValidatorHandler[Pretrained]) -> Any:
+    return Pretrained(path=Path(value)) if isinstance(value, str | Path) else block(value)
+
+
+def _as_written(value: Pretrained | None) -> Any:
+    if value is None:
+        return None
+    return str(value.path) if value.records == "same" else value.model_dump(mode="json")
+
+
+if TYPE_CHECKING:
+    PathOrPretrained = Pretrained
+else:
+    PathOrPretrained = Annotated[
+        Pretrained, WrapValidator(_path_or_block, json_schema_input_type=Path | Pretrained), PlainSerializer(_as_written)
+    ]
+
+
 class Model(Component):
     """A network by its options."""
 
-    pretrained: Path | None = Field(
-        None, description="Public weights to start from: a .safetensors file or a state dict. They are outside the guarantee."
+    pretrained: PathOrPretrained | None = Field(
+        None,
+        description="Weights to start from: a file, or a block. A private run's weights are "
+        "recognised, and their cost counts; others are taken as public, outside the guarantee.",
     )
     fresh: tuple[str, ...] | None = Field(
         None,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.noise.base import NoiseSchedule
+    from dppipe.planning.earlier import Earlier
     from dppipe.planning.plan import Plan
     from dppipe.privacy.accountants.base import Accountant, Steps
     from dppipe.privacy.budget import Budget
@@ -34,6 +35,8 @@ class PrivateParts:
     budget: Budget | None
     scaling: PrivateScaling | None = None
     """Statistics of the records that are released before the first step."""
+    earlier: Earlier | None = None
+    """The private runs that have trained the weights which the run starts from, while it is planned."""
 
     @property
     def before(self) -> Steps:

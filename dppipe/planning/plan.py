@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from dppipe.planning.earlier import Earlier
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.noise_split import gradient_multiplier
 from dppipe.privacy.statement import guarantee_sentences
@@ -122,12 +123,16 @@ class Plan(BaseModel):
     holdout: Literal["public", "private"]
     diagnostics: Literal["off", "nonprivate"]
     pretrained: bool = False
-    """Whether training starts from weights that are said to be public."""
+    """Whether training starts from weights in a file."""
     split: Literal["position", "hash"] = "position"
     """How dppipe splits the records, where it does: by position, or by a hash of each record, so that none moves another.
 
     A plan without the field is of a version that knew only the first.
     """
+    earlier: Earlier | None = None
+    """The private runs that have trained these weights, where some are recognised: every epsilon includes their cost."""
+    own_module: bool = False
+    """Whether a module of the user's own brings the weights that training starts from."""
     reproducible: bool
     spec_hash: str
     """The hash of the whole effective spec."""

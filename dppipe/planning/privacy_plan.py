@@ -7,21 +7,24 @@ fact about the data is the number of records, and not even that where the relati
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers
+from dppipe.planning.earlier import refuse_earlier, with_earlier
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.odometers import odometer, rounding
 from dppipe.planning.parts import PrivateParts, parts_of
 from dppipe.planning.plan import CurvePoint, Plan
+from dppipe.planning.recognition import recognise
 from dppipe.planning.timetable import Timetable, refuse_length, steps_for
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
-from dppipe.privacy.failures import with_failure
-from dppipe.privacy.preludes import with_prelude
+from dppipe.privacy.statement import shown
 from dppipe.privacy.step_filters import step_filter
 from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
@@ -44,6 +47,7 @@ def plan_privacy(
     holdout: Literal["public", "private"] = "private",
     diagnostics: Literal["off", "nonprivate"] = "off",
     pretrained: bool = False,
+    own_module: bool = False,
     reproducible: bool = False,
     spec_hash: str = "",
     committed_hash: str = "",
@@ -84,6 +88,8 @@ def plan_privacy(
         diagnostics=diagnostics,
         pretrained=pretrained,
         split="hash" if budget is not None and budget.relation == "add_remove" else "position",
+        earlier=parts.earlier,
+        own_module=own_module,
         reproducible=reproducible,
         spec_hash=spec_hash,
         committed_hash=committed_hash,
@@ -112,16 +118,24 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
     given = table.parts
     given.refuse_together(budget)
     given.refuse_statistics(budget)
-    accountant = with_failure(with_prelude(given.accountant, given.before), given.clipping.failure_delta(uses=0))
-    scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
-    if given.noise.adaptive:
-        return _filtered(table, budget, scale=scale)
-    charges = _affordable(table, accountant, budget, scale=scale, allow_estimate=allow_estimate)
+    with _naming_earlier(given, budget):
+        accountant = with_earlier(
+            given.accountant,
+            given.earlier,
+            before=given.before,
+            failure=given.clipping.failure_delta(uses=0),
+            relation=budget.relation,
+        )
+        scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
+        if given.noise.adaptive:
+            return _filtered(table, budget, scale=scale)
+        charges = _affordable(table, accountant, budget, scale=scale, allow_estimate=allow_estimate)
     events = first(table.events(scale, charges=table.charges or charges), charges)
     steps = min(table.steps or math.inf, charges * table.per_charge)
     noise = table.noise(scale, steps=int(steps))
     parts_of_run = given.accountant.curve_points
-    at = sorted({math.ceil(charges * k / parts_of_run) for k in range(0 if given.before else 1, parts_of_run + 1)})
+    begins_before = given.before or given.earlier
+    at = sorted({math.ceil(charges * k / parts_of_run) for k in range(0 if begins_before else 1, parts_of_run + 1)})
     composed = accountant.compose(events, relation=budget.relation)
     if not allow_estimate:
         require_certificate(composed)
@@ -145,6 +159,20 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
         "whole_curve": composed.points() | rounding(accountant, events, budget),
         **clipping_numbers(given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))),
     }
+
+
+@contextmanager
+def _naming_earlier(parts: PrivateParts, budget: Budget) -> Iterator[None]:
+    """Refuse earlier runs that can't be counted; where nothing fits beside the others, say what they cost."""
+    if parts.earlier is None:
+        yield
+        return
+    alone = refuse_earlier(parts.earlier, budget, parts.accountant, unit=parts.unit, adaptive=parts.noise.adaptive)
+    try:
+        yield
+    except PrivacyRefusal as error:
+        spent = f"The weights of {parts.earlier.names}, which it starts from, cost epsilon {shown(alone)}."
+        raise PrivacyRefusal(f"{error} {spent}") from error
 
 
 def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, Any]:
@@ -246,7 +274,7 @@ def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float
 def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
     """Commit to what a spec says; only the number of records, or of users, is asked of its data, and only if it is public."""
     return plan_privacy(
-        parts_of(spec),
+        replace(parts_of(spec), earlier=recognise(spec)),
         name=spec.name,
         records=spec.public_count(),
         steps=spec.train.steps,
@@ -254,6 +282,7 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
         holdout=spec.data.holdout,
         diagnostics=spec.diagnostics,
         pretrained=spec.model.pretrained is not None,
+        own_module=not type(spec.model).__module__.startswith("dppipe.models.") or spec.model.kind == "class_path",
         reproducible=spec.reproducible,
         spec_hash=spec_hash(spec),
         committed_hash=committed_hash(spec),

@@ -52,6 +52,17 @@ def event_from_data(data: Any) -> DpEvent:
     return _class(data["type"])(**{field: _value(field, form, data[field]) for field, form in fields.items()})
 
 
+def changed_event(event: DpEvent, **numbers: float) -> DpEvent:
+    """Return an event like this one with other numbers, where it has any of these names."""
+    return event_from_data(_changed(event_to_data(event), numbers))
+
+
+def _changed(data: dict[str, Any], numbers: dict[str, float]) -> dict[str, Any]:
+    known = {name: value for name, value in numbers.items() if name in data}
+    inner = {"event": _changed(data["event"], numbers)} if "event" in data else {}
+    return data | known | inner
+
+
 def _class(name: str) -> Any:
     """Give the class of an event: dp_accounting's, or dppipe's own."""
     if name == "BallsInBinsDpEvent":

@@ -70,7 +70,11 @@ class Statement:
     diagnostics: bool = False
     """Whether training losses, norms or the like were recorded without noise."""
     pretrained: bool = False
-    """Whether training started from weights that are said to be public."""
+    """Whether training started from weights that are taken as public."""
+    own_module: bool = False
+    """Whether a module of the user's own brought the weights that training started from."""
+    earlier: tuple[str, ...] = ()
+    """What the claim includes of private runs whose weights training started from, in whole sentences."""
     scope: str | None = None
     """The budget scope that accounts for earlier runs and tuning, where there is one."""
     noise_level: str = "Noise comes from a cryptographic generator that is keyed by the operating system's entropy."
@@ -211,6 +215,11 @@ class Statement:
                 f"Inputs were scaled by {self.scaling_statistics or 'statistics'} of the training records, released with noise "
                 f"(multiplier {self.scaling_noise_multiplier:g}) and charged before the first step."
             )
+        said += self.earlier
+        if self.pretrained:
+            said.append(_TAKEN_AS_PUBLIC)
+        if self.own_module:
+            said.append(_OWN_MODULE)
         if self.relation in ("zero_out", "replace_one"):
             said.append(f"The number of {'users' if self.unit == 'user' else 'records'} is public.")
         return tuple(said)
@@ -298,6 +307,14 @@ _INDEPENDENCE = {
 _PRETRAINED = (
     "Training started from weights that are taken as public: nothing is promised to the people behind the records that they were "
     "trained on."
+)
+
+_TAKEN_AS_PUBLIC = (
+    "The weights that training started from are in a file that isn't recognised as a private run's. "
+    "They are taken as public: if they were trained on these records, the cost of that training adds."
+)
+_OWN_MODULE = (
+    "The weights that the module came with are taken as independent of the records: if they were trained on them, that cost adds."
 )
 
 

@@ -61,7 +61,7 @@ def make_network(model: Model, *, input_shape: Sequence[int], outputs: int, load
 def finish(network: nn.Module, options: Model, *, load_pretrained: bool = True) -> nn.Module:
     """Load public weights into a network, put adapters beside its layers and freeze the rest, as the options say."""
     if options.pretrained is not None and load_pretrained:
-        _load_public(network, options.pretrained, fresh=options.fresh or ())
+        _load_public(network, options.pretrained.path, fresh=options.fresh or ())
     adapters: list[nn.Parameter] = []
     if options.lora is not None:
         network, adapters = _add_adapters(network, options.lora)

@@ -51,6 +51,7 @@ from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
+from dppipe.training.starting_weights import StartingWeights
 from dppipe.training.step import PlainStep, PrivateStep
 from dppipe.training.user_index import user_index
 from dppipe.training.validation_progress import forget_validation
@@ -98,6 +99,7 @@ class DPCallback(Callback):
         self._config, self._data, self._resume, self._averaging = config, data, resume, averaging
         self._scaling = scaling
         self._restored: dict[str, Any] = {}
+        self._start = StartingWeights(resume, private=budget is not None)
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
         self._trainer: pl.Trainer | None = None
@@ -137,6 +139,7 @@ class DPCallback(Callback):
         """Refuse what would void the guarantee, before anything else happens."""
         if stage == "fit":
             refuse_lazy_layers(pl_module)
+            self._start.refuse_second_fit()
         if stage == "fit" and self.parts.budget is not None:
             refuse_unsafe_trainer(trainer, pl_module, public_metrics=self.holdout == "public")
 
@@ -144,6 +147,7 @@ class DPCallback(Callback):
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
         if self._loader is None:
             raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
+        self._start.refuse_foreign_checkpoint(trainer)
         self._provenance.begin(trainer, pl_module)
         if self.plan is None:
             records = self._loader.units
@@ -155,6 +159,7 @@ class DPCallback(Callback):
                 steps=steps,
                 holdout=self.holdout,
                 reproducible=self._seed is not None,
+                own_module=True,
             )
         self._trainer = trainer
         self._ranks = Ranks(trainer.global_rank, trainer.world_size)
@@ -187,6 +192,7 @@ class DPCallback(Callback):
         if not isinstance(batch, LogicalBatch) or batch.loader is not self._loader:
             raise PrivacyRefusal("training_step: expected a batch of the DPCallback's own loader.")
         fit = self._fit = self._rehearsed()
+        self._start.mark(fit.trainer.lightning_module)
         with fit.model.sealed():
             fit.gradient = fit.step(batch, place=fit.place)
         fit.model.stand_in()
@@ -213,7 +219,9 @@ class DPCallback(Callback):
         """Open the run directory and its ledger, release statistics where there are any, and make the step."""
         if self.plan is None:
             raise PrivacyRefusal("Trainer.fit: expected a plan before the first step.")
+        self._start.check(trainer, trainer.lightning_module, self.plan, ranks=self._ranks)
         record = self._open_record(self.plan)
+        self._start.open(record.run.path if isinstance(record, RunRecord) else None)
         if self._scaling is not None:
             self._scaling.scale(self.plan, record, ranks=self._ranks, seed=self._seed)
         step: PrivateStep | PlainStep = PlainStep(self.plan, model.network, model.loss, self._ranks, taken=self.steps)
@@ -282,6 +290,7 @@ class DPCallback(Callback):
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""
+        self._start.mark_refused(trainer, pl_module)
         stops: list[type[BaseException]] = [KeyboardInterrupt, *exceptions("SIGTERMException")]
         with suppress(DppipeError):  # the first error is the one to tell
             self._finish("interrupted" if isinstance(exception, tuple(stops)) else "failed")
@@ -299,10 +308,11 @@ class DPCallback(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values, and no key or state of a generator."""
-        return {"steps": self.steps} | (self._fit.state() if self._fit is not None else {})
+        return {"steps": self.steps, **self._start.state()} | (self._fit.state() if self._fit is not None else {})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what a checkpoint holds."""
+        self._start.restore(state_dict)
         self._restored = state_dict
         self.steps = state_dict["steps"]
 
@@ -326,6 +336,7 @@ class DPCallback(Callback):
                     steps=self.steps,
                     physical_batch_size=piece,
                     independence=fit.model.independence,
+                    start=self._start.hashes,
                 )
 
     def _leave(self) -> None:

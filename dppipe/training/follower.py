@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -57,5 +57,6 @@ class Follower:
         steps: int,
         physical_batch_size: int | None = None,
         independence: str | None = None,
+        start: Collection[str] = (),
     ) -> None:
         """Do nothing."""

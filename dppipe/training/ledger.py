@@ -134,7 +134,10 @@ class Ledger:
     def _go_on(self, plan: bytes, *, seen: tuple[str, int] | None) -> None:
         found = read_ledger(self.path, plan=plan)
         if seen is not None and (not 0 <= seen[1] <= found.rows or found.heads[seen[1]] != seen[0]):
-            raise LedgerCorrupt(f"{self.path}:{seen[1]}: expected the row that the checkpoint has seen, got another or none.")
+            raise LedgerCorrupt(
+                f"{self.path}:{seen[1]}: expected the row that the checkpoint has seen, got another or none. "
+                "Resume the run that wrote it: dppipe resume RUN."
+            )
         self._take_up(found)
         if not found.ended and not found.torn:
             self._write(b"\n")

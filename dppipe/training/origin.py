@@ -9,6 +9,7 @@ this can't see is a whole file system, or a whole machine, that was set back to 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from dppipe.training.run_directory import RunDirectory, write_json
 
 
 def remember_origin(run: RunDirectory, *, data: Component | None, spec: str | None = None) -> None:
-    """Note where the run stands, what its data came from and the spec that it began with; the ledger must be there already."""
+    """Note the run's id and place, its data's files and its first spec; the ledger must be there already."""
     known: dict[str, Any] = {
+        "run": _read(run).get("run") or secrets.token_hex(16),
         "ledger": _place(run.ledger),
         "plan": _written(run.plan),
         "data": list(map(_identity, data_files(data))),

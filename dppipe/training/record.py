@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from torch import Tensor
@@ -22,6 +22,7 @@ from dppipe.training.origin import remember_origin
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.training.run_files import read_summary, refuse_finished
+from dppipe.training.starting_weights import register_run
 from dppipe.training.statements import write_statement
 
 if TYPE_CHECKING:
@@ -122,8 +123,18 @@ class RunRecord:
         steps: int,
         physical_batch_size: int | None = None,
         independence: str | None = None,
+        start: Collection[str] = (),
     ) -> Outcome:
-        """Write the final model, where there is one, the summary and the statement."""
+        """Write the final model, where there is one, the summary and the statement, and add the run to the finished ones.
+
+        Args:
+            weights: The trained parameters, with buffers and frozen parameters as they were at the start.
+            stopped: What has stopped the run, where its plan hasn't.
+            steps: The updates in the model.
+            physical_batch_size: How many records went through the model at once.
+            independence: Why no row's gradient depends on another row.
+            start: The hashes of the tensors that training started from.
+        """
         try:
             self.ledger.catch_up()
             charged, last_step = self.ledger.charged, self.ledger.step
@@ -146,6 +157,7 @@ class RunRecord:
                 ledger_head=self.ledger.head,
             )
             write_json(self.run.summary, outcome.to_data())
+            register_run(self.run, weights, start=start)
             write_statement(self.run)
         finally:
             self.close()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import read_ledger
 from dppipe.privacy.statement import Course, Statement
@@ -14,7 +16,7 @@ from dppipe.randomness.laplace import LAPLACE_LEVEL
 from dppipe.training.run_directory import RunDirectory, write_json, write_whole
 from dppipe.training.run_files import read_plan, read_summary
 
-STATED = ("status", "epsilon", "epsilon_spent", "charged", "validations", "versions", "ledger_head")
+STATED = ("status", "steps", "epsilon", "epsilon_spent", "charged", "validations", "versions", "ledger_head")
 """What a statement takes from the summary."""
 
 
@@ -29,6 +31,8 @@ def write_statement(run: RunDirectory) -> Statement:
 def statement_of(run: RunDirectory) -> Statement:
     """Read the plan and the summary of a run as one statement."""
     plan, summary = read_plan(run), read_summary(run, *STATED)
+    executed = _executed(run, plan)
+    _refuse_more_updates_than_charges(run, plan, summary, executed)
     return Statement(
         name=plan.name,
         status=summary["status"],
@@ -54,16 +58,42 @@ def statement_of(run: RunDirectory) -> Statement:
         secure=plan.secure,
         clipping=_clipping(plan),
         planned=_planned(plan),
-        executed=_executed(run, plan),
+        executed=executed,
         independence=summary.get("independence"),
         holdout=plan.holdout,
         evaluation_looks=summary["validations"] + summary.get("evaluations", 0),
         diagnostics=plan.diagnostics == "nonprivate",
-        pretrained=plan.pretrained,
+        pretrained=plan.pretrained and plan.earlier is None,
+        own_module=plan.own_module,
+        earlier=_earlier(plan),
         versions=summary["versions"],
         config_hash=hashlib.sha256(run.config.read_bytes()).hexdigest() if run.config.exists() else None,
         ledger_head=summary["ledger_head"],
     )
+
+
+def _refuse_more_updates_than_charges(run: RunDirectory, plan: Plan, summary: Mapping[str, Any], executed: Course | None) -> None:
+    """Refuse to state a claim for updates that this ledger never charged."""
+    charged = executed.steps if executed is not None else 0
+    if plan.private and not (isinstance(summary["steps"], int) and summary["steps"] <= charged):
+        raise PrivacyRefusal(
+            f"{run.summary}: steps: expected at most {charged}, the steps that the ledger charged, got {summary['steps']!r}. "
+            "Updates that weren't charged here have no statement."
+        )
+
+
+def _earlier(plan: Plan) -> tuple[str, ...]:
+    """Say what the claim includes of earlier runs, and what it then rests on."""
+    if plan.earlier is None:
+        return ()
+    said = []
+    for one in plan.earlier.runs:
+        ledger = f"{one.charged} charges, ledger head {one.ledger_head}"
+        said.append(f"Training started from the weights of the private run {one.run_dir} ({ledger}).")
+    if plan.earlier.records == "disjoint":
+        return (*said, "The spec states that no person has records in both: the larger of the two costs is claimed.")
+    chosen = "The settings of this run are taken as chosen without looking at them."
+    return (*said, f"The cost of that training is part of every epsilon here. {chosen}")
 
 
 def _noise_level(plan: Plan) -> str:

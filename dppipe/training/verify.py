@@ -1,8 +1,9 @@
 """Verify a run's ledger from its rows alone: the chain of hashes, and epsilon computed anew with any accountant.
 
-The plan gives the first link of the chain and the delta; the summary, where there is one, gives the number of charges and the
-head, without which rows taken off the end couldn't be seen. The chain shows accidents and partial changes; someone who writes
-plan, ledger, checkpoints and summary all anew can't be found out by their own files.
+The plan gives the first link of the chain, the delta and the charges of earlier runs whose weights the run started from; the
+summary, where there is one, gives the number of charges and the head, without which rows taken off the end couldn't be seen.
+The chain shows accidents and partial changes; someone who writes plan, ledger, checkpoints and summary all anew can't be found
+out by their own files.
 """
 
 from __future__ import annotations
@@ -11,22 +12,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dppipe.errors import BudgetExhausted, UsageError
+from dppipe.planning.earlier import with_earlier
 from dppipe.planning.plan import Plan
 from dppipe.privacy.accountants.base import Accountant, Steps
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.charges import LedgerCorrupt, LedgerRows, charged_steps, read_ledger
-from dppipe.privacy.events import event_from_data, event_to_data
-from dppipe.privacy.failures import with_failure
+from dppipe.privacy.events import changed_event
 from dppipe.privacy.step_filters import step_filter
 from dppipe.spec.registry import Registry
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.run_files import read_plan, read_summary
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
 
 # Claims are compared at the ends of this many stretches of equal claims, the last one among them.
 _POINTS_CHECKED = 20
@@ -59,6 +57,8 @@ class Verification:
     unit: str | None
     odometer: float | None = None
     """What the run's plan lets one claim, at its delta, had the last row been chosen for a stop by looking at releases."""
+    earlier: int = 0
+    """The charges of earlier private runs whose weights the run started from, by its plan; `epsilon` counts them too."""
 
     @property
     def intact(self) -> bool:
@@ -88,13 +88,15 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     charged = sum(charge.count for charge in found.charges) + bool(found.torn)
     faults = tuple(_shape_faults(run, found, charged=charged))
     result = replace(nothing, faults=faults, torn=bool(found.torn), rows=found.rows, charged=charged, head=found.head)
+    result = replace(result, earlier=plan.earlier.charged if plan.earlier is not None else 0)
     if not found.charges:
-        return replace(result, epsilon=plan.epsilon_after(1) if found.torn else 0.0, claimed=0.0, delta=plan.delta)
+        return replace(result, epsilon=plan.epsilon_after(int(bool(found.torn))), claimed=plan.epsilon_after(0), delta=plan.delta)
     bound, chosen = plan.delta if delta is None else delta, _accountant(accountant or plan.accountant)
     if bound is None:
         raise UsageError(f"{run.plan}: expected a plan with a delta, got one without. Give --delta.")
-    charged_by = with_failure(chosen, plan.failure_delta)
-    cost = charged_by.compose(steps, relation=found.charges[-1].relation)
+    relation = found.charges[-1].relation
+    charged_by = with_earlier(chosen, plan.earlier, before=(), failure=plan.failure_delta, relation=relation)
+    cost = charged_by.compose(steps, relation=relation)
     result = replace(result, epsilon=cost.epsilon(bound), delta=bound, accountant=chosen.kind, certified=cost.certified)
     own = chosen.kind == plan.accountant and bound == plan.delta
     if own:
@@ -143,8 +145,8 @@ def _filtered(result: Verification, found: LedgerRows, *, plan: Plan, place: Pat
     if not own or plan.accountant is None or plan.budget_epsilon is None or plan.delta is None or plan.relation is None:
         return replace(result, certified=False)
     budget = Budget(epsilon=plan.budget_epsilon, delta=plan.delta, relation=plan.relation)
-    like = event_to_data(min(found.charges, key=lambda charge: charge.sample_rate).event)
-    planned = [(_with(like, noise_multiplier=z, sampling_probability=rate), count) for z, rate, count in plan.charged_runs()]
+    like = min(found.charges, key=lambda charge: charge.sample_rate).event
+    planned = [(changed_event(like, noise_multiplier=z, sampling_probability=q), n) for z, q, n in plan.charged_runs()]
     filtered = step_filter(plan.accountant, budget=budget, planned=planned)
     for row, charge in enumerate(found.charges, start=1):
         try:
@@ -160,18 +162,8 @@ def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
     if found.torn and found.charges:
         last = found.charges[-1]
         costliest = min(last.noise_multiplier, *(run.noise_multiplier for run in plan.noise))
-        steps.append((_with(event_to_data(last.event), noise_multiplier=costliest), 1))
+        steps.append((changed_event(last.event, noise_multiplier=costliest), 1))
     return steps
-
-
-def _with(event: dict[str, Any], **numbers: float) -> DpEvent:
-    """Give an event like this one with other numbers."""
-    return event_from_data(_replaced(event, numbers))
-
-
-def _replaced(event: dict[str, Any], numbers: dict[str, float]) -> dict[str, Any]:
-    event = event | {name: value for name, value in numbers.items() if name in event}
-    return event | {"event": _replaced(event["event"], numbers)} if "event" in event else event
 
 
 def _accountant(kind: str | None) -> Accountant:

@@ -274,7 +274,7 @@ def test_no_key_or_generator_state_is_in_a_checkpoint(start):
     path, *_ = start(signal.SIGINT)
     state = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)
     private = state["callbacks"]["DPCallback"]
-    assert set(private) == {"steps", "ledger_head", "ledger_rows", "clipper_state", "validations"}
+    assert set(private) == {"steps", "run", "start", "ledger_head", "ledger_rows", "clipper_state", "validations"}
 
 
 PLUGIN = """

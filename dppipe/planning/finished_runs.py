@@ -1,0 +1,105 @@
+"""The file of finished runs: which weights private runs have left behind, and what they had charged
+by then.
+
+Every private run adds a line when it ends: the hash of each tensor that it trained, and its events.
+So a copy of its weights is known again though it stands elsewhere, and though the run directory may
+be gone. The file stands beside the local store of budgets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.planning.earlier import EarlierRun
+
+_NAME = "finished_runs.jsonl"
+
+
+class FinishedRun(BaseModel):
+    """One line of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int = 1
+    hashes: tuple[str, ...]
+    """The SHA-256 of each tensor that the run left behind, but for those that it started from."""
+    runs: tuple[EarlierRun, ...]
+    """The run, then the runs whose weights it started from."""
+
+
+@dataclass(frozen=True)
+class FinishedRuns:
+    """The file of finished runs at one place."""
+
+    path: Path
+
+    def add(self, run: FinishedRun) -> None:
+        """Append a line, whole and durable; a line that a crash has cut off stays on a line of its own."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            line = run.model_dump_json().encode() + b"\n"
+            if not _ends_with_newline(descriptor):
+                line = b"\n" + line
+            while line:
+                line = line[os.write(descriptor, line) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def find(self, hashes: Collection[str], *, strict: bool) -> list[EarlierRun]:
+        """Return the runs that have trained any of these tensors, and those whose weights they had
+        started from.
+
+        Args:
+            hashes: The hashes of the tensors. strict: Whether a line that can't be read is refused:
+            it may stand for the run that is looked for.
+        """
+        wanted = set(hashes)
+        found: list[EarlierRun] = []
+        for line in self._lines(strict=strict) if wanted else ():
+            if not wanted.isdisjoint(line.hashes):
+                found += line.runs
+        return found
+
+    def _lines(self, *, strict: bool) -> Iterator[FinishedRun]:
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            if not strict:
+                return
+            raise UsageError(f"{self.path}: expected a file that can be read, got: {error.strerror}. Allow it.") from error
+        for number, line in enumerate(lines, start=1):
+            try:
+                if line:
+                    yield FinishedRun.model_validate_json(line)
+            except ValidationError:
+                if strict:
+                    raise PrivacyRefusal(
+                        f"{self.path}:{number}: expected the line of a finished run, got "
+                        "something else. It may stand for the run that trained these weights: "
+                        "restore the line, or delete it if you know that it doesn't."
+                    ) from None
+
+
+def finished_runs() -> FinishedRuns:
+    """Return the file beside the local store: beside the file that DPPIPE_STORE names, else in `.dppipe`."""
+    store = os.environ.get("DPPIPE_STORE") or ""
+    is_url = "://" in store or (":" in store and "@" in store)
+    folder = Path(".dppipe") if is_url or not store else Path(store).parent
+    return FinishedRuns(folder / _NAME)
+
+
+def _ends_with_newline(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"

@@ -1,0 +1,201 @@
+"""Which private runs have trained a file of weights: found by the run directory around it, or by
+its tensors.
+
+Nothing here needs torch, so that `dppipe plan` and `dppipe run` see the same. A file that isn't
+recognised is taken as public, and the statement says so. Read next: `earlier.py`, how the runs that
+are found are counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from dppipe.errors import PrivacyRefusal
+from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun, merged
+from dppipe.planning.finished_runs import finished_runs
+from dppipe.planning.plan import Plan
+from dppipe.planning.stored_tensors import tensor_hashes
+from dppipe.privacy.charges import LedgerRows, charged_steps, read_ledger
+from dppipe.privacy.events import changed_event, event_to_data
+from dppipe.privacy.steps import merge
+from dppipe.spec.yaml_reader import read_yaml
+
+if TYPE_CHECKING:
+    from dppipe.spec.spec import Spec
+
+_PLANNED_ENDS = ("completed", "budget_exhausted")
+"""How a run ends that nothing but its plan has stopped."""
+
+
+def recognise(spec: Spec) -> Earlier | None:
+    """Return the private runs whose weights a spec starts from; None where none are recognised.
+
+    Guarantee: a file inside the directory of a private run, and a file that holds a tensor which a
+    private run on this machine left behind, is recognised. For a private spec, weights of a run
+    that gives no bound on these records are refused; another one only passes them on to the runs
+    that start from its own weights.
+    """
+    given = spec.model.pretrained
+    if given is None:
+        return None
+    directory = run_directory_around(given.path)
+    runs: list[EarlierRun] = []
+    if directory is not None:
+        if spec.private:
+            _refuse_unprotected(directory, spec)
+            _refuse_unended(directory)
+        runs += runs_of(directory)
+    runs += finished_runs().find(tensor_hashes(given.path), strict=spec.private)
+    if not runs:
+        return None
+    found = Earlier(records=given.records, runs=merged(runs))
+    if spec.private:
+        _refuse_unbounded(found, spec)
+        _refuse_same_data(found, spec)
+    return found
+
+
+def run_directory_around(path: Path) -> Path | None:
+    """Return the run directory that a file stands in, at any depth."""
+    for folder in path.resolve().parents:
+        plan = folder / "plan.json"
+        if plan.is_file() and ((folder / "ledger.jsonl").is_file() or _is_plan(plan)):
+            return folder
+    return None
+
+
+def runs_of(directory: Path) -> tuple[EarlierRun, ...]:
+    """Return what a directory's run has charged, if it was private, and the runs that it started from."""
+    plan = _plan(directory)
+    before = plan.earlier.runs if plan.earlier is not None else ()
+    if plan.relation is None:
+        return before
+    ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
+    own = EarlierRun(
+        run=run_id(directory) or ledger.head,
+        run_dir=str(directory.resolve()),
+        ledger_head=ledger.head,
+        relation=plan.relation,
+        unit=plan.unit,
+        scope=plan.scope,
+        failure_delta=plan.failure_delta,
+        reproducible=plan.reproducible,
+        filtered=plan.schedule == "filter",
+        data_hash=_data_hash_of(directory),
+        events=_events(ledger, plan, ended=_json(directory / "summary.json").get("status") in _PLANNED_ENDS),
+    )
+    return (own, *before)
+
+
+def run_id(directory: Path) -> str | None:
+    """Return the id that a run was given when it began; None for runs that were made before there were any."""
+    known = _json(directory / "origin.json").get("run")
+    return known if isinstance(known, str) and known else None
+
+
+def _events(ledger: LedgerRows, plan: Plan, *, ended: bool) -> tuple[ChargedEvent, ...]:
+    """Return what counts for a run: its rows if it ended by its plan, else all that its plan holds.
+
+    When a run was stopped may depend on what it had released, so an early stop doesn't lower what it may claim.
+    """
+    steps = [charge for charge in ledger.charges if charge.step]
+    charged = charged_steps(ledger.charges)
+    if steps and not ended:
+        like = steps[-1].event
+        planned = [(changed_event(like, noise_multiplier=z, sampling_probability=q), n) for z, q, n in plan.charged_runs()]
+        charged = [*charged_steps(row for row in ledger.charges if not row.step), *planned]
+    counts = merge(charged)
+    return tuple(ChargedEvent(event=event_to_data(event), count=count) for event, count in counts.items())
+
+
+def _plan(directory: Path) -> Plan:
+    try:
+        return Plan.from_json((directory / "plan.json").read_bytes())
+    except (OSError, ValidationError, RecursionError):
+        raise PrivacyRefusal(
+            f"{directory / 'plan.json'}: expected the plan of the run whose weights are started "
+            "from, got something else. Restore it."
+        ) from None
+
+
+def _is_plan(path: Path) -> bool:
+    try:
+        Plan.from_json(path.read_bytes())
+    except (OSError, ValidationError, RecursionError):
+        return False
+    return True
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _refuse_unprotected(directory: Path, spec: Spec) -> None:
+    """Refuse weights of a run without a budget on the very data that the spec names."""
+    if not _plan(directory).private and _data_hash_of(directory) == _data_hash(spec.data.to_data()):
+        raise PrivacyRefusal(
+            "model.pretrained: expected weights that were trained on other data or with a "
+            f"budget, got those of {directory}, which was trained on the same data without "
+            "privacy. No noise makes up for that: start from other weights."
+        )
+
+
+def _refuse_unended(directory: Path) -> None:
+    """Refuse a run that may still go on, or that a crash has ended: it isn't known what its weights have cost."""
+    if not _plan(directory).private:
+        return
+    ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
+    if ledger.torn or _json(directory / "summary.json").get("ledger_head") != ledger.head:
+        raise PrivacyRefusal(
+            "model.pretrained: expected weights of a run that has ended, got those of "
+            f"{directory}, whose ledger and summary don't say so. End it with dppipe resume "
+            f"{directory}, or start from other weights."
+        )
+
+
+def _refuse_unbounded(found: Earlier, spec: Spec) -> None:
+    for run in found.runs:
+        if run.filtered:
+            raise PrivacyRefusal(
+                "model.pretrained: expected weights of a run whose noise was fixed in its plan, "
+                f"got those of {run.run_dir}, whose noise followed released values. No bound "
+                "covers it together with further steps: start from other weights."
+            )
+        if run.reproducible and not spec.reproducible:
+            raise PrivacyRefusal(
+                "model.pretrained: expected weights of a run with secret noise, got those of "
+                f"{run.run_dir}, which was reproducible: true and gives no protection. Start from "
+                "other weights."
+            )
+
+
+def _refuse_same_data(found: Earlier, spec: Spec) -> None:
+    mine = _data_hash(spec.data.to_data())
+    for run in found.runs:
+        if found.records == "disjoint" and run.data_hash == mine:
+            raise PrivacyRefusal(
+                f"model.pretrained.records: expected same, as {run.run_dir} was trained on the "
+                "data that this spec names, got disjoint. Write same, and its cost is added."
+            )
+
+
+def _data_hash_of(directory: Path) -> str | None:
+    try:
+        spec = read_yaml((directory / "config.yaml").read_text()).data
+    except (OSError, ValueError):
+        return None
+    return _data_hash(spec["data"]) if isinstance(spec, Mapping) and "data" in spec else None
+
+
+def _data_hash(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()

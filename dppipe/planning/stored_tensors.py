@@ -1,0 +1,75 @@
+"""The SHA-256 of each tensor in a file of weights, read without torch.
+
+A tensor is known by its bytes alone: another file format, other names, a prefix or a part of the
+tensors don't hide it. `torch.save` writes a zip archive with the bytes of each tensor in an entry
+of its own; a safetensors file has them one after another behind a header. Nothing in a file is
+unpickled. What can't be read so has no hashes here; training hashes the tensors that it has loaded
+in the same way (`dppipe.training.starting_weights`), and refuses what planning couldn't see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_WIDEST = 8
+"""The bytes of the widest number: data that repeats after so many bytes holds one or two values only."""
+_LONGEST_HEADER = 100_000_000
+_SAMPLE = 1 << 12
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    RuntimeError,
+    zipfile.BadZipFile,
+)
+"""What reading a file of another format can raise."""
+
+
+def tensor_hashes(path: Path) -> frozenset[str]:
+    """Return the hashes of a file's tensors; none where it isn't there or has another format."""
+    try:
+        found = _zip_entries(path) if zipfile.is_zipfile(path) else _safetensors(path)
+        hashes = [tensor_hash(data) for data in found]
+    except _UNREADABLE:
+        return frozenset()  # whoever loads the file says what is wrong with it
+    return frozenset(known for known in hashes if known is not None)
+
+
+def tensor_hash(data: bytes) -> str | None:
+    """Return the SHA-256 of a tensor's bytes; None for one that is too plain to be known again, such as all zeros."""
+    return hashlib.sha256(data).hexdigest() if _varies(data) else None
+
+
+def _varies(data: bytes) -> bool:
+    if len(data) <= _WIDEST:
+        return False
+    sample = data[:_SAMPLE]
+    return sample[_WIDEST:] != sample[:-_WIDEST] or data[_WIDEST:] != data[:-_WIDEST]
+
+
+def _zip_entries(path: Path) -> Iterator[bytes]:
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if "data" in entry.filename.split("/")[:-1]:
+                yield archive.read(entry)
+
+
+def _safetensors(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > _LONGEST_HEADER:
+            return
+        header = json.loads(file.read(length))
+        start = 8 + length
+        for name, tensor in header.items():
+            if name != "__metadata__":
+                first, last = tensor["data_offsets"]
+                file.seek(start + first)
+                yield file.read(last - first)

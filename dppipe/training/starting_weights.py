@@ -1,0 +1,191 @@
+"""Weights that a fit starts from: whether a private run has trained them before, and what this run
+leaves for later ones to see.
+
+A claim is for one training. So a callback is fitted once, a checkpoint is taken up by the run that
+wrote it alone, and a module that was fitted before is refused: by its very parameters, or by the
+bytes of its tensors in the file of finished runs. What a run's plan has counted already
+(`model.pretrained`) may be started from.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakIdKeyDictionary
+
+from dppipe.errors import DppipeError, PrivacyRefusal
+from dppipe.planning.finished_runs import FinishedRun, finished_runs
+from dppipe.planning.plan import Plan
+from dppipe.planning.recognition import run_id, runs_of
+from dppipe.planning.stored_tensors import tensor_hash, tensor_hashes
+from dppipe.training.ranks import Ranks
+from dppipe.training.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
+_TRAINED: MutableMapping[nn.Parameter, str] = WeakIdKeyDictionary()
+"""The parameters that were trained in this process, each with the directory of its run; it keeps none of them alive."""
+
+_FRESH = "Take a fresh module, or name the weights by model.pretrained in a spec, which adds the cost of their training."
+
+
+class StartingWeights:
+    """What one callback knows of the weights that its fit starts from."""
+
+    def __init__(self, resume: RunDirectory | None, *, private: bool) -> None:
+        self._resume = resume
+        self._private = private
+        self._own = run_id(resume.path) if resume is not None else None
+        self._opened: str | None = None
+        self._restored = False
+        self._marked = False
+        self.hashes: frozenset[str] = frozenset()
+        """The hashes of the tensors before the first step."""
+
+    def refuse_second_fit(self) -> None:
+        """Refuse a callback that was fitted before: its budget is spent, or belongs to the run that it began."""
+        if self._opened is not None:
+            raise PrivacyRefusal(
+                "DPCallback: expected one that wasn't fitted before, got the one of "
+                f"{self._opened}: one callback is one run, with one budget. Make a new callback "
+                "and a fresh module; an interrupted run goes on with dppipe resume "
+                f"{self._opened}."
+            )
+
+    def refuse_foreign_checkpoint(self, trainer: pl.Trainer) -> None:
+        """Refuse `ckpt_path` but for the run that wrote the checkpoint: nothing says what its weights have cost."""
+        path = trainer.ckpt_path
+        if self._private and path is not None and not self._restored:
+            raise PrivacyRefusal(
+                f"ckpt_path: expected none in a new private run, got {path}: its weights may have "
+                "been trained on these records, which this run's ledger doesn't hold. Go on with "
+                "an interrupted run by dppipe resume RUN; load public weights into the module "
+                "before fit."
+            )
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up the callback's part of a checkpoint; only a run that is resumed has one, and only its own."""
+        is_own = self._resume is not None and state.get("run", self._own) == self._own
+        if self._private and not is_own:
+            raise PrivacyRefusal(
+                "ckpt_path: expected none, or the checkpoint of the run that is resumed, got "
+                "that of another private run: its charges aren't in this run's ledger. Go on "
+                "with it by dppipe resume RUN, where RUN is its own directory."
+            )
+        self._restored = True
+        self.hashes = frozenset(state.get("start", ()))
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of this."""
+        return {"start": sorted(self.hashes)} | ({"run": self._own} if self._own is not None else {})
+
+    def check(self, trainer: pl.Trainer, module: nn.Module, plan: Plan, *, ranks: Ranks) -> None:
+        """Refuse weights that were trained before, unless the plan counts that training; nothing is written yet."""
+        self.refuse_foreign_checkpoint(trainer)
+        _refuse_other_plans(plan, ranks)
+        if not plan.private and plan.earlier is None:
+            return
+        present = module_hashes(module)
+        if not self._restored or not self.hashes:
+            self.hashes = present
+        if not plan.private:
+            return
+        self._refuse_fitted(module)
+        problem = ranks.agree(self._uncounted(present, plan) if ranks.first else None)
+        if problem is not None:
+            raise PrivacyRefusal(problem)
+
+    def open(self, run_dir: Path | None) -> None:
+        """Note the run that this fit has begun."""
+        self._opened = str(run_dir.resolve()) if run_dir is not None else "its first fit"
+        self._own = run_id(run_dir) if run_dir is not None else None
+
+    def mark(self, module: nn.Module) -> None:
+        """Note, before its first step, that a module's parameters are trained in this run."""
+        if not self._marked and self._opened is not None:
+            self._marked = True
+            _note(module, self._opened)
+
+    def mark_refused(self, trainer: pl.Trainer, module: nn.Module) -> None:
+        """Note that a module holds the weights of a checkpoint that was refused after it was read."""
+        path = trainer.ckpt_path
+        if self._private and path is not None and not self._restored:
+            _note(module, f"the checkpoint {path}")
+
+    def _refuse_fitted(self, module: nn.Module) -> None:
+        own = str(self._resume.path) if self._resume is not None else None
+        for name, parameter in module.named_parameters():
+            before = _TRAINED.get(parameter)
+            if before is not None and before != own:
+                raise PrivacyRefusal(
+                    "Trainer.fit: expected a module that wasn't fitted before, got one whose "
+                    f"{name} was trained in {before}. That training isn't in this run's budget. "
+                    f"{_FRESH}"
+                )
+
+    def _uncounted(self, hashes: Collection[str], plan: Plan) -> str | None:
+        counted = plan.earlier.ids if plan.earlier is not None else frozenset()
+        for run in finished_runs().find(hashes, strict=False):
+            if run.run not in counted and run.run != self._own:
+                return (
+                    "Trainer.fit: expected weights that no private run has trained, got those of "
+                    f"{run.run_dir}. Their training isn't in this run's budget. {_FRESH} Planning "
+                    "knows them in files that torch.save or safetensors wrote."
+                )
+        return None
+
+
+def _note(module: nn.Module, where: str) -> None:
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            _TRAINED[parameter] = where
+
+
+def _refuse_other_plans(plan: Plan, ranks: Ranks) -> None:
+    """Refuse to train where processes have found different earlier runs, and so have other plans."""
+    if ranks.any(ranks.agree(plan.to_json()) != plan.to_json()):
+        raise PrivacyRefusal(
+            f"{finished_runs().path}: expected the same plan on every process, got others: some don't "
+            "see the run directory or the file of finished runs. Put them where all machines see them."
+        )
+
+
+def module_hashes(module: nn.Module) -> frozenset[str]:
+    """Return the hashes of a module's tensors."""
+    return _hashes(value for value in module.state_dict().values() if isinstance(value, Tensor))
+
+
+def register_run(run: RunDirectory, weights: Mapping[str, Tensor], *, start: Collection[str]) -> None:
+    """Add an ended run to the file of finished runs, by the tensors that it trained.
+
+    A run without a budget is added only if it started from a private run's weights. No run fails
+    for it: where a line can't be made or written, one on the standard error says so.
+    """
+    place = finished_runs()
+    try:
+        runs = runs_of(run.path)
+        if runs and runs[0].events:
+            found = _hashes(weights.values()) | tensor_hashes(run.last_checkpoint)
+            place.add(FinishedRun(hashes=tuple(sorted(found - set(start))), runs=runs))
+    except (DppipeError, OSError, RuntimeError, TypeError, ValueError) as error:
+        logging.getLogger("dppipe").warning(
+            "%s: the run can't be added (%s): copies of its weights won't be recognised. Start from %s itself.",
+            place.path,
+            error,
+            run.final_checkpoint,
+        )
+
+
+def _hashes(tensors: Iterable[Tensor]) -> frozenset[str]:
+    found = set()
+    for tensor in tensors:
+        if tensor.layout is torch.strided and not tensor.is_meta:
+            data = tensor.detach().cpu().resolve_conj().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            found.add(tensor_hash(data))
+    return frozenset(known for known in found if known is not None)
