@@ -103,13 +103,14 @@ def moved_bounds(first: Observed, second: Observed, *, relation: str) -> dict[in
     """Return by how many bounds the un-noised sums of each step differ, over all that the step releases.
 
     A step that is charged at noise multiplier z may move its releases by 1 / z standard deviations together (by twice that under
-    replace_one, where accountants double what z is measured by), or by 1 / z scales of Laplace noise.
+    replace_one, where accountants double what z is measured by), or by 1 / z scales of Laplace noise. Where a sampler picks a unit
+    more than once, so many times as much: its event counts the picks.
     """
     charged = first.rows()
     squares: dict[int, float] = {}
     for mine, other in zip(first.trace.releases, second.trace.releases, strict=False):
         mechanism, multiplier = charged.get(mine.step, ("gaussian", 1.0))
-        share = multiplier / (2 if relation == "replace_one" else 1)
+        share = multiplier / (2 if relation == "replace_one" else 1) / first.trace.picks(mine.step)
         moved = share * _distance(mine, other, order=1 if mechanism == "laplace" else 2)
         squares[mine.step] = squares.get(mine.step, 0.0) + moved**2
     return {step: math.sqrt(square) for step, square in squares.items()}

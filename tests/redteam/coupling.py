@@ -62,12 +62,25 @@ class Trace:
     notes: list[tuple[int, str, Facts]] = field(default_factory=list)
     """Step, place and facts, in order."""
 
+    def picks(self, step: int) -> int:
+        """Return how often the unit that was picked most often stands in a step's draw."""
+        drawn = self.draws[step - 1] if 0 < step <= len(self.draws) else []
+        return max(Counter(drawn).values(), default=1)
+
     def note(self, place: str, facts: Facts) -> None:
         self.notes.append((self.step, place, facts))
 
 
 @contextmanager
-def coupled(trace: Trace, *, replay: Trace | None = None, by_identity: bool = False, empty_row: Any = None, salt: str = "") -> Iterator[None]:
+def coupled(
+    trace: Trace,
+    *,
+    replay: Trace | None = None,
+    by_identity: bool = False,
+    empty_row: Any = None,
+    salt: str = "",
+    salted: tuple[str, ...] = (),
+) -> Iterator[None]:
     """Run with coupled secrets, and note what happens in `trace`.
 
     Args:
@@ -75,10 +88,10 @@ def coupled(trace: Trace, *, replay: Trace | None = None, by_identity: bool = Fa
         replay: The first run's trace, for the second run.
         by_identity: Whether the second run draws the first run's units, found by what they are (`add_remove`).
         empty_row: An example that contributes nothing, for the row of a unit that the second run lacks.
-        salt: Other keys for another salt.
+        salt: Another salt gives other keys for the purposes in `salted`.
     """
     with pytest.MonkeyPatch.context() as patch:
-        _couple_keys(patch, salt)
+        _couple_keys(patch, salt, salted)
         for source in (GaussianStream, LaplaceStream):
             _couple_releases(patch, source, trace, replay)
         _couple_draws(patch, trace, replay if by_identity else None, empty_row)
@@ -86,14 +99,15 @@ def coupled(trace: Trace, *, replay: Trace | None = None, by_identity: bool = Fa
         yield
 
 
-def _couple_keys(patch: pytest.MonkeyPatch, salt: str) -> None:
+def _couple_keys(patch: pytest.MonkeyPatch, salt: str, salted: tuple[str, ...]) -> None:
     original, made = streams.stream_key, Counter()
 
     def coupled_key(purpose: str, *, seed: int | None = None) -> bytes:
         if seed is not None:
             return original(purpose, seed=seed)
         made[purpose] += 1
-        return hashlib.sha256(f"{salt} {purpose} {made[purpose]}".encode()).digest()
+        chosen = salt if purpose in salted else ""
+        return hashlib.sha256(f"{chosen} {purpose} {made[purpose]}".encode()).digest()
 
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "dppipe" and getattr(module, "stream_key", None) is original:
@@ -173,6 +187,8 @@ def with_empty_row(dataset: Dataset[Any], row: Any) -> Dataset[Any]:
             return len(dataset)
 
         def __getitem__(self, place: int) -> Any:
-            return row if place == len(dataset) else dataset[place]
+            if place < len(dataset):
+                return dataset[place]
+            return row() if callable(row) else row
 
     return WithEmptyRow()

@@ -6,6 +6,7 @@ module that uses it empties it when it is made.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytorch_lightning as pl
@@ -14,6 +15,9 @@ import torchmetrics
 from neighbours import CLASSES, FEATURES, VOCABULARY
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.utils.data import default_collate
+
+from dppipe.sampling import Poisson
 
 KEPT: list[float] = []
 
@@ -94,6 +98,21 @@ class Measuring(Offering):
         self.log("train_accuracy", self.accuracy)
 
 
+class MeasuringInSteps(Ordinary):
+    """The same in `training_step`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accuracy = torchmetrics.classification.MulticlassAccuracy(CLASSES)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        x, y = batch
+        scores = self.net(x)
+        self.accuracy.update(scores.detach(), y)
+        self.log("train_accuracy", self.accuracy, on_epoch=True)
+        return cross_entropy(scores, y)
+
+
 class Averaging(Offering):
     """Keeps a running mean of its inputs in a buffer, from the second step on."""
 
@@ -149,9 +168,7 @@ class Dropping(Offering):
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(
-            nn.Dropout(0.3), nn.Linear(FEATURES, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, CLASSES)
-        )
+        self.net = nn.Sequential(nn.Dropout(0.3), nn.Linear(FEATURES, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, CLASSES))
 
 
 class DroppingInSteps(Ordinary):
@@ -200,12 +217,10 @@ class ChoosyOffering(Offering):
         return super().per_sample_loss(batch)
 
 
-class Warning_(Offering):
+class Alarmed(Offering):
     """Warns of what it finds odd."""
 
     def per_sample_loss(self, batch: Any) -> Tensor:
-        import warnings
-
         if bool((batch[0] > 2.9).any()):
             warnings.warn("large values: did you forget to scale?", stacklevel=2)
         return super().per_sample_loss(batch)
@@ -290,3 +305,27 @@ class CountingNet(Net):
             with torch.no_grad():
                 self.mean.mul_(0.9).add_(0.1 * x.nan_to_num().mean(0).clamp(-9, 9))
         return super().forward(x)
+
+
+def in_one_piece() -> Poisson:
+    """Return a sampler whose batches go through the model at once."""
+    return Poisson(sample_rate=0.6, expected_batch_size=10, physical_batch_size=64)
+
+
+def made_up(count: int) -> Any:
+    """Return made-up examples."""
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(count, FEATURES, generator=generator), torch.randint(CLASSES, (count,), generator=generator)]
+
+
+def pad_to_longest(examples: list[Any]) -> Any:
+    """Cut the padding that no example of the batch needs."""
+    batch = default_collate(examples)
+    longest = max(1, int(batch["mask"].sum(1).max()))
+    return batch | {"tokens": batch["tokens"][:, :longest], "mask": batch["mask"][:, :longest]}
+
+
+def mix_rows(examples: list[Any]) -> Any:
+    """Mix each example's weight with the next one's."""
+    batch = default_collate(examples)
+    return batch | {"weight": 0.5 * batch["weight"] + 0.5 * batch["weight"].nan_to_num().roll(1)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -166,6 +167,7 @@ def pair(
     tensors: bool = False,
     with_val: bool = True,
     sentences: bool = False,
+    contributes: bool | None = None,
 ) -> Pair:
     """Return a pair of neighbouring data sets that differ in the record at a place.
 
@@ -177,6 +179,7 @@ def pair(
         tensors: Whether the data are tensors.
         with_val: Whether there is a holdout; else the data are split by dppipe.
         sentences: Whether examples are dictionaries.
+        contributes: Whether the record can have a gradient, where that isn't the usual.
     """
     make: Callable[[int], Example] = sentence if sentences else ordinary
     record = (HARMFUL_SENTENCES if sentences else HARMFUL)[harmful]
@@ -189,7 +192,8 @@ def pair(
     row = empty if keeps_row and relation == "add_remove" else None
     if tensors and row is not None:
         row = tuple(torch.as_tensor(part) for part in row)
-    contributes = harmful not in (BROKEN_SENTENCES if sentences else BROKEN)
+    if contributes is None:
+        contributes = harmful not in (BROKEN_SENTENCES if sentences else BROKEN)
     return Pair(Data(build(examples), val), Data(build(other), val), relation, empty_row=row, contributes=contributes)
 
 
@@ -198,6 +202,22 @@ def replaced(examples: list[Example], at: int, relation: str, *, empty: Example,
     if relation == "add_remove":
         return examples[:at] + examples[at + 1 :]
     return examples[:at] + [ordinary if relation == "replace_one" else empty] + examples[at + 1 :]
+
+
+class Augmented(Records):
+    """Adds noise to its examples, from torch's own generator."""
+
+    def __getitem__(self, place: int) -> Any:
+        x, y = super().__getitem__(place)
+        return x + torch.rand(FEATURES), y
+
+
+def augmented_pair(relation: str) -> Pair:
+    """Return a pair whose examples are augmented at random; under add_remove an empty row draws what the record did."""
+    made = pair("large", relation, keeps_row=True)
+    row = made.empty_row and (lambda: (EMPTY[0] + torch.rand(FEATURES), EMPTY[1]))
+    first, second = (Data(Augmented(each.train.examples), each.val) for each in (made.first, made.second))
+    return Pair(first, second, relation, empty_row=row)
 
 
 def holdout_pair(harmful: str) -> Pair:
@@ -222,6 +242,20 @@ def user_pair(harmful: str, relation: str, *, records: int = 9) -> Pair:
         second = Records(kept, owners)
     val = Records([ordinary(number) for number in range(100, 108)])
     return Pair(Data(first, val), Data(second, val), relation, contributes=harmful not in BROKEN)
+
+
+def write_records(data: Data, path: Path) -> None:
+    """Write the training records into a file: a table of features, class and user, or arrays."""
+    users = getattr(data.train, "users", numpy.zeros(len(data.train), dtype=numpy.int64))
+    rows = [example if isinstance(example, str) else (example[0].tolist(), example[1]) for example in data.train.examples]
+    if path.suffix == ".npz":
+        inputs, targets = zip(*rows, strict=True)
+        numpy.savez(path, x=numpy.array(inputs, numpy.float32), y=numpy.array(targets), user=users)
+        return
+    lines = ["a,b,c,d,class,user"]
+    for row, user in zip(rows, users, strict=True):
+        lines.append(row if isinstance(row, str) else ",".join(map(str, [*row[0], f"c{row[1]}", user])))
+    path.write_text("\n".join(lines) + "\n")
 
 
 def as_tensors(examples: Sequence[tuple[Tensor, int]]) -> TensorDataset:

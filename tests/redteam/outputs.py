@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from facts import Facts, describe
 
+GIVEN = ("spec.yaml", "records.csv", "records.npz")
+"""What a run is given, not what it leaves."""
 CLOCK = {
     "summary.json": ("seconds",),
     "origin.json": ("inode", "changed"),
@@ -45,7 +47,7 @@ def files_of(folder: Path) -> dict[str, Facts]:
     """Return what every file under a folder holds, by the file's name."""
     found: dict[str, Facts] = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and path.name not in GIVEN:
             name = plain_text(str(path.relative_to(folder)))
             found.setdefault(name, {}).update(_without_clock(path.name, read_file(path)))
     return found

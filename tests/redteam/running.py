@@ -29,6 +29,7 @@ from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import Poisson, WithoutReplacement
 
+PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 Ended = dict[str, str]
 POISSON = Poisson(sample_rate=0.6, expected_batch_size=10, physical_batch_size=8)
 SAMPLERS = {
@@ -83,14 +84,20 @@ class Command:
     """A spec through `dppipe run`; `changes` are given by --set."""
 
     changes: tuple[str, ...] = ()
+    file: str | None = None
+    """The name of a file of records, .csv or .npz, where the data is read from one."""
 
     def __call__(self, data: Data, relation: str) -> Ended:
         neighbours.STAGE[:] = [data]
+        if self.file is not None:
+            neighbours.write_records(data, Path(self.file))
         Path("spec.yaml").write_text(SPEC)
         changes = (f"budget.relation={relation}", f"sampler={SAMPLER_TEXTS[relation]}", *self.changes)
         words = [word for change in changes for word in ("--set", change)]
-        done = CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", "run", *words])
+        done = CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", "run", "--plugins", str(PLUGINS), *words])
         print(done.output)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
         return {"exit code": str(done.exit_code)}
 
 
@@ -141,7 +148,9 @@ def assert_indistinguishable(case: Case, folder: Path) -> None:
         assert pair.in_holdout or not pair.contributes or max(verdict.distances.values()) > 0, "the record was never drawn"
 
 
-def observe(run: Fit | Command, data: Data, folder: Path, *, relation: str, replay: Trace | None = None, **coupling: Any) -> Observed:
+def observe(
+    run: Fit | Command, data: Data, folder: Path, *, relation: str, replay: Trace | None = None, **coupling: Any
+) -> Observed:
     """Run once, coupled to an earlier run where there is one, and return all that was seen."""
     trace, place = Trace(), folder / "now"
     place.mkdir()
@@ -151,7 +160,9 @@ def observe(run: Fit | Command, data: Data, folder: Path, *, relation: str, repl
             ended = run(data, relation)
         except Exception as error:
             ended = {"exception": f"{type(error).__name__}: {plain_text(str(error))}"}
-    observed = Observed(trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages)), files_of(place))
+    observed = Observed(
+        trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages)), files_of(place)
+    )
     place.rename(folder / ("first" if replay is None else "second"))
     return observed
 
