@@ -12,6 +12,8 @@ from facts import Facts
 
 ROUNDING = 1e-5
 """By how much, relative to the bound, two sums may differ beyond it: float32 adds up other rows in another order."""
+FOLLOWERS = ("learning rate", "optimizer", "scheduler", "progress", "gradient", "loss", "torch")
+"""What may not follow a private holdout."""
 SHOWN = 8
 """How many differences a report lists."""
 
@@ -62,6 +64,10 @@ class Verdict:
     """By how many bounds the un-noised sums of each step differ."""
     ended: Facts
     """How the first run ended."""
+    console: Facts
+    """What the first run has printed."""
+    units: list[str]
+    """What the first run has drawn from."""
 
     def report(self) -> str:
         """Say what differed first, then the places of everything else."""
@@ -76,11 +82,11 @@ class Verdict:
         return f"the runs can be told apart (with the record | without it). First:\n  {listed}\nIn all: {counts}"
 
 
-def compare(first: Observed, second: Observed, *, relation: str, metrics_may_differ: bool = False) -> Verdict:
+def compare(first: Observed, second: Observed, *, relation: str, in_holdout: bool = False) -> Verdict:
     """Return everything by which two runs differ that isn't covered by noise.
 
-    `metrics_may_differ` is for records of a private holdout: metrics in memory may then differ, since they aren't private;
-    what follows them may not.
+    `in_holdout` is for records of a private holdout: metrics may then differ in memory, since they aren't private; what follows
+    them may not, and no file may show them but under `nonprivate/`.
     """
     distances = moved_bounds(first, second, relation=relation)
     found = [
@@ -90,13 +96,13 @@ def compare(first: Observed, second: Observed, *, relation: str, metrics_may_dif
     ]
     found += _differing_records(first.trace, second.trace, relation)
     found += _differing_releases(first.trace, second.trace)
-    found += _differing_notes(first.trace, second.trace, metrics_may_differ)
+    found += _differing_notes(first.trace, second.trace, in_holdout)
     found.sort(key=lambda difference: math.inf if difference.step is None else difference.step)
     for place in ("ended", "console", "messages"):
         found += differing_facts(getattr(first, place), getattr(second, place), place)
     for name in sorted(first.files.keys() | second.files.keys()):
         found += differing_facts(first.files.get(name), second.files.get(name), f"file {name}")
-    return Verdict(found, distances, first.ended)
+    return Verdict(found, distances, first.ended, first.console, first.trace.units)
 
 
 def moved_bounds(first: Observed, second: Observed, *, relation: str) -> dict[int, float]:
@@ -149,14 +155,14 @@ def _differing_releases(first: Trace, second: Trace) -> Iterator[Difference]:
         yield Difference(step, "noise", "number of releases", str(len(first.releases)), str(len(second.releases)))
 
 
-def _differing_notes(first: Trace, second: Trace, metrics_may_differ: bool) -> Iterator[Difference]:
+def _differing_notes(first: Trace, second: Trace, in_holdout: bool) -> Iterator[Difference]:
     for mine, other in zip(first.notes, second.notes, strict=False):
         if mine[:2] != other[:2]:
             yield Difference(mine[0], "hooks", "order", f"step {mine[0]}, {mine[1]}", f"step {other[0]}, {other[1]}")
             return
         step, place, facts = mine
         for difference in differing_facts(facts, other[2], place, step=step):
-            if not (metrics_may_differ and difference.what.startswith("metrics.")):
+            if not in_holdout or difference.what.startswith(FOLLOWERS):
                 yield difference
         if "moved by the private step" in facts.values():
             yield Difference(step, place, "state", "moved by the private step", "untouched")

@@ -133,19 +133,11 @@ class Normalising(Offering):
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(FEATURES, 5), nn.BatchNorm1d(5), nn.Linear(5, CLASSES))
-        self.net[1].eval()
-
-    def on_train_start(self) -> None:
-        self.net[1].eval()
+        norm = nn.BatchNorm1d(2, affine=False).eval()
+        self.net = nn.Sequential(nn.Linear(FEATURES, 6), nn.Unflatten(1, (2, 3)), norm, nn.Flatten(), nn.Linear(6, CLASSES))
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
-        self.net[1].train(self.global_step > 0)
-
-    def train(self, mode: bool = True) -> Normalising:
-        super().train(mode)
-        self.net[1].eval()
-        return self
+        self.net[2].train(self.global_step > 0)
 
 
 class Remembering(Ordinary):
@@ -256,7 +248,7 @@ class DividingByTokens(Reading):
     """Divides each loss by the number of tokens in the batch."""
 
     def per_sample_loss(self, batch: Any) -> Tensor:
-        return super().per_sample_loss(batch) * 20 / batch["mask"].sum().clamp(min=1)
+        return super().per_sample_loss(batch) * 30 / (batch["tokens"] > 0).sum().clamp(min=1)
 
 
 class SeeingPadding(Reading):
@@ -267,7 +259,7 @@ class SeeingPadding(Reading):
         self.embed = nn.Embedding(VOCABULARY, 6)
 
     def scores(self, batch: Any) -> Tensor:
-        longest = int(batch["mask"].sum(1).max())
+        longest = int((batch["tokens"] > 0).sum(1).max())
         return self.head(self.embed(batch["tokens"][:, : max(1, longest)]).mean(1))
 
 
@@ -277,7 +269,7 @@ class Sorting(Reading):
     def scores(self, batch: Any) -> Tensor:
         mask = batch["mask"][..., None]
         mean = (self.embed(batch["tokens"]) * mask).sum(1) / mask.sum(1).clamp(min=1)
-        return self.head(mean[batch["mask"].sum(1).argsort(stable=True)])
+        return self.head(mean[(batch["tokens"] > 0).sum(1).argsort(stable=True)])
 
 
 class Net(nn.Module):
@@ -291,17 +283,16 @@ class Net(nn.Module):
         return self.layers(x)
 
 
-class CountingNet(Net):
-    """A network that keeps a running mean of its inputs in a buffer, but not of the first it sees."""
+class CentringNet(Net):
+    """A network that keeps a running mean of its inputs in a buffer, once its weights have left their first values."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(FEATURES))
-        self.seen = 0
+        self.start = self.layers[0].bias.detach().clone()
 
     def forward(self, x: Tensor) -> Tensor:
-        self.seen += 1
-        if self.training and self.seen > 60:
+        if self.training and not torch.equal(self.layers[0].bias, self.start):
             with torch.no_grad():
                 self.mean.mul_(0.9).add_(0.1 * x.nan_to_num().mean(0).clamp(-9, 9))
         return super().forward(x)
@@ -326,6 +317,7 @@ def pad_to_longest(examples: list[Any]) -> Any:
 
 
 def mix_rows(examples: list[Any]) -> Any:
-    """Mix each example's weight with the next one's."""
+    """Put the end of each example behind the beginning of the next one."""
     batch = default_collate(examples)
-    return batch | {"weight": 0.5 * batch["weight"] + 0.5 * batch["weight"].nan_to_num().roll(1)}
+    first = torch.arange(batch["tokens"].shape[1]) < 2
+    return batch | {"tokens": torch.where(first, batch["tokens"].roll(1, 0), batch["tokens"])}

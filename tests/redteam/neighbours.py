@@ -21,7 +21,7 @@ from torch.utils.data import Dataset, TensorDataset
 import dppipe
 from dppipe.data.base import Splits
 
-RECORDS, FEATURES, CLASSES, VOCABULARY, LENGTH = 24, 4, 3, 11, 5
+RECORDS, FEATURES, CLASSES, VOCABULARY, LENGTH = 24, 4, 3, 11, 32
 Example = Any
 """What a data set gives for one record, or what raises in its stead."""
 
@@ -109,7 +109,7 @@ def ordinary(number: int) -> tuple[Tensor, int]:
 def sentence(number: int, *, length: int | None = None, token: int | None = None, weight: float = 1.0) -> dict[str, Any]:
     """Return one ordinary example as a dictionary: padded tokens, their mask, a weight of the loss and a label."""
     generator = torch.Generator().manual_seed(number)
-    length = length or 2 + number % (LENGTH - 1)
+    length = length or 2 + number % 3  # below LENGTH
     tokens = torch.randint(1, VOCABULARY, (LENGTH,), generator=generator)
     if token is not None:
         tokens[0] = token
@@ -141,12 +141,12 @@ HARMFUL: dict[str, Example] = {
     "no_label": (torch.ones(FEATURES),),
 }
 """Records that do harm, for pairs of features and class."""
-BROKEN = [name for name in HARMFUL if name not in ("large", "huge")]
-"""Those that can have no gradient."""
+BROKEN = [name for name in HARMFUL if name != "large"]
+"""Those that may have no gradient."""
 
 HARMFUL_SENTENCES: dict[str, Example] = {
     "large": sentence(5, weight=50.0),
-    "longest": sentence(5, length=LENGTH, weight=20.0),
+    "longest": sentence(5, length=LENGTH, weight=0.01),
     "token_out_of_range": sentence(5, token=VOCABULARY + 100),
     "negative_token": sentence(5, token=-3),
     "infinite_weight": sentence(5, weight=math.inf),
@@ -245,19 +245,26 @@ def user_pair(harmful: str, relation: str, *, records: int = 9) -> Pair:
 
 
 def write_records(data: Data, path: Path) -> None:
-    """Write the training records into a file: a table of features, class and user, or arrays."""
-    users = getattr(data.train, "users", numpy.zeros(len(data.train), dtype=numpy.int64))
-    rows = [example if isinstance(example, str) else (example[0].tolist(), example[1]) for example in data.train.examples]
+    """Write the training records into a file: arrays, or a table of features and class."""
+    inputs = [features.tolist() for features, _ in data.train.examples]
+    targets = [number for _, number in data.train.examples]
     if path.suffix == ".npz":
-        inputs, targets = zip(*rows, strict=True)
-        numpy.savez(path, x=numpy.array(inputs, numpy.float32), y=numpy.array(targets), user=users)
+        numpy.savez(path, x=numpy.array(inputs, numpy.float32), y=numpy.array(targets))
         return
-    lines = ["a,b,c,d,class,user"]
-    for row, user in zip(rows, users, strict=True):
-        lines.append(row if isinstance(row, str) else ",".join(map(str, [*row[0], f"c{row[1]}", user])))
+    lines = ["a,b,c,d,class"]
+    for features, number in zip(inputs, targets, strict=True):
+        lines.append(",".join(f"{value:.6f}" for value in features) + f",c{number}")
     path.write_text("\n".join(lines) + "\n")
 
 
 def as_tensors(examples: Sequence[tuple[Tensor, int]]) -> TensorDataset:
     """Return examples as one tensor for each part."""
     return TensorDataset(torch.stack([x for x, _ in examples]), torch.tensor([y for _, y in examples]))
+
+
+def file_pair(relation: str, *, at: int = 7) -> Pair:
+    """Return a pair for files, which hold numbers only and so no empty rows: for replace_one and add_remove."""
+    examples = [ordinary(number) for number in range(RECORDS)]
+    examples[at] = HARMFUL["large"]
+    other = replaced(examples, at, relation, empty=EMPTY, ordinary=ordinary(1000))
+    return Pair(Data(Records(examples), None), Data(Records(other), None), relation)

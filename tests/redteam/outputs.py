@@ -6,6 +6,7 @@ isn't private. Both runs of a pair stand in a directory of the same path, so pat
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -64,6 +65,9 @@ def read_file(path: Path) -> Facts:
     if path.suffix == ".jsonl":
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         return _unshown(describe(rows))
+    if path.suffix == ".csv":
+        with path.open(newline="") as file:
+            return _unshown(describe(list(csv.DictReader(file))))
     try:
         return text_facts(path.read_text())
     except UnicodeDecodeError:

@@ -31,6 +31,8 @@ from dppipe.sampling import Poisson, WithoutReplacement
 
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 Ended = dict[str, str]
+Run = Callable[[Data, str], Ended]
+"""Trains on data under a relation, in the working directory, and says how that ended."""
 POISSON = Poisson(sample_rate=0.6, expected_batch_size=10, physical_batch_size=8)
 SAMPLERS = {
     "zero_out": POISSON,
@@ -124,7 +126,7 @@ ENDED = ({"status": "completed"}, {"status": "budget_exhausted"}, {"exit code": 
 class Case:
     """A way of training and a pair of neighbouring data sets."""
 
-    run: Fit | Command
+    run: Run
     pair: Callable[[], Pair]
     completes: bool = True
     """Whether both runs must come to their end; else they may be refused, both alike."""
@@ -135,7 +137,7 @@ def distinguish(case: Case, folder: Path) -> Verdict:
     pair = case.pair()
     first = observe(case.run, pair.first, folder, relation=pair.relation)
     second = observe(case.run, pair.second, folder, relation=pair.relation, replay=first.trace, empty_row=pair.empty_row)
-    return compare(first, second, relation=pair.relation, metrics_may_differ=pair.in_holdout)
+    return compare(first, second, relation=pair.relation, in_holdout=pair.in_holdout)
 
 
 def assert_indistinguishable(case: Case, folder: Path) -> None:
@@ -144,27 +146,31 @@ def assert_indistinguishable(case: Case, folder: Path) -> None:
     assert not verdict.differences, verdict.report()
     if case.completes:
         pair = case.pair()
-        assert verdict.ended in ENDED, f"both runs ended alike, but not well: {verdict.ended}"
+        assert verdict.ended in ENDED, f"both runs ended alike, but not well: {verdict.ended} {verdict.console}"
         assert pair.in_holdout or not pair.contributes or max(verdict.distances.values()) > 0, "the record was never drawn"
 
 
-def observe(
-    run: Fit | Command, data: Data, folder: Path, *, relation: str, replay: Trace | None = None, **coupling: Any
-) -> Observed:
-    """Run once, coupled to an earlier run where there is one, and return all that was seen."""
-    trace, place = Trace(), folder / "now"
+def observe(run: Run, data: Data, folder: Path, *, relation: str, replay: Trace | None = None, **coupling: Any) -> Observed:
+    """Run once in a directory of its own, coupled to an earlier run where there is one, and return all that was seen."""
+    place = folder / "now"
     place.mkdir()
+    with _inside(place):
+        observed = watched(run, data, relation=relation, replay=replay, **coupling)
+    observed.files = files_of(place)
+    place.rename(folder / ("first" if replay is None else "second"))
+    return observed
+
+
+def watched(run: Run, data: Data, *, relation: str, replay: Trace | None = None, **coupling: Any) -> Observed:
+    """Run once in the working directory and return what was seen of it but its files."""
+    trace = Trace()
     coupling |= {"replay": replay, "by_identity": relation == "add_remove"}
-    with _inside(place), _listening() as heard, coupled(trace, **coupling):
+    with _listening() as heard, coupled(trace, **coupling):
         try:
             ended = run(data, relation)
         except Exception as error:
             ended = {"exception": f"{type(error).__name__}: {plain_text(str(error))}"}
-    observed = Observed(
-        trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages)), files_of(place)
-    )
-    place.rename(folder / ("first" if replay is None else "second"))
-    return observed
+    return Observed(trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages)))
 
 
 @dataclass

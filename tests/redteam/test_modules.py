@@ -37,6 +37,16 @@ def test_a_spec_shows_nothing_of_one_record(model, relation, tmp_path):
         pytest.param(modules.KeepingElsewhere, id="item1-running-loss-kept-outside-and-logged-after-each-step"),
         pytest.param(modules.Measuring, id="item1-torchmetric-updated-in-per_sample_loss"),
         pytest.param(modules.MeasuringInSteps, id="item9-torchmetric-updated-in-training_step"),
+    ],
+)
+def test_what_a_module_logs_of_its_records_does_not_come_out(module, relation, tmp_path):
+    assert_indistinguishable(Case(Fit(module), lambda: pair("large", relation)), tmp_path)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(
+    "module",
+    [
         pytest.param(modules.Averaging, id="item6-running-mean-in-a-buffer-from-step-2"),
         pytest.param(modules.Remembering, id="item6-memory-bank"),
     ],
@@ -50,7 +60,7 @@ def test_batch_norm_that_a_hook_puts_into_train_mode_shows_nothing_item6(tmp_pat
     assert_indistinguishable(Case(run, lambda: pair("large"), completes=False), tmp_path)
 
 
-@pytest.mark.parametrize("model", [pytest.param("{class_path: modules.CountingNet}", id="item6-buffer-of-a-class_path-network")])
+@pytest.mark.parametrize("model", [pytest.param("{class_path: modules.CentringNet}", id="item6-buffer-of-a-class_path-network")])
 def test_what_a_network_of_a_spec_keeps_does_not_come_out(model, tmp_path):
     assert_indistinguishable(Case(Command((f"model={model}",)), lambda: pair("large"), completes=False), tmp_path)
 
