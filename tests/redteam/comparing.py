@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coupling import Release, Trace
-from facts import Facts
+from redteam.coupling import Release, Trace
+from redteam.facts import Facts
 
 ROUNDING = 1e-5
 """By how much, relative to the bound, two sums may differ beyond it: float32 adds up other rows in another order."""
@@ -108,9 +108,9 @@ def compare(first: Observed, second: Observed, *, relation: str, in_holdout: boo
 def moved_bounds(first: Observed, second: Observed, *, relation: str) -> dict[int, float]:
     """Return by how many bounds the un-noised sums of each step differ, over all that the step releases.
 
-    A step that is charged at noise multiplier z may move its releases by 1 / z standard deviations together (by twice that under
-    replace_one, where accountants double what z is measured by), or by 1 / z scales of Laplace noise. Where a sampler picks a unit
-    more than once, so many times as much: its event counts the picks.
+    A step that is charged at noise multiplier z may move its releases by 1 / z standard deviations together, or by
+    1 / z scales of Laplace noise; under replace_one by twice that, since accountants then double what z is
+    measured by. Where a sampler picks a unit k times, k times as much: its event counts the picks.
     """
     charged = first.rows()
     squares: dict[int, float] = {}

@@ -1,8 +1,12 @@
-"""The modules of this folder import each other by name, here and in the processes that the tests start."""
+"""The modules of this folder are a package named `redteam`, for the tests and for specs that name a class in it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
-sys.path.insert(0, str(Path(__file__).parent))
+if "redteam" not in sys.modules:
+    package = ModuleType("redteam")
+    package.__path__ = [str(Path(__file__).parent)]
+    sys.modules["redteam"] = package

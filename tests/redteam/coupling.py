@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy
 import pytest
-import pytorch_lightning as pl
-from facts import Facts, describe
+import torch
+from redteam.facts import Facts, describe
+from redteam.watching import Watch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, TensorDataset
-from watching import Watch
 
 import dppipe.training.run  # noqa: F401  every module that makes keys is loaded before keys are coupled
 from dppipe.randomness import streams
@@ -139,24 +139,38 @@ def _couple_draws(patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | None,
         drawn = original(self, step)
         number = len(trace.draws)
         if replay is not None and number < len(replay.draws):
-            places = {unit: place for place, unit in enumerate(trace.units)}
-            empty = [] if empty_row is None else [len(trace.units)]
-            found = [[places[unit]] if unit in places else empty for unit in (replay.units[at] for at in replay.draws[number])]
-            drawn = numpy.array(sum(found, []), dtype=numpy.int64)
+            wanted = [replay.units[place] for place in replay.draws[number]]
+            drawn = _places(wanted, among=trace.units, empty_row=empty_row is not None)
         trace.draws.append(drawn.tolist())
         return drawn
 
     patch.setattr(PrivateLoader, "draw", draw)
 
 
-def _watch_fits(patch: pytest.MonkeyPatch, trace: Trace, *, salt: int) -> None:
-    original = pl.Trainer.fit
+def _places(wanted: list[str], *, among: list[str], empty_row: bool) -> numpy.ndarray:
+    """Return where the wanted units stand; one that isn't there is left out, or stands behind the last."""
+    place_of = {unit: place for place, unit in enumerate(among)}
+    if empty_row:
+        found = [place_of.get(unit, len(among)) for unit in wanted]
+    else:
+        found = [place_of[unit] for unit in wanted if unit in place_of]
+    return numpy.array(found, dtype=numpy.int64)
 
-    def fit(self: pl.Trainer, *args: Any, **kwargs: Any) -> Any:
+
+def _watch_fits(patch: pytest.MonkeyPatch, trace: Trace, *, salt: int) -> None:
+    for name in ("pytorch_lightning", "lightning.pytorch"):
+        if name in sys.modules:
+            _watch_trainer(patch, sys.modules[name].Trainer, trace, salt=salt)
+
+
+def _watch_trainer(patch: pytest.MonkeyPatch, trainer: Any, trace: Trace, *, salt: int) -> None:
+    original = trainer.fit
+
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         self.callbacks.append(Watch(trace, salt=salt))
         return original(self, *args, **kwargs)
 
-    patch.setattr(pl.Trainer, "fit", fit)
+    patch.setattr(trainer, "fit", fit)
 
 
 def units_of(loader: PrivateLoader) -> list[str]:
@@ -178,8 +192,6 @@ def identity(dataset: Dataset[Any], place: int) -> str:
 def with_empty_row(dataset: Dataset[Any], row: Any) -> Dataset[Any]:
     """Return a data set with one more row behind the others; nobody asks for its length any more."""
     if isinstance(dataset, TensorDataset):
-        import torch
-
         return TensorDataset(*(torch.cat([tensor, each[None]]) for tensor, each in zip(dataset.tensors, row, strict=True)))
 
     class WithEmptyRow(Dataset[Any]):

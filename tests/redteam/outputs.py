@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from facts import Facts, describe
+from redteam.facts import Facts, describe
 
 GIVEN = ("spec.yaml", "records.csv", "records.npz")
 """What a run is given, not what it leaves."""

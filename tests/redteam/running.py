@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import neighbours
+import pytest
 import pytorch_lightning as pl
 import torch
-from comparing import Observed, Verdict, compare
-from coupling import Trace, coupled
-from neighbours import Data, Pair
-from outputs import files_of, plain_text, text_facts
+from redteam import staging
+from redteam.comparing import Observed, Verdict, compare
+from redteam.coupling import Trace, coupled
+from redteam.hearing import listening
+from redteam.neighbours import Pair
+from redteam.outputs import files_of, plain_text, text_facts
+from redteam.staging import Data
 from torch.utils.data import DataLoader
 from typer.testing import CliRunner
 
@@ -90,9 +90,9 @@ class Command:
     """The name of a file of records, .csv or .npz, where the data is read from one."""
 
     def __call__(self, data: Data, relation: str) -> Ended:
-        neighbours.STAGE[:] = [data]
+        staging.STAGE[:] = [data]
         if self.file is not None:
-            neighbours.write_records(data, Path(self.file))
+            staging.write_records(data, Path(self.file))
         Path("spec.yaml").write_text(SPEC)
         changes = (f"budget.relation={relation}", f"sampler={SAMPLER_TEXTS[relation]}", *self.changes)
         words = [word for change in changes for word in ("--set", change)]
@@ -107,7 +107,7 @@ SPEC = """
 version: 1
 name: redteam
 seed: 7
-data:      {class_path: neighbours.Staged, holdout: public}
+data:      {class_path: redteam.staging.Staged, holdout: public}
 model:     {kind: mlp, hidden: [6]}
 optimizer: {kind: sgd, lr: 0.5, momentum: 0.9}
 sampler:   {kind: poisson, sample_rate: 0.6, physical_batch_size: 8}
@@ -120,6 +120,11 @@ train:     {steps: 5, validate_every: 1}
 
 
 ENDED = ({"status": "completed"}, {"status": "budget_exhausted"}, {"exit code": "0"})
+
+
+def slow_but(*fast: str, among: Iterable[str] = ("zero_out", "add_remove", "replace_one")) -> list[Any]:
+    """Return parameters of a test of which only a few run by default."""
+    return [each if each in fast else pytest.param(each, marks=pytest.mark.slow) for each in among]
 
 
 @dataclass(frozen=True)
@@ -143,7 +148,8 @@ def distinguish(case: Case, folder: Path) -> Verdict:
 def assert_indistinguishable(case: Case, folder: Path) -> None:
     """Fail with what differs first, where anything does."""
     verdict = distinguish(case, folder)
-    assert not verdict.differences, verdict.report()
+    if verdict.differences:
+        pytest.fail(verdict.report(), pytrace=False)
     if case.completes:
         pair = case.pair()
         assert verdict.ended in ENDED, f"both runs ended alike, but not well: {verdict.ended} {verdict.console}"
@@ -165,43 +171,12 @@ def watched(run: Run, data: Data, *, relation: str, replay: Trace | None = None,
     """Run once in the working directory and return what was seen of it but its files."""
     trace = Trace()
     coupling |= {"replay": replay, "by_identity": relation == "add_remove"}
-    with _listening() as heard, coupled(trace, **coupling):
+    with listening() as heard, coupled(trace, **coupling):
         try:
             ended = run(data, relation)
         except Exception as error:
             ended = {"exception": f"{type(error).__name__}: {plain_text(str(error))}"}
     return Observed(trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages)))
-
-
-@dataclass
-class Heard:
-    """What a run says."""
-
-    console: io.StringIO = field(default_factory=io.StringIO)
-    messages: list[str] = field(default_factory=list)
-
-
-@contextmanager
-def _listening() -> Iterator[Heard]:
-    """Collect what is printed, warned of and logged."""
-    heard = Heard()
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            heard.messages.append(f"{record.name}: {record.getMessage()}")
-
-    listener = Listener()
-    loggers = [logging.getLogger(name) for name in (None, "pytorch_lightning", "lightning_fabric", "py.warnings")]
-    for logger in loggers:
-        logger.addHandler(listener)
-    try:
-        with redirect_stdout(heard.console), redirect_stderr(heard.console), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield heard
-            heard.messages += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
-    finally:
-        for logger in loggers:
-            logger.removeHandler(listener)
 
 
 @contextmanager

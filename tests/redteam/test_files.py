@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from neighbours import file_pair
-from running import Case, Command, assert_indistinguishable
+from redteam.neighbours import file_pair
+from redteam.running import Case, Command, assert_indistinguishable
 
 CSV = (
     "data={kind: csv, path: records.csv, holdout: public, numeric: [{column: a}, {column: b}, {column: c}, {column: d}], "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import modules
 import pytest
-from neighbours import pair, user_pair
-from running import Case, Command, Fit, assert_indistinguishable
+from redteam import modules, texts
+from redteam.neighbours import pair, user_pair
+from redteam.running import Case, Command, Fit, assert_indistinguishable
 
 from dppipe.clipping import AdaClip, Adaptive, Automatic, Global, Grouped, Layerwise, Microbatch, Psac
 from dppipe.noise import Constant
@@ -35,7 +35,10 @@ SAMPLERS = {
 }
 
 
-@pytest.mark.parametrize("relation", ["zero_out", "add_remove", "replace_one"])
+@pytest.mark.parametrize(
+    "relation",
+    ["zero_out", pytest.param("add_remove", marks=pytest.mark.slow), pytest.param("replace_one", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("clipper", CLIPPERS)
 def test_a_clipper_bounds_one_record_and_keeps_nothing_of_it(clipper, relation, tmp_path):
     if clipper == "microbatch" and relation == "add_remove":
@@ -87,6 +90,10 @@ def test_averages_and_schedules_follow_releases_alone(change, tmp_path):
     assert_indistinguishable(Case(Command((change,)), lambda: pair("large")), tmp_path)
 
 
+def test_diagnostics_come_out_under_nonprivate_names_alone(tmp_path):
+    assert_indistinguishable(Case(Command(("diagnostics=nonprivate",)), lambda: pair("large")), tmp_path)
+
+
 def test_a_batch_is_not_told_by_how_it_was_cut_into_pieces(tmp_path):
     """Under `auto` the size of pieces is found by dppipe: by public numbers alone."""
     run = Command(("sampler={kind: poisson, sample_rate: 0.6, expected_batch_size: 10}",))
@@ -95,5 +102,5 @@ def test_a_batch_is_not_told_by_how_it_was_cut_into_pieces(tmp_path):
 
 @pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
 def test_the_bound_holds_in_other_precisions_item8(precision, tmp_path):
-    run = Fit(modules.Reading, trainer={"precision": precision})
+    run = Fit(texts.Reading, trainer={"precision": precision})
     assert_indistinguishable(Case(run, lambda: pair("large", sentences=True)), tmp_path)

@@ -6,11 +6,11 @@ import json
 import warnings
 from pathlib import Path
 
-import modules
 import pytest
 import torch
-from neighbours import pair
-from running import Case, Command, Fit, distinguish
+from redteam import modules
+from redteam.neighbours import pair
+from redteam.running import Case, Command, Fit, distinguish
 
 from dppipe.engine import Engine
 from dppipe.randomness.gaussian import GaussianStream

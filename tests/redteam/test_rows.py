@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import modules
 import pytest
-from facts import describe
-from neighbours import HARMFUL, augmented_pair, pair
-from running import Case, Command, Fit, assert_indistinguishable, distinguish, observe
+from redteam import modules, texts
+from redteam.facts import describe
+from redteam.neighbours import augmented_pair, pair
+from redteam.records import HARMFUL
+from redteam.running import Case, Command, Fit, assert_indistinguishable, distinguish, observe
 
 RELATIONS = ["zero_out", "add_remove", "replace_one"]
 
@@ -14,12 +15,12 @@ RELATIONS = ["zero_out", "add_remove", "replace_one"]
 @pytest.mark.parametrize(
     ("module", "collate", "harmful"),
     [
-        pytest.param(modules.DividingByTokens, None, "longest", id="item4-loss-over-the-batchs-tokens"),
-        pytest.param(modules.SeeingPadding, None, "longest", id="item4-padding-that-the-model-sees"),
-        pytest.param(modules.Sorting, None, "longest", id="item4-rows-sorted-by-length-between-layers"),
-        pytest.param(modules.Reading, modules.pad_to_longest, "longest", id="item4-collate-that-pads-to-the-longest"),
-        pytest.param(modules.SeeingPadding, modules.pad_to_longest, "longest", id="item4-collate-pads-and-the-model-sees-it"),
-        pytest.param(modules.Reading, modules.mix_rows, "large", id="item4-collate-that-mixes-rows"),
+        pytest.param(texts.DividingByTokens, None, "longest", id="item4-loss-over-the-batchs-tokens"),
+        pytest.param(texts.SeeingPadding, None, "longest", id="item4-padding-that-the-model-sees"),
+        pytest.param(texts.Sorting, None, "longest", id="item4-rows-sorted-by-length-between-layers"),
+        pytest.param(texts.Reading, texts.pad_to_longest, "longest", id="item4-collate-that-pads-to-the-longest"),
+        pytest.param(texts.SeeingPadding, texts.pad_to_longest, "longest", id="item4-collate-pads-and-the-model-sees-it"),
+        pytest.param(texts.Reading, texts.mix_rows, "large", id="item4-collate-that-mixes-rows"),
     ],
 )
 def test_a_record_does_not_move_the_rows_of_others(module, collate, harmful, tmp_path):
@@ -35,7 +36,7 @@ def test_dropout_is_secret_item5(module, relation, tmp_path):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_dropout_of_a_spec_is_secret_item5(relation, tmp_path):
-    run = Command(("model={class_path: modules.Net, init_args: {p: 0.5}}",))
+    run = Command(("model={class_path: redteam.modules.Net, init_args: {p: 0.5}}",))
     assert_indistinguishable(Case(run, lambda: pair("large", relation, keeps_row=True, tensors=True)), tmp_path)
 
 
@@ -63,7 +64,9 @@ def test_a_record_does_not_change_which_others_are_trained_on_item5(relation, tm
         (tmp_path / str(at)).mkdir()
         case = Case(Command(), lambda at=at: pair("large", relation, with_val=False, at=at), completes=False)
         verdict = distinguish(case, tmp_path / str(at))
-        if repr(describe(HARMFUL["large"])) in verdict.units:
-            assert not verdict.differences, verdict.report()
-            tried += 1
+        if repr(describe(HARMFUL["large"])) not in verdict.units:
+            continue
+        if verdict.differences:
+            pytest.fail(verdict.report(), pytrace=False)
+        tried += 1
     assert tried, "the record was never among those that are trained on"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import pytorch_lightning as pl
 import torch
-from facts import Facts, describe, describe_module
+from redteam.facts import Facts, describe, describe_module
 
 if TYPE_CHECKING:
-    from coupling import Trace
+    from redteam.coupling import Trace
 
 
 class Watch(pl.Callback):
@@ -35,7 +35,7 @@ class Watch(pl.Callback):
         self._note(trainer, pl_module, "on_train_batch_start")
         seed = 1000 * self._salt + self.trace.step
         torch.manual_seed(seed)
-        numpy.random.seed(seed)  # noqa: NPY002
+        numpy.random.seed(seed)
         random.seed(seed)
         self._before = public_generators()
 
@@ -89,5 +89,5 @@ def describe_trainer(trainer: Any) -> Facts:
 
 def public_generators() -> str:
     """Return a hash of the states of the generators that everybody shares."""
-    states = (torch.get_rng_state().numpy().tobytes(), numpy.random.get_state(), random.getstate())  # noqa: NPY002
+    states = (torch.get_rng_state().numpy().tobytes(), numpy.random.get_state(), random.getstate())
     return hashlib.sha256(repr(states).encode()).hexdigest()

@@ -1,19 +1,20 @@
-"""One run of a case in several processes: `python worker.py CASE WHICH FOLDER`, started by the tests, and again for each rank.
+"""Cases on two processes, and what each process does: one run on its rank.
 
-What each rank has seen is left beside the run as `WHICH-RANK.pickle`; the second run replays what the first has left.
+The processes are forked from a server that has loaded everything, so that they start at once. What each rank has seen is left
+in the folder of the pair as `WHICH-RANK.pickle`; the second run replays what the first has left.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-import sys
 from pathlib import Path
 
-import modules
-from coupling import Trace
-from neighbours import pair, user_pair
-from running import Case, Command, Fit, watched
+import torch
+from redteam import mistakes, modules, texts
+from redteam.coupling import Trace
+from redteam.neighbours import pair, user_pair
+from redteam.running import Case, Command, Fit, watched
 
 import dppipe
 from dppipe.sampling import User
@@ -34,18 +35,20 @@ CASES = {
     "spec, secure, replace_one": lambda: Case(Command((*TWO, "noise.secure=true")), lambda: pair("large", "replace_one")),
     "item3 spec, cannot be read": lambda: Case(Command(TWO), lambda: pair("cannot_be_read")),
     "own, per_sample_loss": lambda: Case(own(modules.Offering), lambda: pair("large")),
-    "own, dictionaries": lambda: Case(own(modules.Reading), lambda: pair("large", sentences=True)),
+    "own, dictionaries": lambda: Case(own(texts.Reading), lambda: pair("large", sentences=True)),
     "own, users": lambda: Case(own(modules.Offering, sampler=USERS), lambda: user_pair("large", "zero_out")),
-    "item1 own, losses kept": lambda: Case(own(modules.KeepingElsewhere), lambda: pair("large")),
+    "item1 own, losses kept": lambda: Case(own(mistakes.KeepingElsewhere), lambda: pair("large")),
     "item5 own, dropout": lambda: Case(own(modules.Dropping), lambda: pair("large")),
     "item3 own, label out of range": lambda: Case(own(modules.Ordinary), lambda: pair("label_out_of_range")),
 }
 
 
-def main() -> None:
-    """Run a case once on this rank, in the working directory, and leave what was seen."""
-    name, which, folder = sys.argv[1:]
-    rank = os.environ.get("LOCAL_RANK", "0")
+def run_rank(name: str, which: str, rank: int, port: int, folder: str) -> None:
+    """Run a case once on this rank, in the working directory of the pair, and leave what was seen."""
+    os.environ |= {"LOCAL_RANK": str(rank), "NODE_RANK": "0", "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.chdir(Path(folder, "now"))
+    torch.set_num_threads(1)
     case = CASES[name]()
     both = case.pair()
     replay: Trace | None = None
@@ -54,7 +57,3 @@ def main() -> None:
     data = both.first if which == "first" else both.second
     seen = watched(case.run, data, relation=both.relation, replay=replay, empty_row=both.empty_row)
     Path(folder, f"{which}-{rank}.pickle").write_bytes(pickle.dumps(seen))
-
-
-if __name__ == "__main__":
-    main()
