@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from redteam.comparing import Observed, compare
 from redteam.outputs import files_of
-from redteam.running import ENDED
+from redteam.running import ENDED, slow_but
 from redteam.worker import CASES, run_rank
 
 SECONDS = 120
-FEW = ("spec, zero_out", "own, users", "item3 spec, cannot be read")
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def run_once(forked, name: str, which: str, folder: Path) -> dict[int, Observed]
     return seen
 
 
-@pytest.mark.parametrize("name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in CASES])
+@pytest.mark.parametrize("name", slow_but("spec, zero_out", "own, users", "item3 spec, cannot be read", among=CASES))
 def test_two_processes_show_nothing_of_one_record(forked, name, tmp_path):
     relation = CASES[name]().pair().relation
     first = run_once(forked, name, "first", tmp_path)
