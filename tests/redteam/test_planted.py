@@ -1,0 +1,238 @@
+"""The comparison can fail: a leak that is planted in one channel is found in that channel."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from redteam import modules
+from redteam.neighbours import pair
+from redteam.running import Case, Command, Fit, distinguish
+
+from dppipe.engine import Engine
+from dppipe.randomness.gaussian import GaussianStream
+from dppipe.training.callback import DPCallback
+from dppipe.training.outcome import Outcome
+from dppipe.training.record import RunRecord
+from dppipe.training.step import PrivateStep
+
+SEEN: list[float] = []
+"""What a planted bug can see of the records of its run: the size of each un-noised sum."""
+FIRST: list[float] = []
+"""The first of them in each run so far."""
+
+
+@pytest.fixture
+def plant(monkeypatch, tmp_path):
+    """Let sums be seen, plant one bug, and return what the comparison finds."""
+    FIRST.clear()
+    step, accumulate = PrivateStep.__call__, Engine.accumulate
+
+    def spying(self, batch, sums, **options):
+        found = accumulate(self, batch, sums, **options)
+        SEEN.append(round(float(sum(value.abs().sum() for value in sums.values())), 3))
+        return found
+
+    def seen(self, *args, **kwargs):
+        monkeypatch.setattr(Engine, "accumulate", spying)
+        try:
+            return step(self, *args, **kwargs)
+        finally:
+            monkeypatch.setattr(Engine, "accumulate", accumulate)
+            FIRST[RUN[0] :] = SEEN[:1]
+
+    def planted(owner, name, bug, *, run=None):
+        run = run or Fit(modules.Offering)
+
+        def cleared(data, relation):
+            SEEN.clear()
+            RUN[0] = len(FIRST)
+            return run(data, relation)
+
+        monkeypatch.setattr(PrivateStep, "__call__", seen)
+        original = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda self, *args, **kwargs: bug(original, self, *args, **kwargs))
+        return distinguish(Case(cleared, lambda: pair("large")), tmp_path)
+
+    return planted
+
+
+RUN = [0]
+
+
+def differs():
+    """Whether this run's records are others than the first run's: what a leak would follow."""
+    return FIRST[0] != SEEN[0]
+
+
+def places(verdict):
+    return {difference.place for difference in verdict.differences}
+
+
+def whats(verdict):
+    return {difference.what for difference in verdict.differences}
+
+
+def test_nothing_is_found_where_nothing_is_planted(plant):
+    verdict = plant(DPCallback, "on_train_batch_end", lambda original, *args: original(*args))
+    assert verdict.differences == [], verdict.report()
+
+
+def test_a_printed_number_is_found_on_the_console(plant):
+    def bug(original, *args):
+        print("sum", SEEN[-1])
+        return original(*args)
+
+    verdict = plant(DPCallback, "on_train_batch_end", bug)
+    assert places(verdict) == {"console"}
+    assert "sum" in verdict.report()
+
+
+def test_a_warning_is_found_among_the_messages(plant):
+    def bug(original, *args):
+        warnings.warn(f"large batch: {SEEN[-1]}", stacklevel=2)
+        return original(*args)
+
+    assert places(plant(DPCallback, "on_train_batch_end", bug)) == {"messages"}
+
+
+@pytest.mark.parametrize("name", ["extra.json", "extra.txt", "extra.bin", "checkpoints/extra.ckpt"])
+def test_a_number_in_a_file_is_found(plant, name):
+    def bug(original, record, *args, **kwargs):
+        path = record.run.path / name
+        content = {"sums": SEEN}
+        if path.suffix == ".ckpt":
+            torch.save(content, path)
+        else:
+            path.write_bytes(json.dumps(content).encode() + (b"\xff" if path.suffix == ".bin" else b""))
+        return original(record, *args, **kwargs)
+
+    assert places(plant(RunRecord, "finish", bug)) == {f"file run/{name}"}
+
+
+def test_a_file_whose_name_hangs_on_a_record_is_found(plant):
+    def bug(original, record, *args, **kwargs):
+        Path(record.run.path / f"extra-{len(SEEN)}-{SEEN[0]}.txt").write_text("")
+        return original(record, *args, **kwargs)
+
+    assert len(plant(RunRecord, "finish", bug).differences) == 2
+
+
+def test_a_status_is_found(plant):
+    def bug(original, self):
+        return original(self) | {"status": "failed" if differs() else "completed"}
+
+    verdict = plant(Outcome, "to_data", bug)
+    assert {"file run/summary.json", "status"} <= places(verdict) | whats(verdict)
+
+
+def test_an_exit_code_and_an_exception_are_found(plant):
+    def bug(original, *args):
+        if differs():
+            raise RuntimeError("diverged")
+        return original(*args)
+
+    verdict = plant(DPCallback, "on_train_batch_end", bug, run=Command())
+    assert {"hooks", "ended"} <= places(verdict)
+    assert verdict.differences[0].step == 1
+
+
+def test_another_number_of_steps_is_found(plant):
+    def bug(original, step):
+        return original(step) and not (SEEN and differs() and step.taken == 3)
+
+    verdict = plant(PrivateStep, "goes_on", bug)
+    assert {"hooks", "noise", "file run/ledger.jsonl", "file run/summary.json"} <= places(verdict)
+    assert verdict.differences[0].step in (3, 4)
+
+
+def test_a_learning_rate_is_found_at_its_step(plant):
+    def bug(original, self, trainer, *args):
+        trainer.optimizers[0].param_groups[0]["lr"] *= 1 + SEEN[-1] / 1e6
+        return original(self, trainer, *args)
+
+    verdict = plant(DPCallback, "on_train_batch_end", bug)
+    assert "learning rate.0.0" in whats(verdict)
+    assert verdict.differences[0].step == 1
+
+
+def test_a_buffer_and_an_attribute_are_found_at_their_step(plant):
+    def bug(original, self, trainer, module, *args):
+        if not hasattr(module, "extra"):
+            module.register_buffer("extra", torch.zeros(()))
+        module.extra.fill_(sum(SEEN))
+        module.note = [{"deep": SEEN[-1]}]
+        return original(self, trainer, module, *args)
+
+    verdict = plant(DPCallback, "on_train_batch_end", bug)
+    assert {"module.extra", "module.note.0.deep", "state_dict.extra"} <= whats(verdict)
+    assert "file run/checkpoints/final.ckpt" in places(verdict)
+    assert verdict.differences[0].step == 1
+
+
+def test_a_metric_is_found_in_curves_summary_and_logger(plant):
+    def bug(original, self, trainer, module, *args):
+        module.log("extra", sum(SEEN))
+        return original(self, trainer, module, *args)
+
+    verdict = plant(DPCallback, "on_train_batch_end", bug)
+    assert {"file run/events.out.tfevents.*", "file run/summary.json", "file log/version_0/metrics.csv"} <= places(verdict)
+
+
+def test_a_number_in_the_ledger_or_the_noise_is_found(plant):
+    def bug(original, step, number, bounds, noise_multiplier):
+        return original(step, number, bounds, noise_multiplier * (1 + SEEN[-1] / 1e6 if SEEN else 1))
+
+    assert "file run/ledger.jsonl" in places(plant(PrivateStep, "charge_of", bug))
+
+
+def test_noise_that_follows_a_record_is_found(plant):
+    def bug(original, self, flat, std, *, over=1.0):
+        return original(self, flat, std * (1 + SEEN[-1] / 1e6), over=over)
+
+    # The seam is patched again inside, so that the planted bug stands where dppipe calls it.
+    verdict = plant(PrivateStep, "__call__", lambda original, step, *a, **k: _with_noise(original, bug, step, *a, **k))
+    assert "noise" in places(verdict)
+
+
+def _with_noise(original, bug, step, *args, **kwargs):
+    add = GaussianStream.add_
+    GaussianStream.add_ = lambda self, flat, std, **options: bug(add, self, flat, std, **options)
+    try:
+        return original(step, *args, **kwargs)
+    finally:
+        GaussianStream.add_ = add
+
+
+@pytest.mark.parametrize("share", [1.001, 3.0])
+def test_a_sum_that_is_clipped_too_little_is_found(plant, share):
+    def bug(original, step, batch, **options):
+        return _with(original, step, batch, options, bounds=lambda bounds: bounds * share)
+
+    verdict = plant(PrivateStep, "__call__", bug)
+    assert places(verdict) == {"un-noised sum"}
+    assert verdict.differences[0].step == 1
+
+
+def test_randomness_from_a_public_generator_is_found(plant):
+    def bug(original, step, batch, **options):
+        return _with(original, step, batch, options, bounds=lambda bounds: bounds * torch.rand(()))
+
+    assert {"un-noised sum", "public generators"} <= places(plant(PrivateStep, "__call__", bug))
+
+
+def _with(original, step, batch, options, *, bounds):
+    """Take a private step with other bounds for its sums."""
+    accumulate = step.engine.accumulate
+
+    def planted(piece, sums, **given):
+        return accumulate(piece, sums, **given | {"bounds": bounds(given["bounds"])})
+
+    step.engine.accumulate = planted
+    try:
+        return original(step, batch, **options)
+    finally:
+        del step.engine.accumulate
