@@ -18,7 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
@@ -135,7 +135,7 @@ def _couple_draws(patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | None,
         if not trace.units:
             trace.units = units_of(self)
             if replay is not None and empty_row is not None:
-                self.dataset = with_empty_row(self.dataset, empty_row)
+                self.reader = replace(self.reader, dataset=with_empty_row(self.dataset, empty_row), valid=None)
         drawn = original(self, step)
         number = len(trace.draws)
         if replay is not None and number < len(replay.draws):
