@@ -53,10 +53,10 @@ def run_spec(
 
     Only the first of several processes has an outcome. `callbacks` are made once the model has shown which Lightning it uses.
     """
-    _quieten_lightning()
     keep_freed_memory()
     seed_weights(spec.seed)
     module = build_module(spec, steps=plan.steps)
+    _quieten_lightning()  # after the module has loaded Lightning, which sets its own level when it is loaded
     with fitting_memory("data"):
         splits = spec.data.splits(seed=spec.seed, by=plan.split)
     private = _private_callback(spec, plan, splits, run_dir=run_dir, resume=resume)
