@@ -8,6 +8,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
+@pytest.fixture(autouse=True, scope="session")
+def store_of_the_session(tmp_path_factory):
+    """Keep runs of fixtures that several tests share out of the user's own store, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPPIPE_STORE", str(tmp_path_factory.mktemp("store") / "budgets.db"))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_store(tmp_path_factory, monkeypatch):
     """Keep the file of finished runs, and the store beside it, of every test apart from the user's own."""

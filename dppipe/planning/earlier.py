@@ -22,7 +22,7 @@ from dppipe.privacy.preludes import with_prelude
 from dppipe.privacy.statement import shown
 
 Records = Literal["same", "disjoint"]
-"""Whether weights were trained on the records of the run that starts from them, or on records of other people."""
+"""Whether weights were trained on the records of the run that starts from them, or on others."""
 
 
 class ChargedEvent(BaseModel):
@@ -91,12 +91,14 @@ class Earlier(BaseModel):
 
     def steps(self) -> Steps:
         """Return every event of every run."""
-        return [(event_from_data(charge.event), charge.count) for run in self.runs for charge in run.events]
+        charges = [charge for run in self.runs for charge in run.events]
+        return [(event_from_data(charge.event), charge.count) for charge in charges]
 
     def composition(self, accountant: Accountant, *, relation: Relation) -> Composition:
         """Bound what the runs cost together; refuse events that the accountant can't bound."""
+        bounding = with_failure(accountant, self.failure_delta)
         try:
-            return with_failure(accountant, self.failure_delta).compose(self.steps(), relation=relation)
+            return bounding.compose(self.steps(), relation=relation)
         except PrivacyRefusal as error:
             raise PrivacyRefusal(
                 f"accountant: expected one that can bound {self.names}, whose weights this run "
@@ -139,9 +141,10 @@ def with_earlier(
 
 
 def refuse_earlier(earlier: Earlier, budget: Budget, accountant: Accountant, *, unit: str, adaptive: bool) -> float:
-    """Refuse runs before that no bound covers together with this one; return what they cost by themselves at this delta."""
+    """Refuse earlier runs that no bound covers together with this one; return their own cost."""
     for run in earlier.runs:
-        for name, wanted, got in (("relation", budget.relation, run.relation), ("unit", unit, run.unit)):
+        terms = (("relation", budget.relation, run.relation), ("unit", unit, run.unit))
+        for name, wanted, got in terms:
             if wanted != got:
                 raise PrivacyRefusal(
                     f"budget.{name}: expected {got}, as the weights of {run.run_dir} were trained "

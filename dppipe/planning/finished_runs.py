@@ -41,7 +41,7 @@ class FinishedRuns:
     path: Path
 
     def add(self, run: FinishedRun) -> None:
-        """Append a line, whole and durable; a line that a crash has cut off stays on a line of its own."""
+        """Append a line, whole and durable, after one that a crash may have cut off."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -78,7 +78,8 @@ class FinishedRuns:
         except OSError as error:
             if not strict:
                 return
-            raise UsageError(f"{self.path}: expected a file that can be read, got: {error.strerror}. Allow it.") from error
+            message = f"expected a file that can be read, got: {error.strerror}. Allow it."
+            raise UsageError(f"{self.path}: {message}") from error
         for number, line in enumerate(lines, start=1):
             try:
                 if line:
@@ -93,7 +94,7 @@ class FinishedRuns:
 
 
 def finished_runs() -> FinishedRuns:
-    """Return the file beside the local store: beside the file that DPPIPE_STORE names, else in `.dppipe`."""
+    """Return the file beside the one that DPPIPE_STORE names; for a database or none, in `.dppipe`."""
     store = os.environ.get("DPPIPE_STORE") or ""
     is_url = "://" in store or (":" in store and "@" in store)
     folder = Path(".dppipe") if is_url or not store else Path(store).parent

@@ -71,12 +71,13 @@ def run_directory_around(path: Path) -> Path | None:
 
 
 def runs_of(directory: Path) -> tuple[EarlierRun, ...]:
-    """Return what a directory's run has charged, if it was private, and the runs that it started from."""
+    """Return what a run has charged, if it was private, and the runs that it started from."""
     plan = _plan(directory)
     before = plan.earlier.runs if plan.earlier is not None else ()
     if plan.relation is None:
         return before
     ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
+    status = _json(directory / "summary.json").get("status")
     own = EarlierRun(
         run=run_id(directory) or ledger.head,
         run_dir=str(directory.resolve()),
@@ -88,13 +89,13 @@ def runs_of(directory: Path) -> tuple[EarlierRun, ...]:
         reproducible=plan.reproducible,
         filtered=plan.schedule == "filter",
         data_hash=_data_hash_of(directory),
-        events=_events(ledger, plan, ended=_json(directory / "summary.json").get("status") in _PLANNED_ENDS),
+        events=_events(ledger, plan, ended=status in _PLANNED_ENDS),
     )
     return (own, *before)
 
 
 def run_id(directory: Path) -> str | None:
-    """Return the id that a run was given when it began; None for runs that were made before there were any."""
+    """Return the id that a run was given when it began; None where it has none."""
     known = _json(directory / "origin.json").get("run")
     return known if isinstance(known, str) and known else None
 
@@ -102,16 +103,19 @@ def run_id(directory: Path) -> str | None:
 def _events(ledger: LedgerRows, plan: Plan, *, ended: bool) -> tuple[ChargedEvent, ...]:
     """Return what counts for a run: its rows if it ended by its plan, else all that its plan holds.
 
-    When a run was stopped may depend on what it had released, so an early stop doesn't lower what it may claim.
+    When a run was stopped may depend on what it had released, so an early stop doesn't lower what
+    it may claim.
     """
     steps = [charge for charge in ledger.charges if charge.step]
     charged = charged_steps(ledger.charges)
     if steps and not ended:
         like = steps[-1].event
-        planned = [(changed_event(like, noise_multiplier=z, sampling_probability=q), n) for z, q, n in plan.charged_runs()]
-        charged = [*charged_steps(row for row in ledger.charges if not row.step), *planned]
-    counts = merge(charged)
-    return tuple(ChargedEvent(event=event_to_data(event), count=count) for event, count in counts.items())
+        charged = charged_steps(row for row in ledger.charges if not row.step)
+        for z, rate, count in plan.charged_runs():
+            event = changed_event(like, noise_multiplier=z, sampling_probability=rate)
+            charged.append((event, count))
+    counts = merge(charged).items()
+    return tuple(ChargedEvent(event=event_to_data(event), count=count) for event, count in counts)
 
 
 def _plan(directory: Path) -> Plan:
@@ -151,7 +155,7 @@ def _refuse_unprotected(directory: Path, spec: Spec) -> None:
 
 
 def _refuse_unended(directory: Path) -> None:
-    """Refuse a run that may still go on, or that a crash has ended: it isn't known what its weights have cost."""
+    """Refuse a run that may go on, or that a crash has ended: its cost isn't known."""
     if not _plan(directory).private:
         return
     ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())

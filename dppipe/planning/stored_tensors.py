@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _WIDEST = 8
-"""The bytes of the widest number: data that repeats after so many bytes holds one or two values only."""
+"""The bytes of the widest number: data that repeats after so many holds one or two values only."""
 _LONGEST_HEADER = 100_000_000
 _SAMPLE = 1 << 12
 _UNREADABLE = (
@@ -43,7 +43,7 @@ def tensor_hashes(path: Path) -> frozenset[str]:
 
 
 def tensor_hash(data: bytes) -> str | None:
-    """Return the SHA-256 of a tensor's bytes; None for one that is too plain to be known again, such as all zeros."""
+    """Return the SHA-256 of a tensor's bytes; None for one that isn't told apart, such as zeros."""
     return hashlib.sha256(data).hexdigest() if _varies(data) else None
 
 

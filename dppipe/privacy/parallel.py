@@ -46,7 +46,8 @@ class WithDisjoint(Accountant):
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         """Bound each stage by the larger of its own cost and the other release's."""
         if relation != self.other.relation:
-            raise PrivacyRefusal(f"relation: expected {self.other.relation}, as the other release has, got {relation}.")
+            known = f"expected {self.other.relation}, as the other release has"
+            raise PrivacyRefusal(f"relation: {known}, got {relation}.")
         found = self.accountant.compositions(stages, relation=relation)
         return [_larger(composition, self.other) for composition in found]
 

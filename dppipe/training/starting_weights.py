@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pytorch_lightning as pl
 
 _TRAINED: MutableMapping[nn.Parameter, str] = WeakIdKeyDictionary()
-"""The parameters that were trained in this process, each with the directory of its run; it keeps none of them alive."""
+"""The parameters that were trained in this process, each with its run; none is kept alive by it."""
 
 _FRESH = "Take a fresh module, or name the weights by model.pretrained in a spec, which adds the cost of their training."
 
@@ -49,7 +49,7 @@ class StartingWeights:
         """The hashes of the tensors before the first step."""
 
     def refuse_second_fit(self) -> None:
-        """Refuse a callback that was fitted before: its budget is spent, or belongs to the run that it began."""
+        """Refuse a callback that was fitted before: its budget belongs to the run that it began."""
         if self._opened is not None:
             raise PrivacyRefusal(
                 "DPCallback: expected one that wasn't fitted before, got the one of "
@@ -59,7 +59,7 @@ class StartingWeights:
             )
 
     def refuse_foreign_checkpoint(self, trainer: pl.Trainer) -> None:
-        """Refuse `ckpt_path` but for the run that wrote the checkpoint: nothing says what its weights have cost."""
+        """Refuse a checkpoint that the resumed run didn't write: its weights' cost isn't known."""
         path = trainer.ckpt_path
         if self._private and path is not None and not self._restored:
             raise PrivacyRefusal(
@@ -70,7 +70,7 @@ class StartingWeights:
             )
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up the callback's part of a checkpoint; only a run that is resumed has one, and only its own."""
+        """Take up the callback's part of a checkpoint, which must be the resumed run's own."""
         is_own = self._resume is not None and state.get("run", self._own) == self._own
         if self._private and not is_own:
             raise PrivacyRefusal(
@@ -83,10 +83,11 @@ class StartingWeights:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds of this."""
-        return {"start": sorted(self.hashes)} | ({"run": self._own} if self._own is not None else {})
+        own = {"run": self._own} if self._own is not None else {}
+        return {"start": sorted(self.hashes), **own}
 
     def check(self, trainer: pl.Trainer, module: nn.Module, plan: Plan, *, ranks: Ranks) -> None:
-        """Refuse weights that were trained before, unless the plan counts that training; nothing is written yet."""
+        """Refuse weights that were trained before, unless the plan counts that training."""
         self.refuse_foreign_checkpoint(trainer)
         _refuse_other_plans(plan, ranks)
         if not plan.private and plan.earlier is None:
@@ -151,8 +152,8 @@ def _refuse_other_plans(plan: Plan, ranks: Ranks) -> None:
     """Refuse to train where processes have found different earlier runs, and so have other plans."""
     if ranks.any(ranks.agree(plan.to_json()) != plan.to_json()):
         raise PrivacyRefusal(
-            f"{finished_runs().path}: expected the same plan on every process, got others: some don't "
-            "see the run directory or the file of finished runs. Put them where all machines see them."
+            f"{finished_runs().path}: expected the same plan on every process, got others: some "
+            "don't see the run directory or the file of finished runs. Put them where all do."
         )
 
 
@@ -186,6 +187,6 @@ def _hashes(tensors: Iterable[Tensor]) -> frozenset[str]:
     found = set()
     for tensor in tensors:
         if tensor.layout is torch.strided and not tensor.is_meta:
-            data = tensor.detach().cpu().resolve_conj().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-            found.add(tensor_hash(data))
+            flat = tensor.detach().cpu().resolve_conj().contiguous().reshape(-1)
+            found.add(tensor_hash(flat.view(torch.uint8).numpy().tobytes()))
     return frozenset(known for known in found if known is not None)
