@@ -34,8 +34,9 @@ class ClippingDiagnostics:
         noise = noise_std * math.sqrt(max(1, clipped_sum.numel()))
         found = {"signal_to_noise": float(clipped_sum.norm()) / noise, "broken_records": float(self._broken)}
         self._broken = 0
-        whole = norms.norm(dim=1)
-        if len(whole):
-            found["clipped_fraction"] = float((norms > bounds).float().mean())
-            found |= {f"grad_norm_{name}": float(whole.double().quantile(share)) for name, share in QUANTILES.items()}
-        self.found = {f"nonprivate/{name}": value for name, value in found.items() if math.isfinite(value)}
+        # Every name is shown at every step: which of them can be computed is known by the records alone.
+        whole = norms.norm(dim=1).double()
+        found["clipped_fraction"] = float((norms > bounds).float().mean())
+        for name, share in QUANTILES.items():
+            found[f"grad_norm_{name}"] = float(whole.quantile(share)) if len(whole) else math.nan
+        self.found = {f"nonprivate/{name}": value for name, value in found.items()}

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from dppipe.training.user_index import UserIndex
 
 FIRST_RECORDS = 100
-"""How many records are tried before the first charge, to find one whose shape can be told."""
+"""How many records are tried before the first charge, to find some that can be read."""
+COMPARED = 9
+"""Of so many that can be read, one with the most common shape stands for all records: a broken one can't."""
 
 
 class LogicalBatch:
@@ -171,13 +173,13 @@ class PrivateLoader:
         """
         if not self.records:
             return None  # a secret number of records may be none
-        return made_up_row(self.reader.one(self._first_readable()), self.synthetic(1))
+        return made_up_row(self.reader.one(self._typical()), self.synthetic(1))
 
     def _make_up(self) -> Any:
         """Make up examples like the first record that can be read, and collate them like records."""
         from dppipe.engine.losses import batch_rows
 
-        examples = made_up_examples(self.dataset[self._first_readable()], ranges=self.reader.ranges)
+        examples = made_up_examples(self.dataset[self._typical()], ranges=self.reader.ranges)
         try:
             batch = self.reader.stack_examples(examples)
             batch_rows(batch)
@@ -189,15 +191,19 @@ class PrivateLoader:
             ) from error
         return batch
 
-    def _first_readable(self) -> int:
-        """Return the first record that can be read: its structure, shapes and types are looked at."""
+    def _typical(self) -> int:
+        """Return a record with the most common shape among the first: its shapes and types are looked at."""
+        kinds: dict[Any, list[int]] = {}
         first: Exception | None = None
         for index in range(min(self.records, FIRST_RECORDS)):
             try:
-                self.reader.one(index)
-                return index
+                kinds.setdefault(self.reader.kind(index), []).append(index)
             except Exception as error:
                 first = first or error
+            if sum(map(len, kinds.values())) == COMPARED:
+                break
+        if kinds:
+            return max(kinds.values(), key=len)[0]
         what = "no record" if first is None else describe_failure(first)
         raise UsageError(
             f"loader: expected records that can be read and collated, got {what} for each of the first "

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import inspect
 import io
+import logging
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
@@ -98,9 +100,18 @@ def _offered_loss(model: nn.Module, batch: Any) -> Tensor:
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Drop what user code prints while it sees records: it would be an un-noised function of them."""
-    with redirect_stdout(_Mute(sys.stdout)), redirect_stderr(_Mute(sys.stderr)):
-        yield
+    """Drop what user code prints, warns of or logs while it sees records: functions of them without noise."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            redirect_stdout(_Mute(sys.stdout)),
+            redirect_stderr(_Mute(sys.stderr)),
+            warnings.catch_warnings(action="ignore"),
+        ):
+            yield
+    finally:
+        logging.disable(before)
 
 
 class _Mute(io.TextIOBase):

@@ -70,8 +70,8 @@ class PrivateModel:
     def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
         """Try the module on made-up rows, and choose how many records are evaluated at once."""
         self._replica.follow()
-        batch = place(loader.synthetic(CHECKED_EXAMPLES))
-        with torch.random.fork_rng(devices=[]):
+        with self._randomness.secret():
+            batch = place(loader.synthetic(CHECKED_EXAMPLES))
             report = rehearse(self.engine, batch)
             self.independence = report.independence
             if isinstance(self.loss, SingletonLoss) or self._replica.written:
@@ -81,10 +81,10 @@ class PrivateModel:
                 holdout.rehearse(self._replica.module)
             with naming_mistakes(batch):
                 loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
-        row = loader.like_a_record()
-        if row is not None:
-            with naming_mistakes(row), torch.random.fork_rng(devices=[]):
-                self.engine.gradients_of([place(row)])
+            row = loader.like_a_record()
+            if row is not None:
+                with naming_mistakes(row):
+                    self.engine.gradients_of([place(row)])
 
     @contextmanager
     def sealed(self) -> Iterator[None]:
@@ -100,7 +100,8 @@ class PrivateModel:
     def stand_in(self) -> None:
         """Let the module see a made-up example, where its code keeps what it sees."""
         if self._row is not None:
-            stand_in(self.network, self.loss, self._row)
+            with self._randomness.secret():
+                stand_in(self.network, self.loss, self._row)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the trained parameters, with buffers and frozen parameters as at the start."""

@@ -75,6 +75,12 @@ class RecordReader:
         """Return one record as a batch of its own; whatever is wrong with it is raised."""
         return self._stack([self._row(index)])
 
+    def kind(self, index: int) -> Hashable:
+        """Return what a record has in common with those it can be stacked with; it must be readable."""
+        row = self._row(index)
+        self._stack([row])
+        return row_kind(row, collated=self.collate is not None)
+
     def stack_examples(self, examples: Sequence[Any]) -> Any:
         """Return examples as one batch; whatever is wrong with them is raised."""
         if self.collate is None:

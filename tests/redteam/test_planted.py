@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from redteam.running import Case, Command, Fit, distinguish
 
 from dppipe.engine import Engine
 from dppipe.randomness.gaussian import GaussianStream
+from dppipe.randomness.model_randomness import ModelRandomness
 from dppipe.training.callback import DPCallback
 from dppipe.training.outcome import Outcome
 from dppipe.training.record import RunRecord
@@ -29,7 +31,7 @@ FIRST: list[float] = []
 def plant(monkeypatch, tmp_path):
     """Let sums be seen, plant one bug, and return what the comparison finds."""
     FIRST.clear()
-    step, accumulate = PrivateStep.__call__, Engine.accumulate
+    step, accumulate = PrivateStep.__call__, Engine.accumulate_parts
 
     def spying(self, batch, sums, **options):
         found = accumulate(self, batch, sums, **options)
@@ -37,11 +39,11 @@ def plant(monkeypatch, tmp_path):
         return found
 
     def seen(self, *args, **kwargs):
-        monkeypatch.setattr(Engine, "accumulate", spying)
+        monkeypatch.setattr(Engine, "accumulate_parts", spying)
         try:
             return step(self, *args, **kwargs)
         finally:
-            monkeypatch.setattr(Engine, "accumulate", accumulate)
+            monkeypatch.setattr(Engine, "accumulate_parts", accumulate)
             FIRST[RUN[0] :] = SEEN[:1]
 
     def planted(owner, name, bug, *, run=None):
@@ -175,10 +177,12 @@ def test_a_buffer_and_an_attribute_are_found_at_their_step(plant):
 
 def test_a_metric_is_found_in_curves_summary_and_logger(plant):
     def bug(original, self, trainer, module, *args):
-        module.log("extra", sum(SEEN))
+        self._provenance.metrics["extra"] = sum(SEEN)
+        self._provenance._named.add("val/extra")
+        trainer.logger.log_metrics({"val/extra": sum(SEEN)})
         return original(self, trainer, module, *args)
 
-    verdict = plant(DPCallback, "on_train_batch_end", bug)
+    verdict = plant(DPCallback, "on_validation_end", bug)
     assert {"file run/events.out.tfevents.*", "file run/summary.json", "file log/version_0/metrics.csv"} <= places(verdict)
 
 
@@ -218,21 +222,19 @@ def test_a_sum_that_is_clipped_too_little_is_found(plant, share):
 
 
 def test_randomness_from_a_public_generator_is_found(plant):
-    def bug(original, step, batch, **options):
-        return _with(original, step, batch, options, bounds=lambda bounds: bounds * torch.rand(()))
-
-    assert {"un-noised sum", "public generators"} <= places(plant(PrivateStep, "__call__", bug))
+    verdict = plant(ModelRandomness, "secret", lambda original, self: nullcontext(), run=Fit(modules.Dropping))
+    assert {"un-noised sum", "public generators"} <= places(verdict)
 
 
 def _with(original, step, batch, options, *, bounds):
     """Take a private step with other bounds for its sums."""
-    accumulate = step.engine.accumulate
+    accumulate = step.engine.accumulate_parts
 
     def planted(piece, sums, **given):
         return accumulate(piece, sums, **given | {"bounds": bounds(given["bounds"])})
 
-    step.engine.accumulate = planted
+    step.engine.accumulate_parts = planted
     try:
         return original(step, batch, **options)
     finally:
-        del step.engine.accumulate
+        del step.engine.accumulate_parts
