@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import Any
 
@@ -168,8 +169,25 @@ class Alarmed(Offering):
 
     def per_sample_loss(self, batch: Any) -> Tensor:
         if bool((batch[0] > 2.9).any()):
-            warnings.warn("large values: did you forget to scale?", stacklevel=2)
+            self.say("large values: did you forget to scale?")
         return super().per_sample_loss(batch)
+
+    def say(self, text: str) -> None:
+        warnings.warn(text, stacklevel=2)
+
+
+class Logging(Alarmed):
+    """The same in a log."""
+
+    def say(self, text: str) -> None:
+        logging.getLogger("clinic").warning(text)
+
+
+class Printing(Alarmed):
+    """The same on the console."""
+
+    def say(self, text: str) -> None:
+        print(text)
 
 
 class CentringNet(Net):

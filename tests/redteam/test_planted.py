@@ -11,11 +11,12 @@ import torch
 from redteam import modules
 from redteam.neighbours import pair
 from redteam.running import Case, Command, Fit, distinguish
+from redteam.watching import Watch
 
-from dppipe.engine import Engine
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.training.callback import DPCallback
 from dppipe.training.outcome import Outcome
+from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.step import PrivateStep
 
@@ -29,20 +30,12 @@ FIRST: list[float] = []
 def plant(monkeypatch, tmp_path):
     """Let sums be seen, plant one bug, and return what the comparison finds."""
     FIRST.clear()
-    step, accumulate = PrivateStep.__call__, Engine.accumulate
+    add = GaussianStream.add_
 
-    def spying(self, batch, sums, **options):
-        found = accumulate(self, batch, sums, **options)
-        SEEN.append(round(float(sum(value.abs().sum() for value in sums.values())), 3))
-        return found
-
-    def seen(self, *args, **kwargs):
-        monkeypatch.setattr(Engine, "accumulate", spying)
-        try:
-            return step(self, *args, **kwargs)
-        finally:
-            monkeypatch.setattr(Engine, "accumulate", accumulate)
-            FIRST[RUN[0] :] = SEEN[:1]
+    def spying(self, flat, std, **options):
+        SEEN.append(round(float(flat.abs().sum()), 3))
+        FIRST[RUN[0] :] = SEEN[:1]
+        return add(self, flat, std, **options)
 
     def planted(owner, name, bug, *, run=None):
         run = run or Fit(modules.Offering)
@@ -52,7 +45,7 @@ def plant(monkeypatch, tmp_path):
             RUN[0] = len(FIRST)
             return run(data, relation)
 
-        monkeypatch.setattr(PrivateStep, "__call__", seen)
+        monkeypatch.setattr(GaussianStream, "add_", spying)
         original = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda self, *args, **kwargs: bug(original, self, *args, **kwargs))
         return distinguish(Case(cleared, lambda: pair("large")), tmp_path)
@@ -209,30 +202,36 @@ def _with_noise(original, bug, step, *args, **kwargs):
 
 @pytest.mark.parametrize("share", [1.001, 3.0])
 def test_a_sum_that_is_clipped_too_little_is_found(plant, share):
-    def bug(original, step, batch, **options):
-        return _with(original, step, batch, options, bounds=lambda bounds: bounds * share)
+    def bug(original, ranks, flat):
+        flat.mul_(share)
+        return original(ranks, flat)
 
-    verdict = plant(PrivateStep, "__call__", bug)
+    verdict = plant(Ranks, "sum_", bug)
     assert places(verdict) == {"un-noised sum"}
     assert verdict.differences[0].step == 1
 
 
 def test_randomness_from_a_public_generator_is_found(plant):
-    def bug(original, step, batch, **options):
-        return _with(original, step, batch, options, bounds=lambda bounds: bounds * torch.rand(()))
+    drawn = []
 
-    assert {"un-noised sum", "public generators"} <= places(plant(PrivateStep, "__call__", bug))
+    def draw(original, *args):
+        original(*args)
+        drawn.append(float(torch.rand(())))
+
+    def bug(original, ranks, flat):
+        flat.mul_(drawn[-1])
+        return original(ranks, flat)
+
+    plain = Watch.on_train_batch_start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Watch, "on_train_batch_start", lambda *args: draw(plain, *args))
+        verdict = plant(Ranks, "sum_", bug)
+    assert places(verdict) == {"un-noised sum"}
 
 
-def _with(original, step, batch, options, *, bounds):
-    """Take a private step with other bounds for its sums."""
-    accumulate = step.engine.accumulate
+def test_draws_from_a_public_generator_by_the_number_of_records_are_found(plant):
+    def bug(original, *args):
+        torch.rand(7 if differs() else 3)
+        return original(*args)
 
-    def planted(piece, sums, **given):
-        return accumulate(piece, sums, **given | {"bounds": bounds(given["bounds"])})
-
-    step.engine.accumulate = planted
-    try:
-        return original(step, batch, **options)
-    finally:
-        del step.engine.accumulate
+    assert "public generators" in places(plant(DPCallback, "_training_step", bug))
