@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -162,6 +163,25 @@ class ChoosyOffering(Offering):
         if bool((batch[0] > 2.9).all(1).any()):
             raise ValueError("one of these patients can't be")
         return super().per_sample_loss(batch)
+
+
+class RaisingLate(Offering):
+    """Raises while gradients are computed: after the losses, and after the gradients of the last layer."""
+
+    def per_sample_loss(self, batch: Any) -> Tensor:
+        x, y = batch
+        hidden = self.net[1](self.net[0](x))
+        if hidden.requires_grad:
+            hidden.register_hook(_refuse_large(x))
+        return cross_entropy(self.net[2](hidden), y, reduction="none")
+
+
+def _refuse_large(x: Tensor) -> Callable[[Tensor], None]:
+    def look(gradient: Tensor) -> None:
+        if bool((x > 2.9).all(-1).any()):
+            raise ValueError("these gradients can't be")
+
+    return look
 
 
 class Alarmed(Offering):

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from redteam import modules
 from redteam.neighbours import pair
@@ -15,6 +16,7 @@ from redteam.watching import Watch
 
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.training.callback import DPCallback
+from dppipe.training.curves import Curves
 from dppipe.training.outcome import Outcome
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
@@ -166,13 +168,28 @@ def test_a_buffer_and_an_attribute_are_found_at_their_step(plant):
     assert verdict.differences[0].step == 1
 
 
-def test_a_metric_is_found_in_curves_summary_and_logger(plant):
-    def bug(original, self, trainer, module, *args):
-        module.log("extra", sum(SEEN))
-        return original(self, trainer, module, *args)
+def test_a_metric_is_found_in_the_curves(plant):
+    def bug(original, curves, values, **options):
+        return original(curves, dict(values) | {"val/extra": sum(SEEN)}, **options)
 
-    verdict = plant(DPCallback, "on_train_batch_end", bug)
-    assert {"file run/events.out.tfevents.*", "file run/summary.json", "file log/version_0/metrics.csv"} <= places(verdict)
+    assert places(plant(Curves, "metrics", bug)) == {"file run/events.out.tfevents.*"}
+
+
+def test_a_metric_is_found_in_a_users_own_logger(plant):
+    def bug(original, logger, metrics, *args, **options):
+        return original(logger, dict(metrics) | {"val/extra": sum(SEEN)}, *args, **options)
+
+    assert "file log/version_0/metrics.csv" in places(plant(pl.loggers.CSVLogger, "log_metrics", bug))
+
+
+def test_a_value_that_says_it_is_not_private_is_let_through_but_not_its_name(plant):
+    def bug(original, curves, values, **options):
+        named = f"nonprivate/{sum(SEEN)}" if sum(SEEN) > 0 else "nonprivate/none"
+        return original(curves, dict(values) | {"nonprivate/extra": sum(SEEN), named: 1.0}, **options)
+
+    verdict = plant(Curves, "metrics", bug)
+    assert "nonprivate/extra" not in whats(verdict)
+    assert places(verdict) == {"file run/events.out.tfevents.*"}
 
 
 def test_a_number_in_the_ledger_or_the_noise_is_found(plant):
@@ -184,7 +201,7 @@ def test_a_number_in_the_ledger_or_the_noise_is_found(plant):
 
 def test_noise_that_follows_a_record_is_found(plant):
     def bug(original, self, flat, std, *, over=1.0):
-        return original(self, flat, std * (1 + SEEN[-1] / 1e6), over=over)
+        return original(self, flat, std * (1 + float(flat.abs().sum()) / 1e6), over=over)
 
     # The seam is patched again inside, so that the planted bug stands where dppipe calls it.
     verdict = plant(PrivateStep, "__call__", lambda original, step, *a, **k: _with_noise(original, bug, step, *a, **k))
@@ -231,7 +248,9 @@ def test_randomness_from_a_public_generator_is_found(plant):
 
 def test_draws_from_a_public_generator_by_the_number_of_records_are_found(plant):
     def bug(original, *args):
+        loss = original(*args)
         torch.rand(7 if differs() else 3)
-        return original(*args)
+        return loss
 
-    assert "public generators" in places(plant(DPCallback, "_training_step", bug))
+    verdict = plant(DPCallback, "_training_step", bug)
+    assert places(verdict) == {"public generators"}
