@@ -12,7 +12,7 @@ from redteam.facts import Facts
 
 ROUNDING = 1e-5
 """By how much, relative to the bound, two sums may differ beyond it: float32 adds up other rows in another order."""
-FOLLOWERS = ("learning rate", "optimizer", "scheduler", "progress", "gradient", "loss", "torch")
+FOLLOWERS = ("learning rate", "optimizer", "scheduler", "progress", "gradient", "loss", "torch", "numpy", "random")
 """What may not follow a private holdout."""
 SHOWN = 8
 """How many differences a report lists."""
@@ -164,8 +164,6 @@ def _differing_notes(first: Trace, second: Trace, in_holdout: bool) -> Iterator[
         for difference in differing_facts(facts, other[2], place, step=step):
             if not in_holdout or difference.what.startswith(FOLLOWERS):
                 yield difference
-        if "moved by the private step" in facts.values():
-            yield Difference(step, place, "state", "moved by the private step", "untouched")
     if len(first.notes) != len(second.notes):
         last = min(len(first.notes), len(second.notes))
         step = max(first.notes, second.notes, key=len)[last][0]

@@ -135,7 +135,7 @@ def _couple_draws(patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | None,
         if not trace.units:
             trace.units = units_of(self)
             if replay is not None and empty_row is not None:
-                self.reader = replace(self.reader, dataset=with_empty_row(self.dataset, empty_row), valid=None)
+                _add_empty_row(self, empty_row)
         drawn = original(self, step)
         number = len(trace.draws)
         if replay is not None and number < len(replay.draws):
@@ -187,6 +187,15 @@ def identity(dataset: Dataset[Any], place: int) -> str:
     if hasattr(dataset, "identity"):
         return dataset.identity(place)
     return repr(describe(dataset[place]))
+
+
+def _add_empty_row(loader: PrivateLoader, row: Any) -> None:
+    """Let a loader's reader find one more row behind the others, and take it for a usable one."""
+    loader.dataset = with_empty_row(loader.dataset, row)
+    valid = loader.reader.valid
+    if valid is not None:
+        valid = numpy.append(valid, True)
+    loader.reader = replace(loader.reader, dataset=loader.dataset, valid=valid)
 
 
 def with_empty_row(dataset: Dataset[Any], row: Any) -> Dataset[Any]:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -163,13 +165,49 @@ class ChoosyOffering(Offering):
         return super().per_sample_loss(batch)
 
 
+class RaisingLate(Offering):
+    """Raises while gradients are computed: after the losses, and after the gradients of the last layer."""
+
+    def per_sample_loss(self, batch: Any) -> Tensor:
+        x, y = batch
+        hidden = self.net[1](self.net[0](x))
+        if hidden.requires_grad:
+            hidden.register_hook(_refuse_large(x))
+        return cross_entropy(self.net[2](hidden), y, reduction="none")
+
+
+def _refuse_large(x: Tensor) -> Callable[[Tensor], None]:
+    def look(gradient: Tensor) -> None:
+        if bool((x > 2.9).all(-1).any()):
+            raise ValueError("these gradients can't be")
+
+    return look
+
+
 class Alarmed(Offering):
     """Warns of what it finds odd."""
 
     def per_sample_loss(self, batch: Any) -> Tensor:
         if bool((batch[0] > 2.9).any()):
-            warnings.warn("large values: did you forget to scale?", stacklevel=2)
+            self.say("large values: did you forget to scale?")
         return super().per_sample_loss(batch)
+
+    def say(self, text: str) -> None:
+        warnings.warn(text, stacklevel=2)
+
+
+class Logging(Alarmed):
+    """The same in a log."""
+
+    def say(self, text: str) -> None:
+        logging.getLogger("clinic").warning(text)
+
+
+class Printing(Alarmed):
+    """The same on the console."""
+
+    def say(self, text: str) -> None:
+        print(text)
 
 
 class CentringNet(Net):

@@ -17,10 +17,11 @@ from redteam.facts import Facts, describe
 
 GIVEN = ("spec.yaml", "records.csv", "records.npz")
 """What a run is given, not what it leaves."""
-CLOCK = {
+TAKEN_OUT = {
     "summary.json": ("seconds",),
     "origin.json": ("inode", "changed", "run"),
     "last.ckpt": ("run",),
+    "finished_runs.jsonl": ("run",),
 }
 """Of some files, the last part of the places that hold clock times, inodes or the run's id."""
 TEXT = [
@@ -51,7 +52,7 @@ def files_of(folder: Path) -> dict[str, Facts]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name not in GIVEN:
             name = plain_text(str(path.relative_to(folder)))
-            found.setdefault(name, {}).update(_without_clock(path.name, read_file(path)))
+            found.setdefault(name, {}).update(_taken_out(path.name, read_file(path)))
     return found
 
 
@@ -87,7 +88,10 @@ def _curves(path: Path) -> Facts:
                 shown = repr(content)
             else:
                 shown = repr(float(content)) if content.ndim == 0 else repr(content.tolist())
-            facts[f"{value.tag} at step {event.step}"] = shown
+            if value.tag.startswith("nonprivate/"):
+                facts[value.tag] = shown  # whether there is a value at a step isn't private either
+            else:
+                facts[f"{value.tag} at step {event.step}"] = shown
     return _unshown(facts)
 
 
@@ -95,6 +99,6 @@ def _unshown(facts: Facts) -> Facts:
     return {place: "<not private>" if "nonprivate/" in place else text for place, text in facts.items()}
 
 
-def _without_clock(name: str, facts: Facts) -> Facts:
-    parts = CLOCK.get(name, ())
-    return {place: "<another in every run>" if place.rsplit(".", 1)[-1] in parts else text for place, text in facts.items()}
+def _taken_out(name: str, facts: Facts) -> Facts:
+    parts = TAKEN_OUT.get(name, ())
+    return {place: "<taken out>" if place.rsplit(".", 1)[-1] in parts else text for place, text in facts.items()}

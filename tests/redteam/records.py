@@ -51,14 +51,16 @@ def ordinary(number: int) -> tuple[Tensor, int]:
     return torch.randn(FEATURES, generator=generator), int(torch.randint(CLASSES, (), generator=generator))
 
 
-def sentence(number: int, *, length: int | None = None, token: int | None = None, weight: float = 1.0) -> dict[str, Any]:
+def sentence(
+    number: int, *, places: int = LENGTH, length: int | None = None, token: int | None = None, weight: float = 1.0
+) -> dict[str, Any]:
     """Return one ordinary example as a dictionary: padded tokens, their mask, a weight of the loss and a label."""
     generator = torch.Generator().manual_seed(number)
     length = length or 2 + number % 3  # below LENGTH
-    tokens = torch.randint(1, VOCABULARY, (LENGTH,), generator=generator)
+    tokens = torch.randint(1, VOCABULARY, (places,), generator=generator)
     if token is not None:
         tokens[0] = token
-    mask = (torch.arange(LENGTH) < length).float()
+    mask = (torch.arange(places) < length).float()
     return {"tokens": tokens * mask.long(), "mask": mask, "weight": torch.tensor(weight), "label": number % CLASSES}
 
 
@@ -92,6 +94,7 @@ BROKEN = [name for name in HARMFUL if name != "large"]
 HARMFUL_SENTENCES: dict[str, Example] = {
     "large": sentence(5, weight=50.0),
     "longest": sentence(5, length=LENGTH, weight=0.01),
+    "of_another_length": sentence(5, places=40 * LENGTH, length=LENGTH, weight=20.0),
     "token_out_of_range": sentence(5, token=VOCABULARY + 100),
     "negative_token": sentence(5, token=-3),
     "infinite_weight": sentence(5, weight=math.inf),

@@ -171,12 +171,20 @@ def watched(run: Run, data: Data, *, relation: str, replay: Trace | None = None,
     """Run once in the working directory and return what was seen of it but its files."""
     trace = Trace()
     coupling |= {"replay": replay, "by_identity": relation == "add_remove"}
-    with listening() as heard, coupled(trace, **coupling):
+    with _own_store(), listening() as heard, coupled(trace, **coupling):
         try:
             ended = run(data, relation)
         except Exception as error:
             ended = {"exception": f"{type(error).__name__}: {plain_text(str(error))}"}
     return Observed(trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages)))
+
+
+@contextmanager
+def _own_store() -> Iterator[None]:
+    """Keep what runs leave for later ones among the files that are compared."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPPIPE_STORE", str(Path.cwd() / "store" / "budgets.db"))
+        yield
 
 
 @contextmanager

@@ -94,5 +94,6 @@ def test_a_private_holdout_of_a_spec_comes_out_under_nonprivate_names_alone(tmp_
     assert_indistinguishable(Case(run, lambda: holdout_pair("large")), tmp_path)
 
 
-def test_a_warning_about_a_record_is_not_passed_on_item10(tmp_path):
-    assert_indistinguishable(Case(Fit(mistakes.Alarmed), lambda: pair("large")), tmp_path)
+@pytest.mark.parametrize("module", [mistakes.Alarmed, mistakes.Logging, mistakes.Printing])
+def test_what_a_module_says_about_a_record_is_not_passed_on_item10(module, tmp_path):
+    assert_indistinguishable(Case(Fit(module), lambda: pair("large")), tmp_path)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+import pytorch_lightning as pl
 import torch
 from redteam import modules
 from redteam.neighbours import pair
 from redteam.running import Case, Command, Fit, distinguish
+from redteam.watching import Watch
 
-from dppipe.engine import Engine
 from dppipe.randomness.gaussian import GaussianStream
-from dppipe.randomness.model_randomness import ModelRandomness
 from dppipe.training.callback import DPCallback
+from dppipe.training.curves import Curves
 from dppipe.training.outcome import Outcome
+from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.step import PrivateStep
 
@@ -31,20 +32,12 @@ FIRST: list[float] = []
 def plant(monkeypatch, tmp_path):
     """Let sums be seen, plant one bug, and return what the comparison finds."""
     FIRST.clear()
-    step, accumulate = PrivateStep.__call__, Engine.accumulate_parts
+    add = GaussianStream.add_
 
-    def spying(self, batch, sums, **options):
-        found = accumulate(self, batch, sums, **options)
-        SEEN.append(round(float(sum(value.abs().sum() for value in sums.values())), 3))
-        return found
-
-    def seen(self, *args, **kwargs):
-        monkeypatch.setattr(Engine, "accumulate_parts", spying)
-        try:
-            return step(self, *args, **kwargs)
-        finally:
-            monkeypatch.setattr(Engine, "accumulate_parts", accumulate)
-            FIRST[RUN[0] :] = SEEN[:1]
+    def spying(self, flat, std, **options):
+        SEEN.append(round(float(flat.abs().sum()), 3))
+        FIRST[RUN[0] :] = SEEN[:1]
+        return add(self, flat, std, **options)
 
     def planted(owner, name, bug, *, run=None):
         run = run or Fit(modules.Offering)
@@ -54,7 +47,7 @@ def plant(monkeypatch, tmp_path):
             RUN[0] = len(FIRST)
             return run(data, relation)
 
-        monkeypatch.setattr(PrivateStep, "__call__", seen)
+        monkeypatch.setattr(GaussianStream, "add_", spying)
         original = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda self, *args, **kwargs: bug(original, self, *args, **kwargs))
         return distinguish(Case(cleared, lambda: pair("large")), tmp_path)
@@ -175,15 +168,28 @@ def test_a_buffer_and_an_attribute_are_found_at_their_step(plant):
     assert verdict.differences[0].step == 1
 
 
-def test_a_metric_is_found_in_curves_summary_and_logger(plant):
-    def bug(original, self, trainer, module, *args):
-        self._provenance.metrics["extra"] = sum(SEEN)
-        self._provenance._named.add("val/extra")
-        trainer.logger.log_metrics({"val/extra": sum(SEEN)})
-        return original(self, trainer, module, *args)
+def test_a_metric_is_found_in_the_curves(plant):
+    def bug(original, curves, values, **options):
+        return original(curves, dict(values) | {"val/extra": sum(SEEN)}, **options)
 
-    verdict = plant(DPCallback, "on_validation_end", bug)
-    assert {"file run/events.out.tfevents.*", "file run/summary.json", "file log/version_0/metrics.csv"} <= places(verdict)
+    assert places(plant(Curves, "metrics", bug)) == {"file run/events.out.tfevents.*"}
+
+
+def test_a_metric_is_found_in_a_users_own_logger(plant):
+    def bug(original, logger, metrics, *args, **options):
+        return original(logger, dict(metrics) | {"val/extra": sum(SEEN)}, *args, **options)
+
+    assert "file log/version_0/metrics.csv" in places(plant(pl.loggers.CSVLogger, "log_metrics", bug))
+
+
+def test_a_value_that_says_it_is_not_private_is_let_through_but_not_its_name(plant):
+    def bug(original, curves, values, **options):
+        named = f"nonprivate/{sum(SEEN)}" if sum(SEEN) > 0 else "nonprivate/none"
+        return original(curves, dict(values) | {"nonprivate/extra": sum(SEEN), named: 1.0}, **options)
+
+    verdict = plant(Curves, "metrics", bug)
+    assert "nonprivate/extra" not in whats(verdict)
+    assert places(verdict) == {"file run/events.out.tfevents.*"}
 
 
 def test_a_number_in_the_ledger_or_the_noise_is_found(plant):
@@ -195,7 +201,7 @@ def test_a_number_in_the_ledger_or_the_noise_is_found(plant):
 
 def test_noise_that_follows_a_record_is_found(plant):
     def bug(original, self, flat, std, *, over=1.0):
-        return original(self, flat, std * (1 + SEEN[-1] / 1e6), over=over)
+        return original(self, flat, std * (1 + float(flat.abs().sum()) / 1e6), over=over)
 
     # The seam is patched again inside, so that the planted bug stands where dppipe calls it.
     verdict = plant(PrivateStep, "__call__", lambda original, step, *a, **k: _with_noise(original, bug, step, *a, **k))
@@ -213,28 +219,38 @@ def _with_noise(original, bug, step, *args, **kwargs):
 
 @pytest.mark.parametrize("share", [1.001, 3.0])
 def test_a_sum_that_is_clipped_too_little_is_found(plant, share):
-    def bug(original, step, batch, **options):
-        return _with(original, step, batch, options, bounds=lambda bounds: bounds * share)
+    def bug(original, ranks, flat):
+        flat.mul_(share)
+        return original(ranks, flat)
 
-    verdict = plant(PrivateStep, "__call__", bug)
+    verdict = plant(Ranks, "sum_", bug)
     assert places(verdict) == {"un-noised sum"}
     assert verdict.differences[0].step == 1
 
 
 def test_randomness_from_a_public_generator_is_found(plant):
-    verdict = plant(ModelRandomness, "secret", lambda original, self: nullcontext(), run=Fit(modules.Dropping))
-    assert {"un-noised sum", "public generators"} <= places(verdict)
+    drawn = []
+
+    def draw(original, *args):
+        original(*args)
+        drawn.append(float(torch.rand(())))
+
+    def bug(original, ranks, flat):
+        flat.mul_(drawn[-1])
+        return original(ranks, flat)
+
+    plain = Watch.on_train_batch_start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Watch, "on_train_batch_start", lambda *args: draw(plain, *args))
+        verdict = plant(Ranks, "sum_", bug)
+    assert places(verdict) == {"un-noised sum"}
 
 
-def _with(original, step, batch, options, *, bounds):
-    """Take a private step with other bounds for its sums."""
-    accumulate = step.engine.accumulate_parts
+def test_draws_from_a_public_generator_by_the_number_of_records_are_found(plant):
+    def bug(original, *args):
+        loss = original(*args)
+        torch.rand(7 if differs() else 3)
+        return loss
 
-    def planted(piece, sums, **given):
-        return accumulate(piece, sums, **given | {"bounds": bounds(given["bounds"])})
-
-    step.engine.accumulate_parts = planted
-    try:
-        return original(step, batch, **options)
-    finally:
-        del step.engine.accumulate_parts
+    verdict = plant(DPCallback, "_training_step", bug)
+    assert places(verdict) == {"public generators"}
