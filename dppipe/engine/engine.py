@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
 from dppipe.engine.coordinates import transformed
-from dppipe.engine.gradients import Gradients
+from dppipe.engine.exact import exact
+from dppipe.engine.gradients import Dense, Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
 from dppipe.engine.losses import ONE_LOSS, SingletonLoss, batch_rows
 from dppipe.engine.norms import row_sizes
@@ -113,13 +114,16 @@ class Engine:
         layout = None if units is None else make_units(units, mask, like=bounds)
         if self.needs == "projections":
             projections = Projections(self.model, self.per_sample_loss, self.clipper)
-            norms = projections.accumulate(self.parameters, batch, into, clipper, bounds=bounds, mask=mask, units=layout)
+            with exact(bounds.device):  # the forward pass too: norms and sums come from its own backward passes
+                norms = projections.accumulate(self.parameters, batch, into, clipper, bounds=bounds, mask=mask, units=layout)
             return row_norms(norms, mask, layout)
 
         gradients = self.gradients(batch, units=layout)
-        with torch.no_grad():
+        with exact(bounds.device):
             if self.needs == "gradients":
                 gradients = transformed(clipper, gradients, self.parameters)
+            elif self.order == 1:
+                gradients = {name: Dense(found.dense()) for name, found in gradients.items()}
             norms = self._norms(gradients, layout.count if layout else rows, like=bounds)
             factors = bounded_factors(clipper, norms, bounds)
             if layout is None and mask is not None:
