@@ -39,10 +39,10 @@ class exact:  # noqa: N801 (a context manager reads like a function)
 
     def __enter__(self) -> None:
         """Change only what stands in the way: this runs once for each layer of each step."""
-        self._no_grad.__enter__()  # type: ignore[no-untyped-call]
+        self._no_grad.__enter__()
         if torch.amp.is_autocast_available(self._device) and torch.is_autocast_enabled(self._device):
             self._autocast = torch.autocast(self._device, enabled=False)
-            self._autocast.__enter__()
+            self._autocast.__enter__()  # type: ignore[no-untyped-call]
         settings = PRODUCTS.get(self._device, ())
         for setting in settings:
             if _read(*setting) not in FULL:

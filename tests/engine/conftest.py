@@ -16,7 +16,7 @@ from dppipe.engine import ClippedSum, Engine
 
 NORM_TOLERANCE = 1e-6
 """How far below the loop's a norm may be: the forward pass is float32 here and float64 there."""
-RAISED = 100
+RAISED = 200
 """How many times as far above it a norm may be: norms are raised by what rounding could have taken from them."""
 SUM_TOLERANCE = 1e-4
 
