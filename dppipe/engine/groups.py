@@ -28,11 +28,11 @@ class Groups:
 
     def norms(self, squares: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
         """Return the norm of each group from the squared norms of its parameters, never too low (`ROUNDING.md`)."""
-        return self._raised(self._totals(squares, rows, like=like).sqrt_(), len(squares), like=like)
+        return self._raised(self._totals(squares, rows, like=like).sqrt_(), like=like)
 
     def totals(self, sizes: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
         """Return the sum of absolute values of each group from those of its parameters, never too low."""
-        return self._raised(self._totals(sizes, rows, like=like), len(sizes), like=like)
+        return self._raised(self._totals(sizes, rows, like=like), like=like)
 
     def _totals(self, values: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:
         totals = wider(like.new_zeros(rows, len(self.names)))
@@ -40,8 +40,8 @@ class Groups:
             totals[:, self.column[name]] += value
         return totals
 
-    def _raised(self, norms: Tensor, terms: int, *, like: Tensor) -> Tensor:
-        return raise_norms(norms, unit=self.unit, terms=terms).to(like.dtype)
+    def _raised(self, norms: Tensor, *, like: Tensor) -> Tensor:
+        return raise_norms(norms, largest=max(self.sizes.values()), unit=self.unit).to(like.dtype)
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -18,8 +18,6 @@ BLOCK = 128
 """The most terms of a float32 sum."""
 SHORT = 32
 """The most products of two Gram matrices that are added up in float32."""
-LOST = BLOCK + 16
-"""The roundings by which a norm may be too low, and its clipped gradient too large, before `raise_norms` (lemma 8)."""
 
 
 class Rounding(NamedTuple):
@@ -69,14 +67,19 @@ def row_sizes(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
     return wider(rows.reshape(rows.shape[0], -1).abs()).sum(1)
 
 
-def raise_norms(norms: Tensor, *, unit: float, terms: int) -> Tensor:  # [B, G] -> [B, G]
+def raise_norms(norms: Tensor, *, largest: int, unit: float) -> Tensor:  # [B, G] -> [B, G]
     """Raise norms by what rounding may have taken from them, and may add to a clipped gradient (lemma 8).
 
     Args:
+        largest: The number of values in the largest group.
         unit: The largest relative error of the types in which the norms were computed and are handed on.
-        terms: The number of squares that each norm was added up from.
     """
-    return norms * (1 + LOST * unit + 4 * terms * rounding_of(norms.dtype).unit)
+    return norms * (1 + (min(largest, BLOCK) + 10) * unit + 2 * wide_share(largest))
+
+
+def wide_share(terms: int) -> float:
+    """Return the largest share that adding up this many numbers in float64 may take from their sum."""
+    return terms * rounding_of(torch.float64).unit
 
 
 def _squares(values: Tensor) -> Tensor:  # [..., n] -> [...]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wider
+from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share, wider
 
 
 class Sizes(NamedTuple):
@@ -101,9 +101,11 @@ def _measure(of: Gram) -> _Measures:
     diagonal = wider(of.products.diagonal(dim1=1, dim2=2))
     squares = diagonal * (1 + rounding.gamma(of.roundings + 2)) + 2 * of.terms * rounding.tiny
     trace = squares.sum(1)
-    share = rounding.gamma(BLOCK + 2 * of.roundings + 8)
+    positions = squares.shape[1]
     found = row_squares(of.products).sqrt()
-    return _Measures(squares, trace, found + share * (found + trace) + squares.shape[1] * 2 * of.terms * rounding.tiny)
+    share = rounding.gamma(BLOCK + 2 * of.roundings + 8) + wide_share(positions**2)
+    # Squares of the matrix' own numbers underflow too, hence the root.
+    return _Measures(squares, trace, found + share * (found + trace) + 3 * positions * math.sqrt(rounding.tiny))
 
 
 def _lost(inputs: Gram, outputs: Gram, left: _Measures, right: _Measures, *, reach: Tensor) -> Tensor:  # -> [B]
@@ -111,10 +113,11 @@ def _lost(inputs: Gram, outputs: Gram, left: _Measures, right: _Measures, *, rea
     rounding = rounding_of(inputs.products.dtype)
     positions = left.squares.shape[1]
     short = min(SHORT, positions**2) + 4
-    by_reach = rounding.gamma(inputs.roundings + outputs.roundings + short) * reach.square()
+    wide = 2 * wide_share(positions**2)
+    by_reach = (rounding.gamma(inputs.roundings + outputs.roundings + short) + wide) * reach.square()
     by_norm = rounding.gamma(inputs.roundings + 1) * left.trace * right.norm
     by_norm += rounding.gamma(outputs.roundings + 1) * right.trace * left.norm
-    by_norm += rounding.gamma(short) * left.norm * right.norm
+    by_norm += (rounding.gamma(short) + wide) * left.norm * right.norm
     underflow = left.trace * outputs.terms + right.trace * inputs.terms + 2 * positions
     return torch.minimum(by_reach, by_norm) + 2 * positions * rounding.tiny * underflow
 

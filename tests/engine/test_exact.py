@@ -71,10 +71,12 @@ def test_float32_products_are_full_inside_and_every_setting_comes_back(way, devi
     WAYS[way]()
     with torch.autocast("cpu", dtype=torch.bfloat16) if autocast else contextlib.nullcontext():
         before = settings()
-        with pytest.raises(KeyError), exact(torch.device(device)):
+        with exact(torch.device(device)):
             assert all(torch._C._get_fp32_precision_getter(*name) in FULL for name in PRODUCTS[device])
             assert not torch.is_grad_enabled()
             assert device != "cpu" or not torch.is_autocast_enabled("cpu")
+        assert settings() == before
+        with pytest.raises(KeyError), exact(torch.device(device)):
             raise KeyError
         assert settings() == before
 
@@ -88,26 +90,27 @@ def test_a_setting_that_follows_another_follows_it_again(operation):
     assert torch._C._get_fp32_precision_getter("mkldnn", operation) == "ieee"
 
 
+OPERATIONS = {
+    torch.ops.aten.mm: "matmul",
+    torch.ops.aten.bmm: "matmul",
+    torch.ops.aten.mv: "matmul",
+    torch.ops.aten.addmm: "matmul",
+    torch.ops.aten.addmm_: "matmul",
+    torch.ops.aten.addmv_: "matmul",
+    torch.ops.aten.convolution: "conv",
+    torch.ops.aten.convolution_backward: "conv",
+}
+
+
 class EagerProcessor(TorchDispatchMode):
     """A processor that computes float32 products in bfloat16 wherever the settings allow it; oneDNN does so with AMX."""
-
-    OPERATIONS = {
-        torch.ops.aten.mm: "matmul",
-        torch.ops.aten.bmm: "matmul",
-        torch.ops.aten.mv: "matmul",
-        torch.ops.aten.addmm: "matmul",
-        torch.ops.aten.addmm_: "matmul",
-        torch.ops.aten.addmv_: "matmul",
-        torch.ops.aten.convolution: "conv",
-        torch.ops.aten.convolution_backward: "conv",
-    }
 
     def __init__(self):
         super().__init__()
         self.rounded = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        operation = self.OPERATIONS.get(func.overloadpacket)
+        operation = OPERATIONS.get(func.overloadpacket)
         if operation and torch._C._get_fp32_precision_getter("mkldnn", operation) not in FULL:
             self.rounded += 1
             kept = 1 if func.overloadpacket in (torch.ops.aten.addmm, torch.ops.aten.addmm_, torch.ops.aten.addmv_) else 0

@@ -18,7 +18,7 @@ from dppipe.engine import Engine
 from dppipe.engine.bounds import enforce_bounds
 from dppipe.engine.gradients import Outer, Total
 from dppipe.engine.groups import make_groups
-from dppipe.engine.norms import LOST, rounding_of, row_squares
+from dppipe.engine.norms import raise_norms, rounding_of, row_squares
 from dppipe.engine.rules import RULES
 from dppipe.engine.rules.embedding import Lookups
 
@@ -133,7 +133,7 @@ def test_a_clipper_with_coordinates_of_its_own_keeps_its_bound_at_every_scale():
 
 def assert_not_low(squares, formed):
     """Compare norms, raised as the engine raises them, with those of gradients that were formed in float64."""
-    found = squares.sqrt() * (1 + LOST * rounding_of(torch.float32).unit)
+    found = raise_norms(squares.sqrt(), largest=formed[0].numel(), unit=rounding_of(torch.float32).unit)
     exact = formed.double().flatten(1).norm(dim=1)
     safe = ~found.isfinite() | (found >= exact) | (exact < 1e-12)
     assert safe.all(), (found, exact)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Gradients, Outer, zero_rows
-from dppipe.engine.norms import SHORT, rounding_of, row_squares
+from dppipe.engine.norms import SHORT, rounding_of, row_squares, wide_share
 from dppipe.engine.products import cross_products, roundings_of, short_sums
 from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, rows_first, wide
 from dppipe.engine.units import Units
@@ -41,7 +41,8 @@ class Lookups(Gradients):
         place = first.cumsum(1) - 1 + torch.arange(len(ids), device=ids.device)[:, None] * ids.shape[1]
         place = torch.empty_like(place).scatter_(1, order, place)
         sums = torch.zeros_like(self.outputs).flatten(0, 1).index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
-        lost = rounding_of(sums.dtype).gamma(ids.shape[1] + 2) * self.reach  # lemma 6
+        share = rounding_of(sums.dtype).gamma(ids.shape[1] + 2) + wide_share(self.outputs.shape[1:].numel())
+        lost = share * self.reach  # lemma 6
         return (row_squares(sums.view_as(self.outputs)).sqrt() + lost).square()
 
     def inner(self, other: Gradients) -> Tensor | None:  # -> [B]
@@ -51,7 +52,8 @@ class Lookups(Gradients):
         picked = other.outputs.gather(2, self.ids[:, None].expand(-1, other.outputs.shape[1], -1))
         found = short_sums(picked.mul_(cross_products(other.inputs, self.outputs)))
         rounding, size = rounding_of(picked.dtype), self.outputs.shape[2]
-        lost = rounding.gamma(roundings_of(size) + SHORT + 4) * other.sizes.reach * self.reach
+        share = rounding.gamma(roundings_of(size) + SHORT + 4) + wide_share(picked.shape[1:].numel())
+        lost = share * other.sizes.reach * self.reach
         underflow = 3 * size * other.sizes.outputs + 2 * picked.shape[1]
         return found + lost + 2 * self.ids.shape[1] * rounding.tiny * underflow  # lemma 7
 
