@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Gradients, Outer, zero_rows
-from dppipe.engine.norms import SHORT, rounding_of, row_squares, wide_share
+from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share
 from dppipe.engine.products import cross_products, roundings_of, short_sums
 from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, rows_first, wide
 from dppipe.engine.units import Units
@@ -54,6 +54,7 @@ class Lookups(Gradients):
         rounding, size = rounding_of(picked.dtype), self.outputs.shape[2]
         share = rounding.gamma(roundings_of(size) + SHORT + 4) + wide_share(picked.shape[1:].numel())
         lost = share * other.sizes.reach * self.reach
+        lost += rounding.gamma(BLOCK + 8) * (self.squares + other.squares)  # what these lack may be all that is left of the sum
         underflow = 3 * size * other.sizes.outputs + 2 * picked.shape[1]
         return found + lost + 2 * self.ids.shape[1] * rounding.tiny * underflow  # lemma 7
 
