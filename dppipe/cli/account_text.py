@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.cli.text import table, wrapped
 from dppipe.errors import UsageError
-from dppipe.privacy.statement import guarantee_sentences, shown, shown_delta
+from dppipe.privacy.claims import guarantee_sentences, shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.planning.questions import Answer

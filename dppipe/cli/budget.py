@@ -11,7 +11,7 @@ import typer
 
 from dppipe.cli.options import AsJson
 from dppipe.cli.text import short_path, table, wrapped
-from dppipe.privacy.statement import shown, shown_delta
+from dppipe.privacy.claims import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Status

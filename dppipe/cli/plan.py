@@ -31,7 +31,7 @@ def plan(
 def plan_text(plan: Plan) -> str:
     """Lay a plan out for a person, within 80 columns."""
     from dppipe.cli.text import table, wrapped
-    from dppipe.privacy.statement import shown, shown_delta
+    from dppipe.privacy.claims import shown, shown_delta
 
     drawn = _drawn(plan)
     facts = {
@@ -68,7 +68,7 @@ def _odometer_heading(plan: Plan) -> str:
 
 
 def _spent(plan: Plan, step: int) -> str:
-    from dppipe.privacy.statement import shown
+    from dppipe.privacy.claims import shown
 
     claim = plan.odometer_claim(step)
     return f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" + (f"  ({shown(claim)})" if claim is not None else "")
@@ -130,7 +130,7 @@ def _split(plan: Plan) -> str:
 
 
 def _rounding(plan: Plan) -> str:
-    from dppipe.privacy.statement import shown
+    from dppipe.privacy.claims import shown
 
     if not plan.rounding_cost:
         return ""
@@ -139,7 +139,7 @@ def _rounding(plan: Plan) -> str:
 
 
 def _scaling(plan: Plan) -> str:
-    from dppipe.privacy.statement import shown
+    from dppipe.privacy.claims import shown
 
     if plan.scaling_noise_multiplier is None:
         return ""
@@ -148,7 +148,7 @@ def _scaling(plan: Plan) -> str:
 
 
 def _earlier(plan: Plan) -> str:
-    from dppipe.privacy.statement import shown
+    from dppipe.privacy.claims import shown
 
     if plan.earlier is None:
         return ""

@@ -12,7 +12,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.text import short_path, table
-from dppipe.privacy.statement import shown, shown_delta
+from dppipe.privacy.claims import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan

@@ -13,7 +13,8 @@ from dppipe.engine.contracts import Factors
 from dppipe.errors import UsageError
 
 NORM_FLOOR = 1e-12
-"""Squares of float32 values below 1e-19 vanish, so a norm this small may be an under-estimate; none is divided by less."""
+"""No norm is divided by less, and no factor is more than one over it: what underflowed on the way to the norm of a formed
+gradient stays far below the bound, and no value that a row holds overflows when it is scaled (`ROUNDING.md`, lemma 9)."""
 
 
 def bounded_factors(clipper: Factors, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
@@ -34,10 +35,13 @@ def bounded_factors(clipper: Factors, norms: Tensor, bounds: Tensor) -> Tensor: 
 def enforce_bounds(factors: Tensor, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [B, G], [G] -> [B, G]
     """Limit factors so that no example's group exceeds its bound.
 
-    Guarantee: for norms that are right, factor times norm lies in [0, bound] for every example and group, whatever the clipper
-    returned; an example whose norm in a group is not finite contributes nothing to it. So one example changes the clipped sum by
-    at most the Euclidean norm of `bounds` under `zero_out` and `add_remove`, and by at most twice that under `replace_one`.
+    Guarantee: for norms that aren't too low (`ROUNDING.md`), factor times norm lies in [0, bound] for every example and group,
+    whatever the clipper returned; an example whose norm in a group is not finite contributes nothing to it. So one example
+    changes the clipped sum by at most the Euclidean norm of `bounds` under `zero_out` and `add_remove`, and by at most twice that
+    under `replace_one`.
     """
-    ceiling = bounds / norms.clamp(min=NORM_FLOOR)
+    ceiling = (bounds / norms.clamp(min=NORM_FLOOR)).clamp(max=1 / NORM_FLOOR)
+    # Below the normal numbers a quotient may be rounded up by half and more of itself.
+    ceiling = torch.where(ceiling < torch.finfo(ceiling.dtype).tiny, 0, ceiling)
     safe = torch.where(factors.isfinite(), factors, 0).clamp(min=0).minimum(ceiling)
     return torch.where(norms.isfinite(), safe, 0)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
 from dppipe.engine.coordinates import transformed
+from dppipe.engine.exact import exact
 from dppipe.engine.gradients import Dense, Gradients
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
 from dppipe.engine.lazy_layers import refuse_lazy_layers
@@ -137,14 +138,9 @@ class Engine:
         together: dict[str, Gradients] = {}
         for name, parameter in self.parameters.items():
             if any(name in part for part in found):
-                formed = [
-                    part[name].dense().reshape(count, *parameter.shape)
-                    if name in part
-                    else parameter.new_zeros(count, *parameter.shape)
-                    for part, count in zip(found, rows, strict=True)
-                ]
-                values = torch.cat(formed)
-                together[name] = Dense(values if units is None else units.average(values))
+                with exact(parameter.device):
+                    values = _formed(name, parameter, found, rows)
+                    together[name] = Dense(values if units is None else units.average(values))
         return together
 
     def _accumulate(
@@ -165,13 +161,16 @@ class Engine:
             if len(parts) > 1:
                 raise UsageError("clipping: expected records of one shape for each user, as jl forms no gradient, got several.")
             projections = Projections(self.model, self.per_sample_loss, self.clipper)
-            norms = projections.accumulate(self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=layout)
+            with exact(bounds.device):  # the forward pass too: norms and sums come from its own backward passes
+                norms = projections.accumulate(self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=layout)
             return row_norms(norms, mask, layout)
 
         gradients = self.gradients_of(parts, units=layout)
-        with torch.no_grad():
+        with exact(bounds.device):
             if self.needs == "gradients":
                 gradients = transformed(clipper, gradients, self.parameters)
+            elif self.order == 1:
+                gradients = {name: Dense(found.dense()) for name, found in gradients.items()}
             norms = self._norms(gradients, layout.count if layout else rows, like=bounds)
             factors = bounded_factors(clipper, norms, bounds)
             if layout is None and mask is not None:
@@ -192,6 +191,20 @@ class Engine:
             column = self.groups.column[name]
             kept = found if clean else found.keep(finite[:, column])
             kept.add_to(into[name], factors[:, column])
+
+
+def _formed(
+    name: str, parameter: Tensor, found: Sequence[Mapping[str, Gradients]], rows: Sequence[int]
+) -> Tensor:  # -> [rows of all parts, *shape]
+    """Form one parameter's gradients in all parts; a part that doesn't use it has zeros."""
+    formed = []
+    for part, count in zip(found, rows, strict=True):
+        if name in part:
+            formed.append(part[name].dense().reshape(count, *parameter.shape))
+        else:
+            dtype = torch.promote_types(parameter.dtype, torch.float32)
+            formed.append(parameter.new_zeros(count, *parameter.shape, dtype=dtype))
+    return torch.cat(formed)
 
 
 def row_norms(norms: Tensor, mask: Tensor | None, units: Units | None) -> Tensor:  # [B or U, G] -> [B, G]

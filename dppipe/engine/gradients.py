@@ -2,19 +2,22 @@
 
 The engine needs two things of them: each row's squared norm, and one sum weighted by the clip factors. `Dense` holds the
 gradients themselves; `Outer` holds the two factors of a matrix product and never forms them. `Total` is the sum of several uses
-of one parameter: their cross terms belong to the norm. Layer rules add forms of their own.
+of one parameter: their cross terms belong to the norm. Layer rules add forms of their own. Norms are of the numbers that are
+held and added up, and are never too low for them (`ROUNDING.md`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from dppipe.engine.costs import outer_costs
-from dppipe.engine.norms import gram_squares, row_squares, slack
+from dppipe.engine.norms import row_squares
+from dppipe.engine.products import Sizes, outer_sizes
 from dppipe.engine.units import Units
 
 
@@ -23,12 +26,12 @@ class Gradients(ABC):
 
     @cached_property
     def squares(self) -> Tensor:  # -> [B]
-        """Each row's squared norm."""
+        """Each row's squared norm, in float64."""
         return self._squares()
 
     @abstractmethod
     def _squares(self) -> Tensor:  # -> [B]
-        """Compute each row's squared norm, float32 or wider."""
+        """Compute each row's squared norm in float64, too low by at most what `raise_norms` adds (lemma 8)."""
 
     @abstractmethod
     def dense(self) -> Tensor:  # -> [B, *shape]
@@ -47,7 +50,7 @@ class Gradients(ABC):
         return Dense(units.average(self.dense()))
 
     def inner(self, other: Gradients) -> Tensor | None:  # -> [B]
-        """Give each row's inner product with another use of the same parameter, where a cheap form is known."""
+        """Return at least each row's inner product with another use of the parameter, where a cheap form is known."""
         return None
 
 
@@ -76,8 +79,8 @@ class Dense(Gradients):
 class Outer(Gradients):
     """Sums of outer products over the positions of each row: `sum_t outputs[b, t] inputs[b, t]^T`.
 
-    The squared norm is the inner product of two Gram matrices, `<inputs inputs^T, outputs outputs^T>` (Goodfellow 2015 for one
-    position; Li et al. 2022, section 4, for many), and the weighted sum is one matrix product over rows and positions together.
+    Norms come from the Gram matrices of both (`products.py`), and the weighted sum is one matrix product over rows and positions
+    together.
     """
 
     def __init__(self, inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> None:  # [B, T, d], [B, T, p]
@@ -85,17 +88,13 @@ class Outer(Gradients):
         self.outputs = outputs
         self.input_squares = input_squares
 
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The norms of each row's sum and of its parts."""
+        return outer_sizes(self.inputs, self.outputs, input_squares=self.input_squares)
+
     def _squares(self) -> Tensor:
-        if self.inputs.shape[1] == 1:
-            return (row_squares(self.inputs) if self.input_squares is None else self.input_squares) * row_squares(self.outputs)
-        return gram_squares(self._gram(self))
-
-    def inner(self, other: Gradients) -> Tensor | None:
-        """Give the inner product of the Gram matrices."""
-        return self._gram(other).flatten(1).sum(1) if isinstance(other, Outer) else None
-
-    def _gram(self, other: Outer) -> Tensor:  # -> [B, T, T]
-        return torch.bmm(self.inputs, other.inputs.transpose(1, 2)).mul_(torch.bmm(self.outputs, other.outputs.transpose(1, 2)))
+        return self.sizes.squares
 
     def dense(self) -> Tensor:
         """Form the gradients by one batched product."""
@@ -129,26 +128,19 @@ class Outer(Gradients):
 
 
 class Total(Gradients):
-    """The sum of several uses of one parameter."""
+    """The sum of several uses of one parameter, with the inner products of each two of them."""
 
-    def __init__(self, uses: list[Gradients]) -> None:
+    def __init__(self, uses: list[Gradients], inner: list[Tensor]) -> None:
         self.uses = uses
+        self._inner = inner
 
     def _squares(self) -> Tensor:
-        parts = torch.stack([use.squares for use in self.uses]).sum(0)
-        squares = parts + slack(parts)
-        for i, left in enumerate(self.uses):
-            for right in self.uses[:i]:
-                cross = left.inner(right)
-                cross = right.inner(left) if cross is None else cross
-                if cross is None:
-                    return row_squares(self.dense())
-                squares = squares + 2 * cross
-        return squares.clamp(min=0)
+        squares = torch.stack([use.squares for use in self.uses]).sum(0)
+        return (squares + 2 * torch.stack(self._inner).sum(0)).clamp_(min=0)
 
     def dense(self) -> Tensor:
         """Form the sum."""
-        return torch.stack([use.dense() for use in self.uses]).sum(0)
+        return sum_formed(self.uses)
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         """Add each use: the sum is linear."""
@@ -157,22 +149,42 @@ class Total(Gradients):
 
     def keep(self, rows: Tensor) -> Total:
         """Zero the other rows of each use."""
-        return Total([use.keep(rows) for use in self.uses])
+        return Total([use.keep(rows) for use in self.uses], [zero_rows(inner, rows) for inner in self._inner])
 
 
 def combine(uses: list[Gradients]) -> Gradients:
-    """Give the gradients of all uses of one parameter together; uses of one form become one."""
+    """Return the gradients of all uses of one parameter together; uses of one form become one."""
     if len(uses) == 1:
         return uses[0]
     outer = [use for use in uses if isinstance(use, Outer)]
     dense = [use for use in uses if isinstance(use, Dense)]
     rest = [use for use in uses if not isinstance(use, (Outer, Dense))]
     if outer:
-        inputs, outputs = torch.cat([use.inputs for use in outer], 1), torch.cat([use.outputs for use in outer], 1)
+        inputs = torch.cat([use.inputs for use in outer], 1)
+        outputs = torch.cat([use.outputs for use in outer], 1)
         rest.append(Outer(inputs, outputs).cheaper())
     if dense:
-        rest.append(Dense(torch.stack([use.values for use in dense]).sum(0)))
-    return rest[0] if len(rest) == 1 else Total(rest)
+        rest.append(Dense(sum_formed(dense)))
+    return rest[0] if len(rest) == 1 else _total(rest)
+
+
+def _total(uses: list[Gradients]) -> Gradients:
+    """Hold uses of several forms by their inner products, or formed where one has no cheap form."""
+    found: list[Tensor] = []
+    for i, left in enumerate(uses):
+        for right in uses[:i]:
+            inner = left.inner(right)
+            inner = right.inner(left) if inner is None else inner
+            if inner is None:
+                # Their sum is rounded as it is formed, so what is added up must be the formed sum, not each use.
+                return Dense(sum_formed(uses))
+            found.append(inner)
+    return Total(uses, found)
+
+
+def sum_formed(uses: Sequence[Gradients]) -> Tensor:  # -> [B, *shape]
+    """Form the sum of several uses."""
+    return torch.stack([use.dense() for use in uses]).sum(0)
 
 
 def zero_rows(values: Tensor, keep: Tensor) -> Tensor:  # [B, ...], [B] of bool -> [B, ...]

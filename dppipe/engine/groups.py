@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.engine.contracts import Clips
+from dppipe.engine.norms import raise_norms, rounding_of, wider
 from dppipe.errors import UsageError
 
 
@@ -22,17 +23,25 @@ class Groups:
     """The number of parameter values in each group, in the order of `names`."""
     column: Mapping[str, int]
     """The group's column for each trainable parameter's name."""
+    unit: float
+    """The largest relative error of one operation in the coarsest type that gradients are computed in."""
 
     def norms(self, squares: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
-        """Add up the squared norms of parameters into the norm of each group."""
-        return self.totals(squares, rows, like=like).sqrt_()
+        """Return the norm of each group from the squared norms of its parameters, never too low (`ROUNDING.md`)."""
+        return self._raised(self._totals(squares, rows, like=like).sqrt_(), like=like)
 
-    def totals(self, values: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
-        """Add up a value of each parameter over each group."""
-        totals = like.new_zeros(rows, len(self.names))
+    def totals(self, sizes: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:  # {name: [B]} -> [B, G]
+        """Return the sum of absolute values of each group from those of its parameters, never too low."""
+        return self._raised(self._totals(sizes, rows, like=like), like=like)
+
+    def _totals(self, values: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:
+        totals = wider(like.new_zeros(rows, len(self.names)))
         for name, value in values.items():
             totals[:, self.column[name]] += value
         return totals
+
+    def _raised(self, norms: Tensor, *, like: Tensor) -> Tensor:
+        return raise_norms(norms, largest=max(self.sizes.values()), unit=self.unit).to(like.dtype)
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -50,7 +59,8 @@ def make_groups(clipper: Clips, parameters: Mapping[str, Tensor]) -> Groups:
     for name, parameter in parameters.items():
         sizes[chosen[name]] = sizes.get(chosen[name], 0) + parameter.numel()
     names = tuple(sizes)
-    return Groups(names, sizes, {name: names.index(chosen[name]) for name in parameters})
+    unit = max((rounding_of(parameter.dtype).unit for parameter in parameters.values()), default=0.0)
+    return Groups(names, sizes, {name: names.index(chosen[name]) for name in parameters}, unit)
 
 
 def bound_values(

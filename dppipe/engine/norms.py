@@ -1,23 +1,52 @@
-"""Norms that float32 doesn't under-estimate.
+"""Norms that rounding and underflow can't make too low.
 
-A float32 norm over a row of a million values comes out low by 1e-5 and more, and an under-estimated norm under-clips. Here long
-rows are cut into blocks: a norm of each block, then a sum over blocks, right to about 1e-7. Sums that may cancel are raised by
-their rounding error, so that it can over-estimate a norm and never under-estimate it.
+An under-estimated norm under-clips, so every norm here is an upper bound of the true one, for values
+of any size. Sums of float32 numbers are kept short: long ones are cut into blocks, and the blocks are
+added up in float64. What the float32 part can lose is added back. `ROUNDING.md` has the proofs, by
+the numbers of the lemmas that the docstrings name.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-BLOCK = 1024
-"""The longest block."""
+BLOCK = 128
+"""The most terms of a float32 sum."""
+SHORT = 32
+"""The most products of two Gram matrices that are added up in float32."""
+
+
+class Rounding(NamedTuple):
+    """How a floating-point type rounds."""
+
+    unit: float
+    """The largest relative error of one operation."""
+    tiny: float
+    """The largest absolute error of one operation whose result underflows, flushed to zero or not."""
+
+    def gamma(self, roundings: int) -> float:
+        """Return the largest relative error after this many roundings (lemma 1)."""
+        return roundings * self.unit / (1 - roundings * self.unit)
+
+
+@lru_cache
+def rounding_of(dtype: torch.dtype) -> Rounding:
+    """Return how a type rounds; half precision is widened before anything is computed with it."""
+    limits = torch.finfo(torch.promote_types(dtype, torch.float32))
+    return Rounding(limits.eps / 2, limits.tiny)
+
+
+def wider(values: Tensor) -> Tensor:
+    """Return the values in float64, where the device has it."""
+    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
 
 
 def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
-    """Give each row's squared Euclidean norm over all its values, in float32 or wider."""
+    """Return each row's squared Euclidean norm over all its values, in float64 (lemma 3)."""
     flat = rows.reshape(rows.shape[0], -1) if rows.numel() else rows.new_zeros(rows.shape[0], 1)
     block = block_of(flat.shape[1])
     whole = flat.shape[1] // block * block
@@ -29,30 +58,31 @@ def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
 
 @lru_cache
 def block_of(size: int) -> int:
-    """Give the length of the blocks that a row of this size is cut into: equal ones, where it has a divisor for that."""
+    """Return the length of the blocks that a row is cut into: equal ones, where its size has a divisor for that."""
     return next((block for block in range(min(size, BLOCK), BLOCK // 4, -1) if size % block == 0), min(size, BLOCK))
 
 
 def row_sizes(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
-    """Give each row's sum of absolute values, added up in float64."""
-    return rows.reshape(rows.shape[0], -1).abs().sum(1, dtype=torch.float64)
+    """Return each row's sum of absolute values, added up in float64."""
+    return wider(rows.reshape(rows.shape[0], -1).abs()).sum(1)
 
 
-def gram_squares(products: Tensor) -> Tensor:  # [B, T, T] -> [B]
-    """Sum the entrywise product of two Gram matrices into squared norms, raised by what rounding may have taken from them.
+def raise_norms(norms: Tensor, *, largest: int, unit: float) -> Tensor:  # [B, G] -> [B, G]
+    """Raise norms by what rounding may have taken from them, and may add to a clipped gradient (lemma 8).
 
-    Where positions cancel, the sum is far smaller than its diagonal, and an error at the diagonal's size may hide most of it.
+    Args:
+        largest: The number of values in the largest group.
+        unit: The largest relative error of the types in which the norms were computed and are handed on.
     """
-    diagonal = products.diagonal(dim1=1, dim2=2).sum(1)
-    return (products.flatten(1).sum(1) + slack(diagonal)).clamp_(min=0)
+    return norms * (1 + (min(largest, BLOCK) + 10) * unit + 2 * wide_share(largest))
 
 
-def slack(parts: Tensor) -> Tensor:
-    """Give what rounding may take from a sum of squares and cross terms whose squares add up to `parts`."""
-    return parts * (2 * torch.finfo(parts.dtype).eps)
+def wide_share(terms: int) -> float:
+    """Return the largest share that adding up this many numbers in float64 may take from their sum."""
+    return terms * rounding_of(torch.float64).unit
 
 
 def _squares(values: Tensor) -> Tensor:  # [..., n] -> [...]
     dtype = torch.promote_types(values.dtype, torch.float32)
     norms: Tensor = torch.linalg.vector_norm(values, dim=-1, dtype=dtype)
-    return norms.square_()
+    return wider(norms).square_()

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from dppipe.engine.exact import exact
 from dppipe.engine.gradients import Dense, Gradients, combine
 from dppipe.engine.rules import RULE_OF
 from dppipe.engine.rules.base import Found, Unhandled
@@ -115,8 +116,8 @@ class Tape(TorchFunctionMode):
         return leaf
 
     def give(self, found: Found) -> None:
-        """Take what a rule has found."""
-        with torch.no_grad(), torch._C.DisableTorchFunction():
+        """Take what a rule finds; it computes here, so outside autocast and in full float32 whatever the model runs in."""
+        with exact(self._anchor.device), torch._C.DisableTorchFunction():
             for weight, gradients in found:
                 if weight is not None:
                     self.add(weight, gradients)
@@ -139,11 +140,10 @@ class Tape(TorchFunctionMode):
             leaked = [name for name, gradient in zip(names, found, strict=False) if gradient is not None]
             if leaked:
                 raise Unhandled(f"a function out of sight on {', '.join(leaked)}", names=leaked)
-            with torch.no_grad():
-                for (weight, _, axis), gradient in zip(self._leaves, found[len(names) :], strict=True):
-                    if gradient is not None:
-                        self.add(weight, Dense(gradient.movedim(axis, 0).reshape(self.rows, *weight.shape)))
-        with torch.no_grad():
+            for (weight, _, axis), gradient in zip(self._leaves, found[len(names) :], strict=True):
+                if gradient is not None:
+                    self.give([(weight, Dense(gradient.movedim(axis, 0).reshape(self.rows, *weight.shape)))])
+        with exact(self._anchor.device):
             return self._by_parameter()
 
     def _by_parameter(self) -> dict[str, Gradients]:

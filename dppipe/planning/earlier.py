@@ -15,11 +15,11 @@ from pydantic import BaseModel, ConfigDict
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants.base import Accountant, Composition, Steps
 from dppipe.privacy.budget import Budget, Relation
+from dppipe.privacy.claims import shown
 from dppipe.privacy.events import event_from_data
 from dppipe.privacy.failures import with_failure
 from dppipe.privacy.parallel import with_disjoint
 from dppipe.privacy.preludes import with_prelude
-from dppipe.privacy.statement import shown
 
 Records = Literal["same", "disjoint"]
 """Whether weights were trained on the records of the run that starts from them, or on others."""

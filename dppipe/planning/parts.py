@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.statement import shown
+from dppipe.privacy.claims import shown
 from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
 
@@ -42,6 +42,21 @@ class PrivateParts:
     def before(self) -> Steps:
         """What is released before the first step."""
         return [] if self.scaling is None else [(self.scaling.event(), 1)]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a plan says of the parts themselves."""
+        secret = self.budget is not None and self.budget.relation == "add_remove"
+        return {
+            "clipping": self.clipping.kind,
+            "max_grad_norm": self.clipping.max_grad_norm,
+            "averages": self.clipping.averages,
+            "mechanism": self.noise.mechanism,
+            "secure": self.noise.secure,
+            "split": "hash" if secret else "position",
+            "earlier": self.earlier,
+            **self.scaling_facts,
+        }
 
     @property
     def scaling_facts(self) -> dict[str, Any]:

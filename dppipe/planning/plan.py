@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from dppipe.planning.earlier import Earlier
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.claims import guarantee_sentences
 from dppipe.privacy.noise_split import gradient_multiplier
-from dppipe.privacy.statement import guarantee_sentences
 
 
 class NoiseRun(BaseModel):

@@ -24,7 +24,7 @@ from dppipe.planning.timetable import Timetable, refuse_length, steps_for
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
-from dppipe.privacy.statement import shown
+from dppipe.privacy.claims import shown
 from dppipe.privacy.step_filters import step_filter
 from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
@@ -78,17 +78,10 @@ def plan_privacy(
         batches=batches,
         bounds=table.bounds(privacy["steps"]),
         **_batch_sizes(parts.sampler, public, rates=[run.sample_rate for run in batches] or [rate]),
-        clipping=parts.clipping.kind,
-        max_grad_norm=parts.clipping.max_grad_norm,
-        averages=parts.clipping.averages,
-        **parts.scaling_facts,
-        mechanism=parts.noise.mechanism,
-        secure=parts.noise.secure,
+        **parts.facts,
         holdout=holdout,
         diagnostics=diagnostics,
         pretrained=pretrained,
-        split="hash" if budget is not None and budget.relation == "add_remove" else "position",
-        earlier=parts.earlier,
         own_module=own_module,
         reproducible=reproducible,
         spec_hash=spec_hash,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dppipe.privacy.statement import Course, Statement, shown, shown_delta
+from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.statement import Course, Statement
 
 
 def statement_text(statement: Statement) -> str:

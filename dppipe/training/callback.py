@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from dppipe.clipping.base import Clipper
@@ -25,7 +25,7 @@ from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
 from dppipe.optim.averaging.base import Averaging
 from dppipe.planning.plan import Plan
-from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
@@ -33,10 +33,9 @@ from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
 from dppipe.sampling.base import Sampler
 from dppipe.sampling.user import User
-from dppipe.training.averages import WeightAverage
+from dppipe.training.beginning import RunOptions, begin_fit, open_model, plan_fit
 from dppipe.training.draws import LogicalBatch, PrivateLoader
-from dppipe.training.fit import Fit, make_private_step
-from dppipe.training.follower import Follower
+from dppipe.training.fit import Fit
 from dppipe.training.holdout import PrivateHoldout
 from dppipe.training.lightning_bases import Callback
 from dppipe.training.metric_names import learning_rates
@@ -47,12 +46,11 @@ from dppipe.training.private_model import PlainModel, PrivateModel
 from dppipe.training.private_scaling import InputScaling
 from dppipe.training.provenance import Provenance
 from dppipe.training.ranks import Ranks
-from dppipe.training.record import RunRecord
 from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.starting_weights import StartingWeights
-from dppipe.training.step import PlainStep, PrivateStep
+from dppipe.training.step import PrivateStep
 from dppipe.training.user_index import user_index
 from dppipe.training.validation_progress import forget_validation
 
@@ -90,14 +88,14 @@ class DPCallback(Callback):
         super().__init__()
         chosen = sampler, clipping or Flat(), noise or Constant(), accountant or Pld(), budget
         self.parts = PrivateParts(*chosen, scaling=scaling.scaling if scaling is not None else None)
-        self.name, self.holdout, self.plan = name, holdout, plan
+        self.holdout = holdout
+        self.plan = plan
+        place = Path(run_dir) if run_dir is not None else None
+        extras: dict[str, Any] = {"config": config, "data": data, "resume": resume, "averaging": averaging, "scaling": scaling}
+        self._options = RunOptions(name, place, holdout, reproducible_seed, **extras)
         self.outcome: Outcome | None = None
-        self.steps = 0
-        """Updates of the model so far."""
-        self._run_dir = Path(run_dir) if run_dir is not None else None
-        self._seed, self._checkpoint_every = reproducible_seed, checkpoint_every
-        self._config, self._data, self._resume, self._averaging = config, data, resume, averaging
-        self._scaling = scaling
+        self.steps = 0  # updates of the model so far
+        self._checkpoint_every = checkpoint_every
         self._restored: dict[str, Any] = {}
         self._start = StartingWeights(resume, private=budget is not None)
         self._loader: PrivateLoader | None = None
@@ -150,20 +148,10 @@ class DPCallback(Callback):
         self._start.refuse_foreign_checkpoint(trainer)
         self._provenance.begin(trainer, pl_module)
         if self.plan is None:
-            records = self._loader.units
-            steps = _wanted_steps(trainer, epoch=self.parts.sampler.epoch_length(records))
-            self.plan = plan_privacy(
-                self.parts,
-                name=self.name,
-                records=records,
-                steps=steps,
-                holdout=self.holdout,
-                reproducible=self._seed is not None,
-                own_module=True,
-            )
+            self.plan = plan_fit(trainer, self.parts, self._options, records=self._loader.units)
         self._trainer = trainer
         self._ranks = Ranks(trainer.global_rank, trainer.world_size)
-        stream = Keystream(self._ranks.agree(stream_key("sampler", seed=self._seed)))
+        stream = Keystream(self._ranks.agree(stream_key("sampler", seed=self._options.seed)))
         self._loader.arm(self.plan, stream=stream, ranks=self._ranks)
         self._patches.put(pl_module, "training_step", self._training_step)
         self._patches.put(pl_module, "backward", self._backward)
@@ -174,18 +162,16 @@ class DPCallback(Callback):
             raise PrivacyRefusal(
                 "Trainer.fit: expected the DPCallback's own loader, got another. Make it by callback.loader(dataset)."
             )
-        # From now on: a Trainer's own handler talks to the other ranks, whatever they are waiting for, and ends the run after its
-        # next step without a checkpoint. What it has heard during set-up is taken up here, before the first step.
+        # A Trainer's own handler talks to the other ranks, whatever they wait for, and ends the run without a checkpoint.
         self.signals.listen(terminated=trainer.received_sigterm)
         refuse_unsafe_optimizers(trainer)
         self._provenance.refuse_unlogged(trainer, resumed=bool(self._restored))
-        if self.parts.budget is not None and self.holdout == "private" and trainer.val_dataloaders is not None:
+        if self.parts.budget is not None and self.holdout == "private":
             self._holdout = PrivateHoldout(trainer, pl_module)
-        # The first step begins the run, since only then have all hooks of the user's module been called. A run that goes on
-        # may have only its end left to write, and a signal may have come already.
+        # The first step begins the run: only then have all hooks of the module been called. A resumed run may be at its end.
         stopped = self._ranks.any(self.signals.received is not None)
-        if stopped or self._resume is not None:
-            self._fit = self._begin(trainer, self._open_model(trainer, pl_module))
+        if stopped or self._options.resume is not None:
+            self._fit = self._begin(trainer, open_model(trainer, self.parts, self._loader, self._options))
             trainer.should_stop = stopped or not self._fit.step.goes_on()
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
@@ -204,44 +190,20 @@ class DPCallback(Callback):
             return self._fit
         if self._trainer is None or self._loader is None or self.plan is None:
             raise PrivacyRefusal("training_step: expected to be called by the Trainer whose callback this is.")
-        model = self._fit.model if self._fit is not None else self._open_model(self._trainer, self._trainer.lightning_module)
+        model = self._fit.model if self._fit is not None else open_model(self._trainer, self.parts, self._loader, self._options)
         model.rehearse(self._loader, self.plan, place=self._trainer.strategy.batch_to_device, holdout=self._holdout)
         fit = self._fit or self._begin(self._trainer, model)
         fit.rehearsed = True
         return fit
 
-    def _open_model(self, trainer: pl.Trainer, module: pl.LightningModule) -> PrivateModel | PlainModel:
-        if self.parts.budget is None or self._loader is None:
-            return PlainModel(module, self.parts)
-        return PrivateModel(module, self.parts, trainer=trainer, loader=self._loader, seed=self._seed)
-
     def _begin(self, trainer: pl.Trainer, model: PrivateModel | PlainModel) -> Fit:
-        """Open the run directory and its ledger, release statistics where there are any, and make the step."""
         if self.plan is None:
             raise PrivacyRefusal("Trainer.fit: expected a plan before the first step.")
-        self._start.check(trainer, trainer.lightning_module, self.plan, ranks=self._ranks)
-        record = self._open_record(self.plan)
-        self._start.open(record.run.path if isinstance(record, RunRecord) else None)
-        if self._scaling is not None:
-            self._scaling.scale(self.plan, record, ranks=self._ranks, seed=self._seed)
-        step: PrivateStep | PlainStep = PlainStep(self.plan, model.network, model.loss, self._ranks, taken=self.steps)
-        if self.parts.budget is not None:
-            step = make_private_step(
-                self.parts,
-                self.parts.budget,
-                self.plan,
-                model.engine,
-                record.ledger,
-                ranks=self._ranks,
-                seed=self._seed,
-                restored=self._restored,
-                resume=self._resume,
-            )
-        return Fit(trainer, model, record, step, self._average(model.network, steps=self.plan.steps))
+        known: dict[str, Any] = {"ranks": self._ranks, "start": self._start, "restored": self._restored}
+        return begin_fit(trainer, model, self.parts, self.plan, self._options, **known)
 
     def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        fit = self._fit
-        if fit is None:
+        if (fit := self._fit) is None:
             raise PrivacyRefusal("backward: expected a private step before it.")
         for name, parameter in fit.model.network.named_parameters():
             if name in fit.gradient:
@@ -253,7 +215,7 @@ class DPCallback(Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Record the step and look ahead: the run ends here if the plan holds no further step, or if a signal came."""
-        if self._fit is None or self.plan is None:
+        if self._fit is None:
             return
         self.steps += 1
         if self._fit.average is not None:
@@ -277,7 +239,7 @@ class DPCallback(Callback):
             self._fit.swap_weights()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Put the optimizer's own weights back, and add the validation's metrics to the record."""
+        """Put the optimizer's own weights back, and record the metrics."""
         if self._fit is not None:
             self._fit.swap_weights()
             self._fit.record.validation(self._provenance.metrics, step=self._fit.step.taken, holdout=self.holdout)
@@ -316,50 +278,23 @@ class DPCallback(Callback):
         self._restored = state_dict
         self.steps = state_dict["steps"]
 
-    def _open_record(self, plan: Plan) -> RunRecord | Follower:
-        if not self._ranks.first:
-            return Follower(plan)
-        if self._resume is None:
-            run = RunDirectory.create(self.name, run_dir=self._run_dir)
-            return RunRecord.create(run, plan=plan, parts=self.parts, config=self._config, data=self._data)
-        return RunRecord.reopen(self._resume, plan=plan, parts=self.parts, restored=self._restored, data=self._data)
-
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:
             fit, self._fit = self._fit, None
             with fit.model.engine, nullcontext() if fit.average is None else fit.average.in_place():
                 # What stands on the user's module is taken off, whatever the record meets with.
                 piece = self._loader.physical_batch_size if self._loader is not None else None
-                self.outcome = fit.record.finish(
-                    fit.model.state_dict(),
-                    stopped=stopped,
-                    steps=self.steps,
-                    physical_batch_size=piece,
-                    independence=fit.model.independence,
-                    start=self._start.hashes,
-                )
+                facts: dict[str, Any] = {"physical_batch_size": piece, "independence": fit.model.independence}
+                state = fit.model.state_dict()
+                self.outcome = fit.record.finish(state, stopped=stopped, steps=self.steps, start=self._start.hashes, **facts)
 
     def _leave(self) -> None:
         if self._holdout is not None:
             self._holdout.undo()
-        self._holdout = None
+            self._holdout = None
         self._provenance.end()
         self._patches.undo()
         self.signals.restore()
         self._trainer = None
         if self._loader is not None:
             self._loader.disarm()
-
-    def _average(self, network: nn.Module, *, steps: int) -> WeightAverage | None:
-        if self._averaging is None:
-            return None
-        return WeightAverage(network, self._averaging, steps=steps, means=self._restored.get("average"))
-
-
-def _wanted_steps(trainer: pl.Trainer, *, epoch: int) -> int | None:
-    """Give the steps that a Trainer was told to take; None where only the budget ends the run."""
-    if trainer.max_steps >= 0:
-        return trainer.max_steps
-    if trainer.max_epochs is not None and trainer.max_epochs >= 0:
-        return trainer.max_epochs * epoch
-    return None

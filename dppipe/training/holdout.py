@@ -173,7 +173,7 @@ def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callab
 
 
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:
-    given = trainer.val_dataloaders
+    given = trainer.val_dataloaders or []
     found = given if isinstance(given, (list, tuple)) else [given]
     return [loader for loader in found if isinstance(loader, DataLoader)]
 

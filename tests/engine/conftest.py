@@ -15,7 +15,10 @@ from torch.utils._pytree import tree_map
 from dppipe.engine import ClippedSum, Engine
 
 NORM_TOLERANCE = 1e-6
-SUM_TOLERANCE = 1e-5
+"""How far below the loop's a norm may be: the forward pass is float32 here and float64 there."""
+RAISED = 200
+"""How many times as far above it a norm may be: norms are raised by what rounding could have taken from them."""
+SUM_TOLERANCE = 1e-4
 
 
 def scalar_loss(model: nn.Module, batch: Any) -> Tensor:
@@ -36,7 +39,8 @@ class Reference:
     ) -> None:
         assert result.norms.shape == self.norms.shape
         error = (result.norms.double() - self.norms) / self.norms.clamp(min=1e-12)
-        assert float(error.abs().max() if error.numel() else 0) <= norm_tolerance, f"signed errors of the norms: {error}"
+        assert (error >= -norm_tolerance).all(), f"signed errors of the norms: {error}"
+        assert (error <= RAISED * norm_tolerance).all(), f"signed errors of the norms: {error}"
         assert result.sums.keys() == self.sums.keys()
         clipped = min(self.bound, float(self.norms.max()) if self.norms.numel() else 0.0)
         for name, expected in self.sums.items():

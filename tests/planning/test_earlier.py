@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +139,11 @@ def test_a_run_that_is_found_twice_counts_once_with_the_most_that_is_known_of_it
 
 
 def test_lines_of_several_writers_stay_whole_and_a_torn_one_stays_alone(tmp_path: Path) -> None:
-    import multiprocessing
-
     runs = FinishedRuns(tmp_path / "new" / "finished_runs.jsonl")
-    with multiprocessing.get_context("fork").Pool(4) as pool:
-        pool.map(_add_some, [(runs, str(number)) for number in range(4)])
+    (tmp_path / "line.json").write_text(FinishedRun(hashes=("h",), runs=(earlier_run(run_dir="x" * 5000),)).model_dump_json())
+    words = [sys.executable, "-c", WRITER, str(tmp_path / "line.json"), str(runs.path)]
+    writers = [subprocess.Popen(words) for _ in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
     assert len(runs.find(["h"], strict=True)) == 80
     with runs.path.open("ab") as file:
         file.write(b'{"hashes": ["h"')
@@ -152,10 +154,15 @@ def test_lines_of_several_writers_stay_whole_and_a_torn_one_stays_alone(tmp_path
     assert runs.find([], strict=True) == runs.find(["other"], strict=False) == []
 
 
-def _add_some(given: tuple[FinishedRuns, str]) -> None:
-    runs, name = given
-    for _ in range(20):
-        runs.add(FinishedRun(hashes=("h",), runs=(earlier_run(run=name, run_dir="x" * 5000),)))
+WRITER = """
+import sys
+from pathlib import Path
+from dppipe.planning.finished_runs import FinishedRun, FinishedRuns
+
+line = FinishedRun.model_validate_json(Path(sys.argv[1]).read_text())
+for _ in range(20):
+    FinishedRuns(Path(sys.argv[2])).add(line)
+"""
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.statement import Course, Statement, guarantee_sentences, shown, shown_delta
+from dppipe.privacy.claims import guarantee_sentences, shown, shown_delta
+from dppipe.privacy.statement import Course, Statement
 from dppipe.privacy.statement_text import statement_text
 
 COURSE = Course(steps=140, sample_rate=(0.1, 0.1), noise_multiplier=(1.5, 3.0), max_grad_norm=(1.0, 1.0))

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from dppipe.engine.costs import MOVE, formed, outer_costs
 from dppipe.engine.gradients import Dense, Gradients, Outer, zero_rows
-from dppipe.engine.norms import gram_squares, row_squares
+from dppipe.engine.norms import row_squares
+from dppipe.engine.products import Gram, cross_products, gram, gram_sizes, roundings_of
 
 PIECE = 1 << 21
 """Floats of patches that are unfolded at a time."""
@@ -179,7 +180,8 @@ class PixelConvolution(Convolution):
         positions, kernel = self.outputs.shape[2:], self.weight.shape[2:]
         padded = geometry.padded(self.inputs)
         pixels = padded.flatten(2).reshape(len(padded) * groups, -1, math.prod(padded.shape[2:]))
-        products = torch.bmm(pixels.transpose(1, 2), pixels).view(-1, *padded.shape[2:], *padded.shape[2:])
+        pixels = pixels.transpose(1, 2)
+        products = cross_products(pixels, pixels).view(-1, *padded.shape[2:], *padded.shape[2:])
         shifted = []
         for place in itertools.product(*(range(size) for size in kernel)):
             view = products
@@ -192,8 +194,10 @@ class PixelConvolution(Convolution):
         patches = shifted[0].clone()
         for view in shifted[1:]:
             patches += view
-        products = torch.bmm(outputs, outputs.transpose(1, 2)).mul_(patches.flatten(1).view(len(outputs), outputs.shape[1], -1))
-        return gram_squares(products).view(len(padded), -1).sum(1)
+        channels, window = pixels.shape[2], len(shifted)
+        patches = patches.flatten(1).view(len(outputs), outputs.shape[1], -1)
+        found = gram_sizes(Gram(patches, roundings_of(channels) + window - 1, 3 * channels * window), gram(outputs))
+        return found.squares.view(len(padded), -1).sum(1)
 
 
 KERNELS: dict[str, Callable[[Geometry, Tensor, Tensor, Tensor], Gradients]] = {

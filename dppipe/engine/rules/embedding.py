@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients import Gradients, Outer, zero_rows
-from dppipe.engine.norms import row_squares
+from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share
+from dppipe.engine.products import cross_products, roundings_of, short_sums
 from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, rows_first, wide
 from dppipe.engine.units import Units
 
@@ -22,22 +24,39 @@ class Lookups(Gradients):
         self.outputs = outputs
         self.entries = entries
 
+    @cached_property
+    def reach(self) -> Tensor:  # -> [B]
+        """The sum of the norms of all lookups' gradients: rounding errors are a share of it."""
+        rounding = rounding_of(self.outputs.dtype)
+        squares = row_squares(self.outputs.flatten(0, 1)) + 4 * self.outputs.shape[2] * rounding.tiny
+        return squares.sqrt().view_as(self.ids).sum(1)
+
     def _squares(self) -> Tensor:
         """Add up the lookups of each entry within a row, then take norms; nothing has a size that depends on the data."""
+        if self.ids.shape[1] == 1:
+            return row_squares(self.outputs)
         ids, order = self.ids.sort(dim=1)
         first = torch.ones_like(ids)
         first[:, 1:] = ids[:, 1:] != ids[:, :-1]
         place = first.cumsum(1) - 1 + torch.arange(len(ids), device=ids.device)[:, None] * ids.shape[1]
         place = torch.empty_like(place).scatter_(1, order, place)
         sums = torch.zeros_like(self.outputs).flatten(0, 1).index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
-        return row_squares(sums.view_as(self.outputs))
+        share = rounding_of(sums.dtype).gamma(ids.shape[1] + 2) + wide_share(self.outputs.shape[1:].numel())
+        lost = share * self.reach  # lemma 6
+        return (row_squares(sums.view_as(self.outputs)).sqrt() + lost).square()
 
     def inner(self, other: Gradients) -> Tensor | None:  # -> [B]
-        """Give the inner product with a matrix product on the same table, as in tied input and output embeddings."""
+        """Return the inner product with a matrix product on the same table, as in tied input and output embeddings."""
         if not isinstance(other, Outer):
             return None
         picked = other.outputs.gather(2, self.ids[:, None].expand(-1, other.outputs.shape[1], -1))
-        return picked.mul_(torch.bmm(other.inputs, self.outputs.transpose(1, 2))).flatten(1).sum(1)
+        found = short_sums(picked.mul_(cross_products(other.inputs, self.outputs)))
+        rounding, size = rounding_of(picked.dtype), self.outputs.shape[2]
+        share = rounding.gamma(roundings_of(size) + SHORT + 4) + wide_share(picked.shape[1:].numel())
+        lost = share * other.sizes.reach * self.reach
+        lost += rounding.gamma(BLOCK + 8) * (self.squares + other.squares)  # what these lack may be all that is left of the sum
+        underflow = 3 * size * other.sizes.outputs + 2 * picked.shape[1]
+        return found + lost + 2 * self.ids.shape[1] * rounding.tiny * underflow  # lemma 7
 
     def dense(self) -> Tensor:
         """Form the gradients: a whole table for each row."""

@@ -1,0 +1,130 @@
+"""Norms of sums of outer products from the inner products of their factors, never too low.
+
+A row's gradient is often a sum of outer products over its positions, `sum_t outputs_t inputs_t^T`. Its
+squared norm is the inner product of two Gram matrices (Goodfellow 2015; Li et al. 2022, section 4).
+Where positions cancel, the norm is far smaller than the parts, and rounding at the size of the parts
+could hide it; so each squared norm is raised by what rounding may have taken. Lemmas: `ROUNDING.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share, wider
+
+
+class Sizes(NamedTuple):
+    """How large each row's sum of outer products is, and its parts; `[B]` each, in float64."""
+
+    squares: Tensor
+    """The squared norm of the sum."""
+    reach: Tensor
+    """The sum of the norms of all outer products: rounding errors are a share of it."""
+    outputs: Tensor
+    """The sum of the norms of all output gradients."""
+
+
+class Gram(NamedTuple):
+    """The inner products of a row's positions with each other, and how far off they may be (lemma 2).
+
+    Each is off by at most gamma(roundings) times the norms of both positions, plus `terms` times `tiny`.
+    """
+
+    products: Tensor
+    """`[B, T, T]`"""
+    roundings: int
+    terms: int
+
+
+def outer_sizes(inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> Sizes:
+    """Return the sizes of `sum_t outputs_t inputs_t^T`, for inputs `[B, T, d]` and outputs `[B, T, p]`."""
+    if inputs.shape[1] > 1:
+        return gram_sizes(gram(inputs), gram(outputs))
+    tiny = rounding_of(inputs.dtype).tiny
+    left = row_squares(inputs) if input_squares is None else input_squares
+    # What underflows in one factor may meet a large value in the other, so it is added first (lemma 4).
+    right = row_squares(outputs) + 4 * outputs.shape[2] * tiny
+    squares = (left + 4 * inputs.shape[2] * tiny) * right
+    return Sizes(squares, squares.sqrt(), right.sqrt())
+
+
+def gram(values: Tensor) -> Gram:  # [B, T, n]
+    """Multiply each row's positions with each other."""
+    return Gram(cross_products(values, values), roundings_of(values.shape[2]), 3 * values.shape[2])
+
+
+def cross_products(left: Tensor, right: Tensor) -> Tensor:  # [B, S, n], [B, T, n] -> [B, S, T]
+    """Multiply positions with positions, a block of values at a time (lemma 2)."""
+    right = right.transpose(1, 2)
+    if left.shape[2] <= BLOCK:
+        return torch.bmm(left, right)
+    blocks = zip(torch.split(left, BLOCK, 2), torch.split(right, BLOCK, 1), strict=True)
+    total = torch.bmm(*next(blocks))
+    part = torch.empty_like(total)
+    for first, second in blocks:
+        total += torch.bmm(first, second, out=part)
+    return total
+
+
+def roundings_of(size: int) -> int:
+    """Return the roundings behind each number of `cross_products`."""
+    return min(size, BLOCK) + math.ceil(size / BLOCK) - 1
+
+
+def gram_sizes(inputs: Gram, outputs: Gram) -> Sizes:
+    """Return upper bounds of the sizes from both Gram matrices (lemma 5); that of the inputs is overwritten."""
+    left, right = _measure(inputs), _measure(outputs)
+    output_norms = right.squares.sqrt()
+    reach = (left.squares.sqrt() * output_norms).sum(1)
+    found = short_sums(inputs.products.mul_(outputs.products)).clamp_(min=0)
+    lost = _lost(inputs, outputs, left, right, reach=reach)
+    return Sizes(found + lost, reach, output_norms.sum(1))
+
+
+class _Measures(NamedTuple):
+    """What bounds the errors of a Gram matrix, never too low; all in float64."""
+
+    squares: Tensor
+    """`[B, T]`: the squared norms of all positions."""
+    trace: Tensor
+    """`[B]`: their sum."""
+    norm: Tensor
+    """`[B]`: the norm of the whole matrix."""
+
+
+def _measure(of: Gram) -> _Measures:
+    rounding = rounding_of(of.products.dtype)
+    diagonal = wider(of.products.diagonal(dim1=1, dim2=2))
+    squares = diagonal * (1 + rounding.gamma(of.roundings + 2)) + 2 * of.terms * rounding.tiny
+    trace = squares.sum(1)
+    positions = squares.shape[1]
+    found = row_squares(of.products).sqrt()
+    share = rounding.gamma(BLOCK + 2 * of.roundings + 8) + wide_share(positions**2)
+    # Squares of the matrix' own numbers underflow too, hence the root.
+    return _Measures(squares, trace, found + share * (found + trace) + 3 * positions * math.sqrt(rounding.tiny))
+
+
+def _lost(inputs: Gram, outputs: Gram, left: _Measures, right: _Measures, *, reach: Tensor) -> Tensor:  # -> [B]
+    """Return what rounding and underflow may have taken from the squared norms: the smaller of two bounds (lemma 5)."""
+    rounding = rounding_of(inputs.products.dtype)
+    positions = left.squares.shape[1]
+    short = min(SHORT, positions**2) + 4
+    wide = 2 * wide_share(positions**2)
+    by_reach = (rounding.gamma(inputs.roundings + outputs.roundings + short) + wide) * reach.square()
+    by_norm = rounding.gamma(inputs.roundings + 1) * left.trace * right.norm
+    by_norm += rounding.gamma(outputs.roundings + 1) * right.trace * left.norm
+    by_norm += (rounding.gamma(short) + wide) * left.norm * right.norm
+    underflow = left.trace * outputs.terms + right.trace * inputs.terms + 2 * positions
+    return torch.minimum(by_reach, by_norm) + 2 * positions * rounding.tiny * underflow
+
+
+def short_sums(values: Tensor) -> Tensor:  # [B, ...] -> [B]
+    """Add up all values of each row: a few at a time in their own type, those sums in float64."""
+    flat = values.flatten(1)
+    whole = flat.shape[1] // SHORT * SHORT
+    rest = wider(flat[:, whole:].sum(1))
+    return rest + wider(torch.unflatten(flat[:, :whole], 1, (-1, SHORT)).sum(2)).sum(1) if whole else rest

@@ -1,0 +1,139 @@
+"""How a fit begins: the plan, the model as the private step sees it, the run directory and the step.
+
+Nothing is written before the model was rehearsed and its starting weights were looked at. Read next:
+`fit.py`, which holds what there is while a fit goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dppipe.component import Component
+from dppipe.optim.averaging.base import Averaging
+from dppipe.planning.plan import Plan
+from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.training.averages import WeightAverage
+from dppipe.training.draws import PrivateLoader
+from dppipe.training.fit import Fit, make_private_step
+from dppipe.training.follower import Follower
+from dppipe.training.private_model import PlainModel, PrivateModel
+from dppipe.training.private_scaling import InputScaling
+from dppipe.training.ranks import Ranks
+from dppipe.training.record import RunRecord
+from dppipe.training.run_directory import RunDirectory
+from dppipe.training.starting_weights import StartingWeights
+from dppipe.training.step import PlainStep, PrivateStep
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run is called, where it stands, and what beside its private parts belongs to it."""
+
+    name: str
+    run_dir: Path | None
+    holdout: Literal["public", "private"]
+    seed: int | None
+    """The public seed of sampler and noise in a reproducible run, which protects nobody."""
+    config: str | None
+    """The text of the effective spec, where there is one."""
+    data: Component | None
+    resume: RunDirectory | None
+    averaging: Averaging | None
+    scaling: InputScaling | None
+
+
+def plan_fit(trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, *, records: int) -> Plan:
+    """Return the plan of a fit whose Trainer says how long it lasts."""
+    return plan_privacy(
+        parts,
+        name=options.name,
+        records=records,
+        steps=_wanted_steps(trainer, epoch=parts.sampler.epoch_length(records)),
+        holdout=options.holdout,
+        reproducible=options.seed is not None,
+        own_module=True,
+    )
+
+
+def open_model(trainer: pl.Trainer, parts: PrivateParts, loader: PrivateLoader, options: RunOptions) -> PrivateModel | PlainModel:
+    """Return the Trainer's module as its steps see it."""
+    module = trainer.lightning_module
+    if parts.budget is None:
+        return PlainModel(module, parts)
+    return PrivateModel(module, parts, trainer=trainer, loader=loader, seed=options.seed)
+
+
+def begin_fit(
+    trainer: pl.Trainer,
+    model: PrivateModel | PlainModel,
+    parts: PrivateParts,
+    plan: Plan,
+    options: RunOptions,
+    *,
+    ranks: Ranks,
+    start: StartingWeights,
+    restored: Mapping[str, Any],
+) -> Fit:
+    """Open the run directory and its ledger, release statistics where there are any, and make the step.
+
+    Args:
+        trainer: The Trainer whose fit it is.
+        model: Its module, as the step sees it.
+        parts: What makes the fit private.
+        plan: What the run commits to.
+        options: What else belongs to the run.
+        ranks: This process among those that train together.
+        start: What is known of the weights that training starts from.
+        restored: The callback's state in a checkpoint; empty where there is none.
+    """
+    start.check(trainer, trainer.lightning_module, plan, ranks=ranks)
+    record = _open_record(plan, parts, options, ranks=ranks, restored=restored)
+    start.open(record.run.path if isinstance(record, RunRecord) else None)
+    if options.scaling is not None:
+        options.scaling.scale(plan, record, ranks=ranks, seed=options.seed)
+    step: PrivateStep | PlainStep
+    if parts.budget is None:
+        step = PlainStep(plan, model.network, model.loss, ranks, taken=restored.get("steps", 0))
+    else:
+        step = make_private_step(
+            parts,
+            parts.budget,
+            plan,
+            model.engine,
+            record.ledger,
+            ranks=ranks,
+            seed=options.seed,
+            restored=restored,
+            resume=options.resume,
+        )
+    average = None
+    if options.averaging is not None:
+        means = restored.get("average")
+        average = WeightAverage(model.network, options.averaging, steps=plan.steps, means=means)
+    return Fit(trainer, model, record, step, average)
+
+
+def _open_record(
+    plan: Plan, parts: PrivateParts, options: RunOptions, *, ranks: Ranks, restored: Mapping[str, Any]
+) -> RunRecord | Follower:
+    if not ranks.first:
+        return Follower(plan)
+    if options.resume is not None:
+        return RunRecord.reopen(options.resume, plan=plan, parts=parts, restored=restored, data=options.data)
+    run = RunDirectory.create(options.name, run_dir=options.run_dir)
+    return RunRecord.create(run, plan=plan, parts=parts, config=options.config, data=options.data)
+
+
+def _wanted_steps(trainer: pl.Trainer, *, epoch: int) -> int | None:
+    """Return the steps that a Trainer was told to take; None where only the budget ends the run."""
+    if trainer.max_steps >= 0:
+        return trainer.max_steps
+    if trainer.max_epochs is not None and trainer.max_epochs >= 0:
+        return trainer.max_epochs * epoch
+    return None
