@@ -17,7 +17,7 @@ from torch import Tensor
 
 from dppipe.engine.costs import outer_costs
 from dppipe.engine.norms import row_squares
-from dppipe.engine.products import Sizes, outer_sizes
+from dppipe.engine.products import Sizes, outer_sizes, outer_squares
 from dppipe.engine.units import Units
 
 
@@ -91,10 +91,10 @@ class Outer(Gradients):
     @cached_property
     def sizes(self) -> Sizes:
         """The norms of each row's sum and of its parts."""
-        return outer_sizes(self.inputs, self.outputs, input_squares=self.input_squares)
+        return outer_sizes(self.inputs, self.outputs)
 
     def _squares(self) -> Tensor:
-        return self.sizes.squares
+        return outer_squares(self.inputs, self.outputs, input_squares=self.input_squares)
 
     def dense(self) -> Tensor:
         """Form the gradients by one batched product."""

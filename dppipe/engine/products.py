@@ -16,6 +16,9 @@ from torch import Tensor
 
 from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share, wider
 
+FEW = 16
+"""Positions up to which one bound on rounding is enough."""
+
 
 class Sizes(NamedTuple):
     """How large each row's sum of outer products is, and its parts; `[B]` each, in float64."""
@@ -40,15 +43,23 @@ class Gram(NamedTuple):
     terms: int
 
 
-def outer_sizes(inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> Sizes:
+def outer_squares(inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> Tensor:  # -> [B]
+    """Return the squared norms of `sum_t outputs_t inputs_t^T`, for inputs `[B, T, d]` and outputs `[B, T, p]`."""
+    if inputs.shape[1] > 1:
+        return gram_sizes(gram(inputs), gram(outputs)).squares
+    tiny = rounding_of(inputs.dtype).tiny
+    left = row_squares(inputs) if input_squares is None else input_squares.clone()
+    # What underflows in one factor may meet a large value in the other, so it is added first (lemma 4).
+    left.add_(4 * inputs.shape[2] * tiny)
+    return left.mul_(row_squares(outputs).add_(4 * outputs.shape[2] * tiny))
+
+
+def outer_sizes(inputs: Tensor, outputs: Tensor) -> Sizes:
     """Return the sizes of `sum_t outputs_t inputs_t^T`, for inputs `[B, T, d]` and outputs `[B, T, p]`."""
     if inputs.shape[1] > 1:
         return gram_sizes(gram(inputs), gram(outputs))
-    tiny = rounding_of(inputs.dtype).tiny
-    left = row_squares(inputs) if input_squares is None else input_squares
-    # What underflows in one factor may meet a large value in the other, so it is added first (lemma 4).
-    right = row_squares(outputs) + 4 * outputs.shape[2] * tiny
-    squares = (left + 4 * inputs.shape[2] * tiny) * right
+    squares = outer_squares(inputs, outputs)
+    right = row_squares(outputs) + 4 * outputs.shape[2] * rounding_of(outputs.dtype).tiny
     return Sizes(squares, squares.sqrt(), right.sqrt())
 
 
@@ -77,49 +88,51 @@ def roundings_of(size: int) -> int:
 
 def gram_sizes(inputs: Gram, outputs: Gram) -> Sizes:
     """Return upper bounds of the sizes from both Gram matrices (lemma 5); that of the inputs is overwritten."""
-    left, right = _measure(inputs), _measure(outputs)
-    output_norms = right.squares.sqrt()
-    reach = (left.squares.sqrt() * output_norms).sum(1)
-    found = short_sums(inputs.products.mul_(outputs.products)).clamp_(min=0)
+    left, right = _position_squares(inputs), _position_squares(outputs)
+    output_norms = right.sqrt()
+    reach = (left.sqrt() * output_norms).sum(1)
     lost = _lost(inputs, outputs, left, right, reach=reach)
-    return Sizes(found + lost, reach, output_norms.sum(1))
+    found = short_sums(inputs.products.mul_(outputs.products)).clamp_(min=0)
+    return Sizes(found.add_(lost), reach, output_norms.sum(1))
 
 
-class _Measures(NamedTuple):
-    """What bounds the errors of a Gram matrix, never too low; all in float64."""
-
-    squares: Tensor
-    """`[B, T]`: the squared norms of all positions."""
-    trace: Tensor
-    """`[B]`: their sum."""
-    norm: Tensor
-    """`[B]`: the norm of the whole matrix."""
-
-
-def _measure(of: Gram) -> _Measures:
+def _position_squares(of: Gram) -> Tensor:  # -> [B, T]
+    """Return the squared norms of all positions, never too low, in float64."""
     rounding = rounding_of(of.products.dtype)
     diagonal = wider(of.products.diagonal(dim1=1, dim2=2))
-    squares = diagonal * (1 + rounding.gamma(of.roundings + 2)) + 2 * of.terms * rounding.tiny
-    trace = squares.sum(1)
-    positions = squares.shape[1]
+    return diagonal.mul_(1 + rounding.gamma(of.roundings + 2)).add_(2 * of.terms * rounding.tiny)
+
+
+def _norm(of: Gram, trace: Tensor) -> Tensor:  # [B] -> [B]
+    """Return the norm of a whole Gram matrix, never too low, in float64."""
+    rounding = rounding_of(of.products.dtype)
+    positions = of.products.shape[1]
     found = row_squares(of.products).sqrt()
     share = rounding.gamma(BLOCK + 2 * of.roundings + 8) + wide_share(positions**2)
     # Squares of the matrix' own numbers underflow too, hence the root.
-    return _Measures(squares, trace, found + share * (found + trace) + 3 * positions * math.sqrt(rounding.tiny))
+    return found + share * (found + trace) + 3 * positions * math.sqrt(rounding.tiny)
 
 
-def _lost(inputs: Gram, outputs: Gram, left: _Measures, right: _Measures, *, reach: Tensor) -> Tensor:  # -> [B]
-    """Return what rounding and underflow may have taken from the squared norms: the smaller of two bounds (lemma 5)."""
+def _lost(inputs: Gram, outputs: Gram, left: Tensor, right: Tensor, *, reach: Tensor) -> Tensor:  # -> [B]
+    """Return what rounding and underflow may have taken from the squared norms (lemma 5).
+
+    It is the smaller of two bounds, or of few positions the first alone: it is hardly larger there, and the second takes longer
+    than the product itself.
+    """
     rounding = rounding_of(inputs.products.dtype)
-    positions = left.squares.shape[1]
+    positions = left.shape[1]
     short = min(SHORT, positions**2) + 4
     wide = 2 * wide_share(positions**2)
-    by_reach = (rounding.gamma(inputs.roundings + outputs.roundings + short) + wide) * reach.square()
-    by_norm = rounding.gamma(inputs.roundings + 1) * left.trace * right.norm
-    by_norm += rounding.gamma(outputs.roundings + 1) * right.trace * left.norm
-    by_norm += (rounding.gamma(short) + wide) * left.norm * right.norm
-    underflow = left.trace * outputs.terms + right.trace * inputs.terms + 2 * positions
-    return torch.minimum(by_reach, by_norm) + 2 * positions * rounding.tiny * underflow
+    lost = reach.square().mul_(rounding.gamma(inputs.roundings + outputs.roundings + short) + wide)
+    left_trace, right_trace = left.sum(1), right.sum(1)
+    if positions > FEW:
+        left_norm, right_norm = _norm(inputs, left_trace), _norm(outputs, right_trace)
+        by_norm = rounding.gamma(inputs.roundings + 1) * left_trace * right_norm
+        by_norm += rounding.gamma(outputs.roundings + 1) * right_trace * left_norm
+        by_norm += (rounding.gamma(short) + wide) * left_norm * right_norm
+        lost = torch.minimum(lost, by_norm)
+    underflow = left_trace.mul_(outputs.terms).add_(right_trace, alpha=inputs.terms).add_(2 * positions)
+    return lost.add_(underflow, alpha=2 * positions * rounding.tiny)
 
 
 def short_sums(values: Tensor) -> Tensor:  # [B, ...] -> [B]

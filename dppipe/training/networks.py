@@ -101,8 +101,14 @@ def _offered_loss(model: nn.Module, batch: Any) -> Tensor:
 @contextmanager
 def unheard() -> Iterator[None]:
     """Drop what user code prints, warns of or logs while it sees records: functions of them without noise."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    handle = logging.Logger.handle
+    thread = threading.get_ident()
+
+    def dropped(logger: logging.Logger, record: logging.LogRecord) -> None:
+        if threading.get_ident() != thread:
+            handle(logger, record)
+
+    logging.Logger.handle = dropped  # type: ignore[assignment, method-assign]
     try:
         with (
             redirect_stdout(_Mute(sys.stdout)),
@@ -111,7 +117,7 @@ def unheard() -> Iterator[None]:
         ):
             yield
     finally:
-        logging.disable(before)
+        logging.Logger.handle = handle  # type: ignore[method-assign]
 
 
 class _Mute(io.TextIOBase):
