@@ -22,6 +22,8 @@ from dppipe.training.faults import is_machine_fault
 
 Indices = NDArray[numpy.int64]
 Collate = Callable[[list[Any]], Any]
+Placed = tuple[int, Any]
+"""A row, and its place among those that were drawn."""
 
 
 @dataclass(frozen=True)
@@ -104,28 +106,67 @@ class RecordReader:
             check_ranges(row, self.ranges)
         return row
 
-    def _stacked(self, rows: list[tuple[int, Any]]) -> tuple[list[Any], Indices]:
+    def _stacked(self, rows: list[Placed]) -> tuple[list[Any], Indices]:
         """Stack rows of one kind; return the batches, and the places of their rows in order."""
-        groups: dict[Hashable, list[tuple[int, Any]]] = {}
+        parts: list[Any] = []
+        places: list[int] = []
+        for group in self._grouped(rows):
+            for batch, members in self._stack_group(group):
+                parts.append(batch)
+                places += [place for place, _ in members]
+        return parts, numpy.asarray(places, dtype=numpy.int64)
+
+    def _stack_group(self, group: list[Placed]) -> Iterator[tuple[Any, list[Placed]]]:
+        """Yield rows of one kind as one batch; where that raises, each row that can be stacked alone."""
+        try:
+            yield self._stack([row for _, row in group]), group
+            return
+        except Exception as error:
+            if is_machine_fault(error):
+                raise
+        for member in group:
+            if len(group) > 1:
+                yield from self._stack_group([member])
+
+    def _grouped(self, rows: list[Placed]) -> list[list[Placed]]:
+        if len(rows) > 1 and self.collate is None and alike([row for _, row in rows]):
+            return [rows]
+        groups: dict[Hashable, list[Placed]] = {}
         for place, row in rows:
             kind = row_kind(row, collated=self.collate is not None)
             groups.setdefault(kind, []).append((place, row))
-        parts, places = [], []
-        for group in groups.values():
-            try:
-                parts.append(self._stack([row for _, row in group]))
-            except Exception as error:
-                if is_machine_fault(error):
-                    raise
-                continue  # of one kind, so what can't be stacked of one can't be of any
-            places += [place for place, _ in group]
-        return parts, numpy.asarray(places, dtype=numpy.int64)
+        return list(groups.values())
 
     def _stack(self, rows: Sequence[Any]) -> Any:
         if self.collate is None:
             return default_collate(list(rows))
         (batch,) = [rows[0]] if len(rows) == 1 else join_rows(rows)
         return batch
+
+
+def alike(rows: list[Any]) -> bool:
+    """Return whether rows are tuples or dictionaries of tensors and numbers of one kind, which is quick to tell."""
+    first = rows[0]
+    kinds = set(map(type, rows))
+    if len(kinds) > 1:
+        return False
+    if isinstance(first, dict):
+        names = first.keys()
+        if any(row.keys() != names for row in rows):
+            return False
+        return all(_leaves_alike([row[name] for row in rows]) for name in names)
+    if isinstance(first, (tuple, list)):
+        if any(len(row) != len(first) for row in rows):
+            return False
+        return all(map(_leaves_alike, zip(*rows, strict=True)))
+    return False
+
+
+def _leaves_alike(leaves: Sequence[Any]) -> bool:
+    kinds = set(map(type, leaves))
+    if kinds == {Tensor}:
+        return len({(leaf.shape, leaf.dtype) for leaf in leaves}) == 1
+    return len(kinds) == 1 and kinds <= {int, float, bool}
 
 
 def row_kind(row: Any, *, collated: bool) -> Hashable:

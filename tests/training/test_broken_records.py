@@ -46,13 +46,14 @@ class Records(Dataset):
             "dtype": (x.to(torch.int32), y),
             "text": ("text", y),
             "none": (None, y),
+            "endless label": (x, 10**30),
             "nan": (x * float("nan"), y),
             "huge": (x * 1e30, y),
             "poison": (torch.full((4,), 7.0), y),
         }[self.broken]
 
 
-BROKEN = ["raises", "label", "negative label", "shape", "text", "none", "nan", "poison"]
+BROKEN = ["raises", "label", "endless label", "negative label", "shape", "text", "none", "nan", "poison"]
 
 
 class Ordinary(pl.LightningModule):
@@ -240,3 +241,45 @@ def test_a_mistake_in_validation_shows_before_the_first_charge(tmp_path):
     with pytest.raises(DppipeError, match="lyaer"):
         fit(tmp_path, Records(), module=Mistaken(), validate=DataLoader(Records(), batch_size=5))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_statement_of_a_run_that_failed_claims_nothing(tmp_path, monkeypatch):
+    from dppipe.engine import Engine
+
+    accumulate = Engine.accumulate_parts
+    calls = []
+
+    def full_at_last(self, *args, **options):
+        calls.append(1)
+        if len(calls) > 1:
+            raise MemoryError
+        return accumulate(self, *args, **options)
+
+    monkeypatch.setattr(Engine, "accumulate_parts", full_at_last)
+    with pytest.raises(MemoryError):
+        fit(tmp_path, Records(), steps=5, checkpoint_every=1)
+    run = tmp_path / "run0"
+    summary, stated = (json.loads((run / name).read_text()) for name in ("summary.json", "privacy.json"))
+    assert (summary["status"], summary["certified"], summary["steps"], summary["charged"]) == ("failed", False, 1, 2)
+    assert (stated["status_of_claim"], stated["protects"], stated["released"]) == ("failed", False, [])
+    text = (run / "privacy.md").read_text()
+    assert text.splitlines()[2].startswith("**NO CLAIM")
+    assert "certified" not in text
+    assert not (run / "checkpoints" / "final.ckpt").exists()
+
+
+def test_records_that_are_unlike_the_made_up_examples_are_a_mistake_not_broken_records(tmp_path):
+    class Double(Records):
+        def __getitem__(self, index):
+            x, y = super().__getitem__(index)
+            return x.double(), y
+
+    callback = dppipe.DPCallback(
+        sampler=FullBatch(), noise=Constant(noise_multiplier=1.0), accountant=Rdp(),
+        budget=dppipe.Budget(epsilon=1e4, delta=1e-5), run_dir=tmp_path / "run",
+    )  # fmt: skip
+    trainer = pl.Trainer(max_steps=1, accelerator="cpu", callbacks=[callback], logger=False, enable_checkpointing=False)
+    made_up = lambda n: (torch.randn(n, 4), torch.arange(n) % 3)  # noqa: E731
+    with pytest.raises(UsageError, match=r"made-up inputs of float64"):
+        trainer.fit(Offers(), callback.loader(Double(), synthetic=made_up))
+    assert not (tmp_path / "run").exists()
