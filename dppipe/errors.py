@@ -3,6 +3,7 @@
     DppipeError              1  failed
     ├── UsageError           2  the spec, the command line or a named file is wrong
     │   └── SpecError        2  one or more Problems, each with its place in the spec
+    ├── PartlyAdded          1  an error came while a batch was added to a sum
     ├── PrivacyRefusal       3  refused for privacy's sake
     │   └── BudgetExhausted  3  the next step would exceed the budget
     └── Interrupted     130/143 stopped by a signal; the run can be resumed
@@ -54,6 +55,10 @@ class PrivacyRefusal(DppipeError):
     """What was asked for would void the guarantee, or can't be given at all."""
 
     exit_code = 3
+
+
+class PartlyAdded(DppipeError):
+    """A sum to which some of a batch was added when an error came: nothing may be released of it."""
 
 
 class BudgetExhausted(PrivacyRefusal):

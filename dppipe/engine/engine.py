@@ -29,7 +29,7 @@ from dppipe.engine.plan import Plan
 from dppipe.engine.projections import Projections
 from dppipe.engine.row_gradients import RowGradients
 from dppipe.engine.units import Ids, Units, make_units
-from dppipe.errors import UsageError
+from dppipe.errors import PartlyAdded, UsageError
 
 Mode = Literal["auto", "functional"]
 
@@ -175,7 +175,12 @@ class Engine:
             factors = bounded_factors(clipper, norms, bounds)
             if layout is None and mask is not None:
                 factors = factors * mask[:, None]
-            self._add(gradients, into, factors, finite=norms.isfinite())
+            try:
+                self._add(gradients, into, factors, finite=norms.isfinite())
+            except Exception as error:
+                raise PartlyAdded(
+                    f"engine: expected to add a batch to the sum, got {type(error).__name__} on the way."
+                ) from error
             return row_norms(norms, mask, layout)
 
     def _norms(self, gradients: Mapping[str, Gradients], rows: int, *, like: Tensor) -> Tensor:  # -> [B, G]

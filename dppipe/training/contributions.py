@@ -64,7 +64,9 @@ class Contributions:
             return Contributed(self._none(), batch.units, batch.broken)
         try:
             norms = self._accumulate(batch.parts, batch.units)
-        except Exception:
+        except Exception as error:
+            if is_machine_fault(error):
+                raise  # some of it may have been added
             return self._one_by_one(batch)
         return Contributed(norms, batch.units, batch.broken)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
 from dppipe.training.faults import is_machine_fault
@@ -175,7 +175,7 @@ def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callab
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:
     given = trainer.val_dataloaders or []
     found = given if isinstance(given, (list, tuple)) else [given]
-    return [loader for loader in found if isinstance(loader, DataLoader)]
+    return [loader for loader in found if isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)]
 
 
 @contextmanager

@@ -38,6 +38,12 @@ class QuietTrainer:
 
     def __init__(self, trainer: Any) -> None:
         vars(self)["_trainer"] = trainer
+        self.callbacks: list[Any] = []
+        self.lr_scheduler_configs: list[Any] = []
+
+    def attach(self, module: Any) -> None:
+        """Show this module where the Trainer's own would be found."""
+        self.lightning_module = self.model = module
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

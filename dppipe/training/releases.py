@@ -62,7 +62,7 @@ def add_statistics(clipper: Any, norms: Tensor, bounds: Tensor, *, into: Tensor,
     """
     if not len(norms) or not len(into):
         return
-    found = torch.func.vmap(clipper.statistics, in_dims=(0, None))(norms.clone(), bounds.clone())
+    found = _statistics(clipper, norms, bounds, count=len(into))
     if found.shape != (len(norms), len(into)):
         raise UsageError(
             f"clipping: expected {len(into)} statistics of an example, got shape {tuple(found.shape[1:])}. Fix statistics()."
@@ -70,3 +70,19 @@ def add_statistics(clipper: Any, norms: Tensor, bounds: Tensor, *, into: Tensor,
     held = torch.where(found.isnan(), 0, found.to(into.dtype)).clamp(-0.5, 0.5)
     # Each unit counts once. A product, since picking rows out by a mask would wait for the device to count them.
     into += (held if units is None else held * first_of_units(units)[:, None].to(held)).sum(0)
+
+
+def _statistics(clipper: Any, norms: Tensor, bounds: Tensor, *, count: int) -> Tensor:  # -> [B, K]
+    """Ask for every row's statistics; a row on which a plugin raises has none, and removes no other's."""
+    ask = torch.func.vmap(clipper.statistics, in_dims=(0, None))
+    try:
+        found: Tensor = ask(norms.clone(), bounds.clone())
+        return found
+    except Exception:
+        rows = []
+        for row in norms:
+            try:
+                rows.append(ask(row[None].clone(), bounds.clone())[0])
+            except Exception:
+                rows.append(bounds.new_zeros(count))
+        return torch.stack(rows)

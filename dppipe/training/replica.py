@@ -56,6 +56,8 @@ class Replica:
         self._flags = [(twin, twin.training) for _, twin in self._pairs]
         self._held = list(_held(self.module))
         self._kept = [(tensor, lazy_copy(tensor)) for _, _, tensor in self._held]
+        if self._trainer is not None:
+            self._trainer.attach(self.module)
         self._public = self._trail(original)
         self._copy_attributes()
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import dppipe
 from dppipe.clipping import Flat, Jl, Microbatch
-from dppipe.errors import DppipeError, UsageError
+from dppipe.errors import DppipeError, PartlyAdded, UsageError
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import FullBatch, User
@@ -283,3 +283,21 @@ def test_records_that_are_unlike_the_made_up_examples_are_a_mistake_not_broken_r
     with pytest.raises(UsageError, match=r"made-up inputs of float64"):
         trainer.fit(Offers(), callback.loader(Double(), synthetic=made_up))
     assert not (tmp_path / "run").exists()
+
+
+def test_an_error_while_sums_are_added_ends_the_run_and_nothing_is_added_twice(tmp_path, monkeypatch):
+    from dppipe.engine.gradients import Dense
+
+    add_to, calls = Dense.add_to, []
+
+    def fails_on_the_way(self, total, factors):
+        if (tmp_path / "run0" / "ledger.jsonl").exists():
+            calls.append(1)
+        if len(calls) == 2:  # the second parameter of the first batch
+            raise RuntimeError("anything")
+        return add_to(self, total, factors)
+
+    monkeypatch.setattr(Dense, "add_to", fails_on_the_way)
+    with pytest.raises(PartlyAdded):
+        fit(tmp_path, Records(), steps=5)
+    assert json.loads((tmp_path / "run0" / "summary.json").read_text())["status"] == "failed"

@@ -153,6 +153,8 @@ class Loud(pl.LightningModule):
         self.logger.experiment.add_scalar("x", x.sum(), self.trainer.global_step)
         self.optimizers().param_groups[0]["lr"] = 99.0
         self.trainer.should_stop = True
+        self.trainer.lightning_module.leaked = x
+        assert self.lr_schedulers() is None
         return self.layer(x)
 
 
@@ -169,6 +171,7 @@ def test_loggers_optimizers_and_the_trainer_can_t_be_written_to_from_a_step():
     Replica(module, trainer=trainer).module(torch.ones(1, 1))
     assert trainer.optimizers[0].param_groups[0]["lr"] == 0.1
     assert trainer.should_stop is False
+    assert not hasattr(module, "leaked")
 
 
 def test_a_module_that_can_t_be_copied_is_refused_by_the_name_of_what_can_t():
