@@ -239,6 +239,11 @@ class Data(Component):
         return inputs, targets
 
 
+def split_records(data: Data, *, seed: int, by: SplitBy) -> Splits:
+    """Read and split the records of a data kind; one of an earlier version splits by position alone."""
+    return data.splits(seed=seed) if by == "position" else data.splits(seed=seed, by=by)
+
+
 def split_users(ready: Splits, split: Split, *, users: int | None, seed: int) -> Splits:
     """Share out the users by the public seed, each with all records; the training data set keeps its records' users.
 

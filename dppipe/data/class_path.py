@@ -12,7 +12,7 @@ from pydantic import ValidationError, model_validator
 
 from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
-from dppipe.data.base import Data, SplitBy, Splits, Task
+from dppipe.data.base import Data, SplitBy, Splits, Task, split_records
 from dppipe.data.reading.users import with_users
 from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 
@@ -106,7 +106,7 @@ class ClassPathData(Data, kind="class_path"):
         return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
 
     def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
-        return super().splits(seed=seed, by=by) if self.stated_task else self._own.splits(seed=seed, by=by)
+        return super().splits(seed=seed, by=by) if self.stated_task else split_records(self._own, seed=seed, by=by)
 
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dppipe.data.base import split_records
 from dppipe.errors import UsageError
 from dppipe.training.loading import load_network, spec_of
 from dppipe.training.outcome import plain_metrics
@@ -41,7 +42,7 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
 def _score(run: RunDirectory, plan: Plan, *, plugins: Path | None) -> dict[str, float]:
     spec = spec_of(run, plugins=plugins)
     model = load_network(run, spec)
-    splits = spec.data.splits(seed=spec.seed, by=plan.split)
+    splits = split_records(spec.data, seed=spec.seed, by=plan.split)
     if spec.data.private_scaling is not None:
         scale_splits(splits, read_constants(run))
     test = scoring_loader(splits.test, data=spec.data)
