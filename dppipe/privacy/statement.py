@@ -107,6 +107,8 @@ class Statement:
         """What the claim is about."""
         if self.failed:
             return ()
+        if not self.private:
+            return ("the final weights", "every checkpoint of the run")
         ended = self.status in ("completed", "budget_exhausted")
         return (*(("the final weights",) if ended else ()), "every checkpoint of the run", "the curves under privacy/")
 

@@ -68,7 +68,12 @@ class Spec(Options):
         max_length=100,
         description="The name of the run's folder: letters, digits and `._-`.",
     )
-    seed: int = Field(0, ge=0, lt=2**32, description="Seeds weights, public splits and dropout; never the sampler or the noise.")
+    seed: int = Field(
+        0,
+        ge=0,
+        lt=2**32,
+        description="Seeds weights and public splits; never the sampler, the noise or what a private step draws.",
+    )
     reproducible: bool = Field(False, description="Seeds sampler and noise too, for tests: such a run gives no protection.")
     data: Data = Field(description="Where records come from.")
     model: Model = Field(description="What is trained.")

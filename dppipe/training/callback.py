@@ -61,8 +61,7 @@ if TYPE_CHECKING:
 class DPCallback(Callback):
     """Makes a Trainer's fit private, and stops it at the budget.
 
-    Guarantee: every gradient that the optimizer sees was clipped per example, noised and charged before; the step that
-    would exceed the budget is refused before it draws a record.
+    Guarantee: every gradient that the optimizer sees was clipped, noised and charged; no step that would exceed the budget draws.
     """
 
     def __init__(
@@ -88,20 +87,18 @@ class DPCallback(Callback):
         super().__init__()
         chosen = sampler, clipping or Flat(), noise or Constant(), accountant or Pld(), budget
         self.parts = PrivateParts(*chosen, scaling=scaling.scaling if scaling is not None else None)
-        self.holdout = holdout
-        self.plan = plan
+        self.holdout, self.plan = holdout, plan
         place = Path(run_dir) if run_dir is not None else None
         extras: dict[str, Any] = {"config": config, "data": data, "resume": resume, "averaging": averaging, "scaling": scaling}
         self._options = RunOptions(name, place, holdout, reproducible_seed, **extras)
         self.outcome: Outcome | None = None
-        self.steps = 0  # updates of the model so far
+        self.steps = 0  # updates so far
         self._checkpoint_every = checkpoint_every
         self._restored: dict[str, Any] = {}
         self._start = StartingWeights(resume, private=budget is not None)
         self._loader: PrivateLoader | None = None
         self._fit: Fit | None = None
-        self._trainer: pl.Trainer | None = None
-        self._holdout: PrivateHoldout | None = None
+        self._trainer, self._holdout = None, None  # type: tuple[pl.Trainer | None, PrivateHoldout | None]
         self._patches, self.signals, self._ranks = Patches(), StopSignals(), Ranks()
         self._provenance = Provenance(holdout=holdout, private=budget is not None)
 
@@ -156,6 +153,11 @@ class DPCallback(Callback):
         self._patches.put(pl_module, "training_step", self._training_step)
         self._patches.put(pl_module, "backward", self._backward)
 
+    def on_sanity_check_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Guard the fit against records of a private holdout."""
+        if self._holdout is None and self.parts.budget is not None and self.holdout == "private":
+            self._holdout = PrivateHoldout(trainer, pl_module)
+
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Listen to signals from now on, and refuse what only the start of training shows."""
         if trainer.train_dataloader is not self._loader or self._loader is None or self.plan is None:
@@ -166,9 +168,8 @@ class DPCallback(Callback):
         self.signals.listen(terminated=trainer.received_sigterm)
         refuse_unsafe_optimizers(trainer)
         self._provenance.refuse_unlogged(trainer, resumed=bool(self._restored))
-        if self.parts.budget is not None and self.holdout == "private":
-            self._holdout = PrivateHoldout(trainer, pl_module)
-        # The first step begins the run: only then have all hooks of the module been called. A resumed run may be at its end.
+        self.on_sanity_check_start(trainer, pl_module)
+        # The first step begins the run, after all hooks of the module; a resumed run may be at its end.
         stopped = self._ranks.any(self.signals.received is not None)
         if stopped or self._options.resume is not None:
             self._fit = self._begin(trainer, open_model(trainer, self.parts, self._loader, self._options))
@@ -199,14 +200,14 @@ class DPCallback(Callback):
     def _begin(self, trainer: pl.Trainer, model: PrivateModel | PlainModel) -> Fit:
         if self.plan is None:
             raise PrivacyRefusal("Trainer.fit: expected a plan before the first step.")
-        known: dict[str, Any] = {"ranks": self._ranks, "start": self._start, "restored": self._restored}
-        return begin_fit(trainer, model, self.parts, self.plan, self._options, **known)
+        given = (trainer, model, self.parts, self.plan, self._options)
+        return begin_fit(*given, ranks=self._ranks, start=self._start, restored=self._restored)
 
     def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         if (fit := self._fit) is None:
             raise PrivacyRefusal("backward: expected a private step before it.")
         for name, parameter in fit.model.network.named_parameters():
-            if name in fit.gradient:
+            if name in fit.gradient and parameter.requires_grad:  # a hook may have frozen it
                 parameter.grad = fit.gradient[name].to(parameter.dtype)
         fit.gradient = {}
         fit.learning_rates = learning_rates(fit.trainer.optimizers[0])  # a scheduler acts before the step is recorded
@@ -253,9 +254,9 @@ class DPCallback(Callback):
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""
         self._start.mark_refused(trainer, pl_module)
-        stops: list[type[BaseException]] = [KeyboardInterrupt, *exceptions("SIGTERMException")]
+        stops: tuple[type[BaseException], ...] = (KeyboardInterrupt, *exceptions("SIGTERMException"))
         with suppress(DppipeError):  # the first error is the one to tell
-            self._finish("interrupted" if isinstance(exception, tuple(stops)) else "failed")
+            self._finish("interrupted" if isinstance(exception, stops) else "failed")
         self._leave()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
@@ -275,8 +276,7 @@ class DPCallback(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what a checkpoint holds."""
         self._start.restore(state_dict)
-        self._restored = state_dict
-        self.steps = state_dict["steps"]
+        self._restored, self.steps = state_dict, state_dict["steps"]
 
     def _finish(self, stopped: Stop | None) -> None:
         if self._fit is not None:

@@ -19,11 +19,11 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
 from dppipe.training.faults import is_machine_fault
 from dppipe.training.made_up import made_up_examples
+from dppipe.training.module_copies import VALIDATION_HOOKS
 from dppipe.training.module_snapshot import ModuleSnapshot
 from dppipe.training.networks import index_argument
 from dppipe.training.patches import Patches
 from dppipe.training.rehearsal import naming_mistakes
-from dppipe.training.replica import VALIDATION_HOOKS
 
 MADE_UP_ROWS = 2
 
@@ -173,8 +173,10 @@ def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callab
 
 
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:
-    given = trainer.val_dataloaders or []
-    found = given if isinstance(given, (list, tuple)) else [given]
+    loop = trainer.fit_loop.epoch_loop.val_loop
+    loop.setup_data()  # as the loop itself does next; a second call changes nothing
+    combined = loop._combined_loader
+    found = combined.flattened if combined is not None else []
     return [loader for loader in found if isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)]
 
 

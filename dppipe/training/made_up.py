@@ -30,20 +30,23 @@ def made_up_examples(example: Any, *, ranges: Any = None) -> list[Any]:
 def made_up_row(record: Any, made_up: Any) -> Any:
     """Return a made-up row in the shapes and types of a record, which is a batch of one as well."""
     leaves, structure = tree_flatten_with_path(record)
-    known = {keystr(path): leaf for path, leaf in tree_flatten_with_path(made_up)[0]}
-    missing = known.keys() ^ {keystr(path) for path, _ in leaves}
+    known = {keystr(path): leaf for path, leaf in tree_flatten_with_path(made_up)[0] if isinstance(leaf, Tensor)}
+    missing = known.keys() ^ {keystr(path) for path, leaf in leaves if isinstance(leaf, Tensor)}
     if missing:
         where = ", ".join(sorted(missing))
         raise UsageError(
             f"data: expected records with the parts of the made-up ones of synthetic(n), got a difference at batch{where}. "
             "Change the data set, or synthetic."
         )
-    return tree_unflatten([_cast(known[keystr(path)], leaf) for path, leaf in leaves], structure)
+    made = [_cast(known[keystr(path)], leaf) if isinstance(leaf, Tensor) else _like_plain(leaf) for path, leaf in leaves]
+    return tree_unflatten(made, structure)
 
 
-def _cast(made_up: Any, record: Any) -> Any:
-    if not isinstance(made_up, Tensor) or not isinstance(record, Tensor):
-        return made_up
+def _like_plain(leaf: Any) -> Any:
+    return "made up" if isinstance(leaf, str) else leaf
+
+
+def _cast(made_up: Tensor, record: Tensor) -> Tensor:
     if made_up.shape == record.shape:
         return made_up.to(record.dtype)
     if record.is_floating_point() or made_up.dim() != record.dim():

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from dppipe.training.module_copies import FITTED, copy_value, lazy_copy, registers, replaced, shared_objects, untouched
 from dppipe.training.module_state import own_attributes, stateful
-from dppipe.training.replica import FITTED, copy_value, lazy_copy, shared_objects, untouched
 
 
 class ModuleSnapshot:
@@ -18,11 +18,17 @@ class ModuleSnapshot:
         self._tensors = [(tensor, lazy_copy(tensor)) for tensor in _tensors(module)]
         self._memo = shared_objects(module, frozen=False)
         self._attributes: list[tuple[nn.Module, dict[str, Any]]] = []
-        for _, inner in stateful(module):
+        self._registers: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        for inner in module.modules() if stateful(module) else ():
             self._attributes.append((inner, self._copied(vars(inner), inner)))
+            self._registers += [(held, dict(held)) for held in registers(inner)]
 
     def restore(self) -> None:
         """Put back what was changed since."""
+        for held, names in self._registers:
+            if replaced(held, names):
+                held.clear()
+                held.update(names)
         for tensor, value in self._tensors:
             if not untouched(tensor):
                 tensor.data = value

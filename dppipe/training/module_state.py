@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -26,7 +26,7 @@ PLAIN = (
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
 _LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
 LONGEST = 4096
-"""Containers longer than this are compared by their length alone."""
+"""Of longer containers only the items themselves are compared, not what they hold."""
 _COMPARED = (int, float, str, frozenset)
 """Types of which an equal value is no change."""
 
@@ -74,10 +74,10 @@ class Trail:
 
     def _follow(self, value: Any) -> None:
         self._found.append(value)
-        if type(value) in PLAIN or isinstance(value, (nn.Module, MethodType)):
+        if type(value) in PLAIN or isinstance(value, nn.Module):
             return
         if isinstance(value, Tensor):
-            self._found.append(_version(value))
+            self._found += [_version(value), _shares_memory(value)]
             return
         if id(value) in self._seen:
             return
@@ -92,16 +92,32 @@ class Trail:
             self._follow_items(value.values(), len(value))
         elif isinstance(value, (set, frozenset)):
             self._found.append(frozenset(value))
+        elif isinstance(value, numpy.ndarray) and value.dtype == object:
+            self._follow_items(value.tolist(), value.size)
         elif isinstance(value, numpy.ndarray):
             self._found.append(zlib.crc32(numpy.ascontiguousarray(value).view(numpy.uint8).data))
-        elif hasattr(value, "__dict__"):
-            self._follow_items(vars(value).values(), len(vars(value)))
+        elif isinstance(value, MethodType):
+            self._follow(value.__self__)
+        elif isinstance(value, partial):
+            self._follow_items((value.func, value.args, value.keywords), 3)
+        else:
+            self._follow_attributes(value)
+
+    def _follow_attributes(self, value: Any) -> None:
+        held = dict(getattr(value, "__dict__", {}))
+        for base in type(value).__mro__:
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                held[name] = getattr(value, name, None)
+        self._follow_items(held.values(), len(held))
 
     def _follow_items(self, items: Iterable[Any], count: int) -> None:
         self._found.append(count)
         if count <= LONGEST:
             for item in items:
                 self._follow(item)
+        else:
+            self._found.append(hash(tuple(map(id, items))))
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -116,6 +132,14 @@ def _version(tensor: Tensor) -> int:
         return int(tensor._version)
     except RuntimeError:
         return -1
+
+
+def _shares_memory(tensor: Tensor) -> bool:
+    """Return whether a tensor still shares its memory with its lazy copy: a write ends that."""
+    try:
+        return bool(torch._C._is_cow_tensor(tensor))  # type: ignore[attr-defined]
+    except (NotImplementedError, RuntimeError):  # a tensor of vmap, which has outlived it
+        return False
 
 
 @lru_cache

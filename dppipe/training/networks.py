@@ -70,7 +70,7 @@ def stand_in(module: nn.Module, loss: PerSampleLoss, row: Any) -> None:
     Hooks may read what a `training_step` keeps, such as a list of losses. They find it, made of
     made-up examples.
     """
-    with torch.no_grad():
+    with torch.enable_grad():  # a step may take gradients of its own
         loss(module, row)
 
 

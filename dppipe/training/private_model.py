@@ -100,7 +100,7 @@ class PrivateModel:
     def stand_in(self) -> None:
         """Let the module see a made-up example, where its code keeps what it sees."""
         if self._row is not None:
-            with self._randomness.secret():
+            with self._randomness.secret(), self._replica.guarded():
                 stand_in(self.network, self.loss, self._row)
 
     def state_dict(self) -> dict[str, Tensor]:

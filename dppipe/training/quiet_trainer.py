@@ -7,8 +7,15 @@ optimizers are copies of their numbers.
 
 from __future__ import annotations
 
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any
+
+import torch
+
+READ = (type(None), bool, int, float, str, Enum, torch.device)
+"""What a step's code may read of a Trainer: values that can't be changed."""
+HANDED_ON = ("datamodule", "train_dataloader", "val_dataloaders")
 
 
 class Swallow:
@@ -48,7 +55,15 @@ class QuietTrainer:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(vars(self)["_trainer"], name)
+        value = getattr(vars(self)["_trainer"], name)
+        if isinstance(value, READ) or name in HANDED_ON:
+            return value
+        if callable(value):
+            return Swallow()
+        raise AttributeError(
+            f"trainer.{name}: expected a number, a text or the data of the Trainer in a private step, got "
+            f"{type(value).__name__}: what is written to it would leave without noise."
+        )
 
     @property
     def logger(self) -> Swallow:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
-from dppipe.engine.losses import join_rows
+from dppipe.engine.losses import batch_rows, join_rows
 from dppipe.training.faults import is_machine_fault
 
 Indices = NDArray[numpy.int64]
@@ -102,6 +102,8 @@ class RecordReader:
     def _row(self, index: int) -> Any:
         example = self.dataset[index]
         row = example if self.collate is None else self.collate([example])
+        if self.collate is not None and batch_rows(row) != 1:
+            raise ValueError("collate: expected one row for one record, got another number of rows")
         if self.ranges is not None:
             check_ranges(row, self.ranges)
         return row
@@ -129,11 +131,17 @@ class RecordReader:
                 yield from self._stack_group([member])
 
     def _grouped(self, rows: list[Placed]) -> list[list[Placed]]:
-        if len(rows) > 1 and self.collate is None and alike([row for _, row in rows]):
-            return [rows]
+        try:
+            if len(rows) > 1 and self.collate is None and alike([row for _, row in rows]):
+                return [rows]
+        except Exception:
+            pass  # looked at one by one below
         groups: dict[Hashable, list[Placed]] = {}
         for place, row in rows:
-            kind = row_kind(row, collated=self.collate is not None)
+            try:
+                kind = row_kind(row, collated=self.collate is not None)
+            except Exception:
+                continue  # a record that can't be looked into contributes nothing
             groups.setdefault(kind, []).append((place, row))
         return list(groups.values())
 

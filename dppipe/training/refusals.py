@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dppipe.errors import PrivacyRefusal
+from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.training.clocks import clock_faults
 from dppipe.training.monitors import callback_monitors, private_monitor_fault
 from dppipe.training.namespaces import classes, is_overridden
@@ -36,6 +36,8 @@ def refuse_unsafe_optimizers(trainer: pl.Trainer) -> None:
         raise PrivacyRefusal(
             f"configure_optimizers: expected one optimizer, got {len(trainer.optimizers)}. Use one with several groups."
         )
+    if type(trainer.optimizers[0]).__name__ == "_MockOptimizer":
+        raise UsageError("configure_optimizers: expected an optimizer, got none: nothing would be trained. Return one.")
     if isinstance(trainer.optimizers[0], torch.optim.LBFGS):
         raise PrivacyRefusal("configure_optimizers: LBFGS asks for several gradients a step. Use a first-order optimizer.")
 

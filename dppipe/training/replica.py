@@ -10,25 +10,32 @@ Read next: `networks.py`, which has each evaluation start from the clean state.
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.training.module_state import PLAIN, Trail, own_attributes, stateful
-from dppipe.training.quiet_trainer import QuietTrainer
-
-VALIDATION_HOOKS = tuple(f"on_validation_{when}" for when in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end"))
-FITTED = (
-    *("training_step", "validation_step", "backward", "log", "log_dict", "optimizers"),
-    *("on_validation_end", *VALIDATION_HOOKS),
+from dppipe.training.module_copies import (
+    FITTED,
+    attribute_copies,
+    copy_value,
+    held_tensors,
+    lazy_copy,
+    rebind_hooks,
+    registers,
+    replaced,
+    shared_objects,
+    trainable_names,
+    untouched,
 )
-"""What stands on the user's module while it is fitted, and must not be copied."""
+from dppipe.training.module_state import Trail, own_attributes, stateful
+from dppipe.training.quiet_trainer import QuietTrainer
 
 
 class Replica:
@@ -46,16 +53,22 @@ class Replica:
         self.start = {
             name: lazy_copy(tensor)
             for name, tensor in original.state_dict().items()
-            if isinstance(tensor, Tensor) and name not in _trainable_names(original)
+            if isinstance(tensor, Tensor) and name not in trainable_names(original)
         }
         """Buffers and frozen parameters as they were at the start, by their names."""
-        self.module = _copy(original, shared | _attribute_copies(original))
+        self.module = _copy(original, shared | attribute_copies(original))
         self._pairs = list(zip(original.modules(), self.module.modules(), strict=True))
         self._memo = shared | {id(module): twin for module, twin in self._pairs}
-        self._stateful = [path for path, _ in stateful(original)]
+        # Code of the user's own can write to every module of the tree, torch's own layers included.
+        self._stateful = [path for path, _ in original.named_modules()] if stateful(original) else []
         self._flags = [(twin, twin.training) for _, twin in self._pairs]
-        self._held = list(_held(self.module))
+        self._registered = [(held, dict(held)) for _, twin in self._pairs for held in registers(twin)]
+        self._trainable = [p for p in self.module.parameters() if p.requires_grad]
+        self._guarded: list[tuple[Tensor, Tensor]] = []
+        self._sources = [(holder, name) for holder, name, _ in held_tensors(original)]
+        self._held = list(held_tensors(self.module))
         self._kept = [(tensor, lazy_copy(tensor)) for _, _, tensor in self._held]
+        rebind_hooks(self._pairs, self._memo)
         if self._trainer is not None:
             self._trainer.attach(self.module)
         self._public = self._trail(original)
@@ -75,20 +88,32 @@ class Replica:
         """Undo what evaluations have left: attributes, modes, buffers and frozen parameters."""
         if not self._stateful:
             return
-        for twin, training in self._flags:
-            if twin.training is not training:
-                twin.training = training
-        for (holder, name, tensor), (_, kept) in zip(self._held, self._kept, strict=True):
-            if holder.get(name) is not tensor:
-                holder[name] = tensor
-            if not untouched(tensor):
-                tensor.data = lazy_copy(kept)
-        if self.written:
-            self._copy_attributes()
+        with torch._C._DisableFuncTorch():  # a step may be under vmap
+            for twin, training in self._flags:
+                if twin.training is not training:
+                    twin.training = training
+            for held, names in self._registered:
+                if replaced(held, names):
+                    held.clear()
+                    held.update(names)
+            for tensor, kept in self._kept:
+                if not untouched(tensor):
+                    tensor.data = lazy_copy(kept)
+            for tensor, kept in self._guarded:
+                if not untouched(tensor):
+                    tensor.detach().copy_(kept)  # in place: what stands for it under torch.func shares its memory
+            if self.written:
+                self._copy_attributes()
 
     def follow(self) -> None:
         """Take over what hooks have changed on the user's module: that depends on no record."""
         if self._stateful:
+            for number, (holder, name) in enumerate(self._sources):
+                source = holder.get(name)
+                if isinstance(source, Tensor) and not untouched(source):
+                    tensor, _ = self._kept[number]
+                    self._kept[number] = tensor, lazy_copy(source)
+                    tensor.data = lazy_copy(source)
             public = self._trail(self._original)
             if not public.same_as(self._public):
                 self._public = public
@@ -100,14 +125,29 @@ class Replica:
         if not self._stateful:
             yield
             return
-        parameters = [p for p in self.module.parameters() if p.requires_grad]
-        kept = [lazy_copy(parameter) for parameter in parameters]
+        frozen = [parameter for parameter in self._trainable if not parameter.requires_grad]
+        self._guarded = [(parameter, lazy_copy(parameter)) for parameter in self._trainable]
+        self._reseed()
+        for parameter in frozen:  # by a hook: the step goes on, and the gradient isn't used
+            parameter.requires_grad_(True)
         try:
             yield
         finally:
-            for parameter, value in zip(parameters, kept, strict=True):
-                if not untouched(parameter):
-                    parameter.data = value
+            for tensor, value in self._guarded:
+                if not untouched(tensor):
+                    tensor.data = value
+            self._guarded = []
+            for parameter in frozen:
+                parameter.requires_grad_(False)
+
+    def _reseed(self) -> None:
+        """Seed generators that the module keeps itself from the shared ones, which are secret in a step."""
+        for _, twin in self._pairs:
+            for value in own_attributes(twin).values():
+                if isinstance(value, torch.Generator):
+                    value.manual_seed(int(torch.randint(2**62, ())))
+                elif isinstance(value, (random.Random, numpy.random.RandomState)):
+                    value.seed(int(torch.randint(2**31, ())))
 
     def _trail(self, model: nn.Module) -> Trail:
         return Trail(model.get_submodule(path) for path in self._stateful)
@@ -163,99 +203,3 @@ def _culprit(original: nn.Module, memo: dict[int, Any]) -> str:
             except Exception:
                 return f"{path}.{name}".lstrip(".")
     return type(original).__name__
-
-
-def copy_value(value: Any, memo: dict[int, Any]) -> Any:
-    """Return a copy of an attribute; `memo` says what stands for objects that aren't copied."""
-    if isinstance(value, FunctionType):
-        return _rebound(value, memo)
-    if type(value) in PLAIN:
-        return value
-    if isinstance(value, Tensor) and id(value) not in memo:
-        return lazy_copy(value)
-    return copy.deepcopy(value, memo)
-
-
-def _rebound(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
-    """Return a function that sees the replica where it has captured the module itself."""
-    cells = function.__closure__ or ()
-    if not any(id(_content(cell)) in memo for cell in cells):
-        return function
-    closure = tuple(CellType(memo.get(id(_content(cell)), _content(cell))) for cell in cells)
-    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a name that isn't bound yet
-        return None
-
-
-def shared_objects(original: nn.Module, *, frozen: bool = True) -> dict[int, Any]:
-    """Return, by identity, what stands for each object of a module in a copy.
-
-    With `frozen`, buffers and frozen parameters are copied; without it all tensors and modules stand
-    for themselves.
-    """
-    memo: dict[int, Any] = {}
-    for parameter in original.parameters():
-        copied = frozen and not parameter.requires_grad
-        memo[id(parameter)] = _frozen_copy(parameter) if copied else parameter
-    for buffer in original.buffers():
-        memo[id(buffer)] = lazy_copy(buffer) if frozen else buffer
-    if not frozen:
-        memo |= {id(module): module for module in original.modules()}
-    for module in original.modules():
-        for value in own_attributes(module).values():
-            if isinstance(value, (Dataset, DataLoader)):
-                memo[id(value)] = value
-    return memo
-
-
-def _attribute_copies(original: nn.Module) -> dict[int, Any]:
-    """Return, by identity, what stands for attributes that can't or mustn't be copied as they are."""
-    memo: dict[int, Any] = {}
-    for module in original.modules():
-        for name, value in own_attributes(module).items():
-            if name in FITTED:
-                memo[id(value)] = None
-            elif isinstance(value, Tensor):
-                memo[id(value)] = lazy_copy(value)
-    return memo
-
-
-def _frozen_copy(parameter: nn.Parameter) -> nn.Parameter:
-    return nn.Parameter(lazy_copy(parameter), requires_grad=False)
-
-
-def _trainable_names(model: nn.Module) -> set[str]:
-    named = model.named_parameters(remove_duplicate=False)
-    return {name for name, parameter in named if parameter.requires_grad}
-
-
-def _held(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
-    """Yield every buffer and frozen parameter with the dictionary that holds it."""
-    for module in model.modules():
-        for name, buffer in module._buffers.items():
-            if buffer is not None:
-                yield module._buffers, name, buffer
-        for name, parameter in module._parameters.items():
-            if parameter is not None and not parameter.requires_grad:
-                yield module._parameters, name, parameter
-
-
-def lazy_copy(tensor: Tensor) -> Tensor:
-    """Return a copy that takes memory only once either of the two is written to."""
-    plain = tensor.detach()
-    try:
-        return plain._lazy_clone()
-    except (RuntimeError, AttributeError):  # memory that torch doesn't own, such as NumPy's
-        return plain.clone()
-
-
-def untouched(tensor: Tensor) -> bool:
-    """Return whether a tensor still shares its memory with its lazy copy: nobody wrote to it."""
-    return bool(torch._C._is_cow_tensor(tensor))  # type: ignore[attr-defined]

@@ -301,3 +301,66 @@ def test_an_error_while_sums_are_added_ends_the_run_and_nothing_is_added_twice(t
     with pytest.raises(PartlyAdded):
         fit(tmp_path, Records(), steps=5)
     assert json.loads((tmp_path / "run0" / "summary.json").read_text())["status"] == "failed"
+
+
+def test_a_record_of_which_collate_makes_several_rows_contributes_nothing(tmp_path, silent):
+    def several(examples):
+        ((x, y),) = examples
+        count = 5 if torch.equal(x, Records().x[3]) else 1
+        return x[None].repeat(count, 1), torch.tensor([y] * count)
+
+    kept = []
+    for dataset, collate in ((Records(), several), (Records(broken="raises"), None)):
+        callback = dppipe.DPCallback(
+            sampler=FullBatch(), clipping=Flat(max_grad_norm=0.1), noise=Constant(noise_multiplier=1.0), accountant=Rdp(),
+            budget=dppipe.Budget(epsilon=1e4, delta=1e-5), run_dir=tmp_path / f"run{len(kept)}",
+        )  # fmt: skip
+        options = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+        trainer = pl.Trainer(max_steps=2, accelerator="cpu", callbacks=[callback], enable_model_summary=False, **options)
+        trainer.fit(Offers(), callback.loader(dataset, collate=collate))
+        kept.append(weights(callback))
+    assert all(torch.allclose(value, kept[1][name], atol=1e-7) for name, value in kept[0].items())
+
+
+class WritesItsWeights(Ordinary):
+    """Adds what it sees to its own weights, from the second step on."""
+
+    def training_step(self, batch, batch_idx):
+        loss = super().training_step(batch, batch_idx)
+        if self.trainer.global_step > 0:
+            self.layer.weight.data.add_(batch[0].mean())
+            self.layer.seen = batch[0]
+        return loss
+
+
+def test_what_a_step_writes_into_its_weights_is_undone_before_the_next_record(tmp_path, silent):
+    plain = fit(tmp_path, Records(), steps=4)
+    writes = fit(tmp_path, Records(), module=WritesItsWeights(), steps=4)
+    for name, value in weights(plain).items():
+        assert torch.allclose(value, weights(writes)[name], atol=1e-6)
+
+
+class Freezes(Offers):
+    def on_train_batch_start(self, batch, batch_idx):
+        self.layer.bias.requires_grad_(batch_idx < 1 and self.current_epoch == 0)
+
+
+def test_a_layer_that_a_hook_freezes_stays_and_the_others_go_on(tmp_path, silent):
+    module = Freezes()
+    fit(tmp_path, Records(), module=module, steps=1)
+    bias, weight = module.layer.bias.detach().clone(), module.layer.weight.detach().clone()
+    other = Freezes()
+    fit(tmp_path, Records(), module=other, steps=4)
+    assert torch.allclose(other.layer.bias, bias)
+    assert not torch.allclose(other.layer.weight, weight)
+
+
+@pytest.mark.filterwarnings("ignore:.*returned .None.:UserWarning")
+def test_a_module_without_an_optimizer_is_an_error_before_the_first_charge(tmp_path):
+    class Forgets(Ordinary):
+        def configure_optimizers(self):
+            return None
+
+    with pytest.raises(UsageError, match="nothing would be trained"):
+        fit(tmp_path, Records(), module=Forgets())
+    assert not list(tmp_path.iterdir())

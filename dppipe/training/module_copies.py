@@ -1,0 +1,149 @@
+"""Copies of what a module holds: lazy ones of tensors, and what stands for each object in a copy.
+
+Read next: `replica.py`, which copies a whole module by them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from dppipe.training.module_state import PLAIN, own_attributes
+
+VALIDATION_HOOKS = tuple(f"on_validation_{when}" for when in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end"))
+FITTED = (
+    *("training_step", "validation_step", "backward", "log", "log_dict", "optimizers"),
+    *("on_validation_end", *VALIDATION_HOOKS),
+)
+"""What stands on the user's module while it is fitted, and must not be copied."""
+
+
+def copy_value(value: Any, memo: dict[int, Any]) -> Any:
+    """Return a copy of an attribute; `memo` says what stands for objects that aren't copied."""
+    if isinstance(value, FunctionType):
+        return _rebound(value, memo)
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, Tensor) and id(value) not in memo:
+        return lazy_copy(value)
+    return copy.deepcopy(value, memo)
+
+
+def _rebound(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
+    """Return a function that sees the replica where it has captured the module itself."""
+    cells = function.__closure__ or ()
+    if not any(id(_content(cell)) in memo for cell in cells):
+        return function
+    closure = tuple(CellType(memo.get(id(_content(cell)), _content(cell))) for cell in cells)
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def rebind_hooks(pairs: list[tuple[nn.Module, nn.Module]], memo: dict[int, Any]) -> None:
+    """Let forward hooks that have captured the module see its copy."""
+    for _, twin in pairs:
+        for hooks in (twin._forward_hooks, twin._forward_pre_hooks):
+            for key, hook in list(hooks.items()):
+                if isinstance(hook, FunctionType):
+                    hooks[key] = _rebound(hook, memo)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that isn't bound yet
+        return None
+
+
+def shared_objects(original: nn.Module, *, frozen: bool = True) -> dict[int, Any]:
+    """Return, by identity, what stands for each object of a module in a copy.
+
+    With `frozen`, buffers and frozen parameters are copied; without it all tensors and modules stand
+    for themselves.
+    """
+    memo: dict[int, Any] = {}
+    for parameter in original.parameters():
+        copied = frozen and not parameter.requires_grad
+        memo[id(parameter)] = _frozen_copy(parameter) if copied else parameter
+    for buffer in original.buffers():
+        memo[id(buffer)] = lazy_copy(buffer) if frozen else buffer
+    if not frozen:
+        memo |= {id(module): module for module in original.modules()}
+    for module in original.modules():
+        for value in own_attributes(module).values():
+            if isinstance(value, (Dataset, DataLoader)):
+                memo[id(value)] = value
+    return memo
+
+
+def attribute_copies(original: nn.Module) -> dict[int, Any]:
+    """Return, by identity, what stands for attributes that can't or mustn't be copied as they are."""
+    memo: dict[int, Any] = {}
+    for module in original.modules():
+        for name, value in own_attributes(module).items():
+            if name in FITTED:
+                memo[id(value)] = None
+            elif isinstance(value, Tensor):
+                memo[id(value)] = lazy_copy(value)
+    return memo
+
+
+def _frozen_copy(parameter: nn.Parameter) -> nn.Parameter:
+    return nn.Parameter(lazy_copy(parameter), requires_grad=False)
+
+
+def trainable_names(model: nn.Module) -> set[str]:
+    """Return all names of the trainable parameters; a tied one has several."""
+    named = model.named_parameters(remove_duplicate=False)
+    return {name for name, parameter in named if parameter.requires_grad}
+
+
+def registers(module: nn.Module) -> tuple[dict[str, Any], ...]:
+    """Return the dictionaries in which a module holds its parameters, buffers and submodules."""
+    return module._parameters, module._buffers, module._modules
+
+
+def replaced(held: dict[str, Any], names: dict[str, Any]) -> bool:
+    """Return whether user code has put something else into a register.
+
+    In place of a parameter `torch.func` puts plain tensors for a while, which stay.
+    """
+    if held.keys() != names.keys():
+        return True
+    for name, value in names.items():
+        now = held[name]
+        if now is not value and (not isinstance(value, nn.Parameter) or isinstance(now, nn.Parameter)):
+            return True
+    return False
+
+
+def held_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+    """Yield every buffer and frozen parameter with the dictionary that holds it."""
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                yield module._buffers, name, buffer
+        for name, parameter in module._parameters.items():
+            if parameter is not None and not parameter.requires_grad:
+                yield module._parameters, name, parameter
+
+
+def lazy_copy(tensor: Tensor) -> Tensor:
+    """Return a copy that takes memory only once either of the two is written to."""
+    plain = tensor.detach()
+    try:
+        return plain._lazy_clone()
+    except (RuntimeError, AttributeError):  # memory that torch doesn't own, such as NumPy's
+        return plain.clone()
+
+
+def untouched(tensor: Tensor) -> bool:
+    """Return whether a tensor still shares its memory with its lazy copy: nobody wrote to it."""
+    return bool(torch._C._is_cow_tensor(tensor))  # type: ignore[attr-defined]
