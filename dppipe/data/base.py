@@ -217,10 +217,7 @@ class Data(Component):
 
     @property
     def ranges(self) -> tuple[range | None, ...]:
-        """The range of an input's and a target's integers, where they have one.
-
-        A record outside contributes nothing: on some devices its index would end the process.
-        """
+        """The range of an input's and a target's integers, where they have one; a record outside contributes nothing."""
         return (None, range(self.outputs) if self.task == "multiclass" else None)
 
     def synthetic(self, n: int) -> Any:
