@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
 from dppipe.training.faults import is_machine_fault
 from dppipe.training.made_up import made_up_examples
-from dppipe.training.module_copies import VALIDATION_HOOKS
 from dppipe.training.module_snapshot import ModuleSnapshot
+from dppipe.training.module_state import VALIDATION_HOOKS
 from dppipe.training.networks import index_argument
 from dppipe.training.patches import Patches
 from dppipe.training.rehearsal import naming_mistakes

@@ -14,14 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from dppipe.training.module_state import PLAIN, own_attributes
-
-VALIDATION_HOOKS = tuple(f"on_validation_{when}" for when in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end"))
-FITTED = (
-    *("training_step", "validation_step", "backward", "log", "log_dict", "optimizers"),
-    *("on_validation_end", *VALIDATION_HOOKS),
-)
-"""What stands on the user's module while it is fitted, and must not be copied."""
+from dppipe.training.module_state import FITTED, PLAIN, own_attributes
 
 
 def copy_value(value: Any, memo: dict[int, Any]) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from dppipe.training.module_copies import FITTED, copy_value, lazy_copy, registers, replaced, shared_objects, untouched
-from dppipe.training.module_state import own_attributes, stateful
+from dppipe.training.module_copies import copy_value, lazy_copy, registers, replaced, shared_objects, untouched
+from dppipe.training.module_state import FITTED, own_attributes, stateful
 
 
 class ModuleSnapshot:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes, type, range, slice),
@@ -25,6 +26,14 @@ PLAIN = (
 """Types whose values can't be changed, or are code."""
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
 _LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
+VALIDATION_HOOKS = tuple(f"on_validation_{when}" for when in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end"))
+FITTED = (
+    *("training_step", "validation_step", "backward", "log", "log_dict", "optimizers"),
+    *("on_validation_end", *VALIDATION_HOOKS),
+)
+"""What stands on the user's module while it is fitted, and must not be copied."""
+MOST = 100_000
+"""Objects that a trail follows at most: an attribute may lead to a whole program."""
 LONGEST = 4096
 """Of longer containers only the items themselves are compared, not what they hold."""
 _COMPARED = (int, float, str, frozenset)
@@ -63,8 +72,9 @@ class Trail:
         self._seen: set[int] = set()
         for module in modules:
             for name, value in own_attributes(module).items():
-                self._found.append(name)
-                self._follow(value)
+                if name not in FITTED:
+                    self._found.append(name)
+                    self._follow(value)
 
     def same_as(self, other: Trail) -> bool:
         """Return whether no attribute was changed between the two."""
@@ -79,7 +89,7 @@ class Trail:
         if isinstance(value, Tensor):
             self._found += [_version(value), _shares_memory(value)]
             return
-        if id(value) in self._seen:
+        if id(value) in self._seen or len(self._found) > MOST or isinstance(value, (Dataset, DataLoader)):
             return
         self._seen.add(id(value))
         self._follow_inside(value)

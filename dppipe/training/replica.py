@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.training.module_copies import (
-    FITTED,
     attribute_copies,
     copy_value,
     held_tensors,
@@ -34,7 +33,7 @@ from dppipe.training.module_copies import (
     trainable_names,
     untouched,
 )
-from dppipe.training.module_state import Trail, own_attributes, stateful
+from dppipe.training.module_state import FITTED, Trail, own_attributes, stateful
 from dppipe.training.quiet_trainer import QuietTrainer
 
 
