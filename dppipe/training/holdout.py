@@ -173,6 +173,8 @@ def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callab
 
 
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:
+    if not trainer.enable_validation:
+        return []
     loop = trainer.fit_loop.epoch_loop.val_loop
     loop.setup_data()  # as the loop itself does next; a second call changes nothing
     combined = loop._combined_loader
