@@ -70,7 +70,9 @@ def _opening(plan: Plan) -> str:
 def closing_text(outcome: Outcome) -> str:
     """Say how a run ended, for a person."""
     run_dir = short_path(outcome.run_dir)
-    facts = {"run": run_dir, "ended": outcome.status.replace("_", " "), "steps": str(outcome.steps)}
+    early = ", stopped early by a callback" if outcome.stopped_early else ""
+    ended = outcome.status.replace("_", " ") + early
+    facts = {"run": run_dir, "ended": ended, "steps": str(outcome.steps)}
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:

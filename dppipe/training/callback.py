@@ -50,7 +50,6 @@ from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_tra
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.starting_weights import StartingWeights
-from dppipe.training.step import PrivateStep
 from dppipe.training.user_index import user_index
 from dppipe.training.validation_progress import forget_validation
 
@@ -219,14 +218,7 @@ class DPCallback(Callback):
         if self._fit is None:
             return
         self.steps += 1
-        if self._fit.average is not None:
-            self._fit.average.add(self.steps)
-        if isinstance(self._fit.step, PrivateStep):
-            shown = self._fit.step.diagnostics.found if self._fit.step.diagnostics else {}
-            self._fit.record.step(
-                max_grad_norm=self._fit.step.max_grad_norm, noise_multiplier=self._fit.step.noise_multiplier, nonprivate=shown
-            )
-        self._fit.record.facts(self._fit.learning_rates, step=self._fit.step.taken)
+        self._fit.note_step(self.steps)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
         if not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None):
@@ -245,11 +237,17 @@ class DPCallback(Callback):
             self._fit.swap_weights()
             self._fit.record.validation(self._provenance.metrics, step=self._fit.step.taken, holdout=self.holdout)
 
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Let the hooks of a resumed run find what a step keeps, if no step was taken yet."""
+        if self._fit is not None and not self._fit.rehearsed:
+            self._rehearsed().model.stand_in()
+
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
+        """Write how the run ended; an interrupted run goes on from the checkpoint."""
         if self._fit is not None and self.plan is not None:
             self._fit.record.checkpoint(trainer)
-            self._finish("interrupted" if self._fit.step.goes_on() else None)
+            signalled = self._ranks.any(self.signals.received is not None)
+            self._finish(self._fit.stop(signalled=signalled))
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""

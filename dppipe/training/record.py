@@ -140,7 +140,7 @@ class RunRecord:
             charged, last_step = self.ledger.charged, self.ledger.step
             if self.ledger.torn:  # a row that was cut off counts as charged, and may have begun an epoch
                 charged, last_step = charged + 1, min(self.plan.steps, self.plan.start_after(last_step) + 1)
-            if stopped is None:
+            if stopped in (None, "early"):
                 save_tensors(weights, self.run.final_checkpoint)
             outcome = Outcome.of(
                 self.plan,
