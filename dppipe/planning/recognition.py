@@ -156,10 +156,11 @@ def _refuse_unended(directory: Path) -> None:
         return
     ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
     if ledger.torn or _json(directory / "summary.json").get("ledger_head") != ledger.head:
+        has_spec = (directory / "config.yaml").exists()
+        way = f"End it with dppipe resume {directory}" if has_spec else "Resume it to its end"
         raise PrivacyRefusal(
             "model.pretrained: expected weights of a run that has ended, got those of "
-            f"{directory}, whose ledger and summary don't say so. End it with dppipe resume "
-            f"{directory}, or start from other weights."
+            f"{directory}, whose ledger and summary don't say so. {way}, or start from other weights."
         )
 
 
