@@ -199,7 +199,9 @@ class DPCallback(Callback):
         if self.plan is None:
             raise PrivacyRefusal("Trainer.fit: expected a plan before the first step.")
         given = (trainer, model, self.parts, self.plan, self._options)
-        return begin_fit(*given, ranks=self._ranks, start=self._start, restored=self._restored)
+        fit = begin_fit(*given, ranks=self._ranks, start=self._start, restored=self._restored)
+        self._provenance.show = fit.show
+        return fit
 
     def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         if (fit := self._fit) is None:

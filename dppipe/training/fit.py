@@ -66,6 +66,10 @@ class Fit:
             self.record.step(max_grad_norm=bound, noise_multiplier=noise, nonprivate=shown)
         self.record.facts(self.learning_rates, step=self.step.taken)
 
+    def show(self, metrics: Mapping[str, float]) -> None:
+        """Add metrics of training without a budget to the curves."""
+        self.record.facts(metrics, step=self.step.taken)
+
     def stop(self, *, signalled: bool) -> Stop | None:
         """Return what has stopped a fit that raised no error; None if that was its plan.
 
