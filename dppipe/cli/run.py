@@ -59,7 +59,11 @@ def _opening(plan: Plan) -> str:
     moving = " at first" if plan.schedule == "filter" or len(plan.noise) > 1 else ""
     earlier = ""
     if plan.earlier is not None:
-        counted = "its cost counts" if plan.earlier.records == "same" else "on disjoint records"
+        counted = "on disjoint records"
+        if plan.earlier.records == "same":
+            spent = plan.epsilon_after(0)
+            left = max(0.0, (plan.budget_epsilon or 0.0) - spent)
+            counted = f"epsilon {shown(spent)} is spent already, {left:.3g} is left"
         earlier = f"\nstarts from weights of {plan.earlier.names}: {counted}"
     return (
         f"{plan.name}: {steps} at noise multiplier {plan.noise_multiplier(1):.5g}{moving}\n"
