@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.text import short_path, table
+from dppipe.cli.text import fit_terminal, short_path, table
 from dppipe.privacy.claims import shown, shown_delta
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(
         spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
         made = make_plan(spec)
         if first_rank():
-            console.print(_opening(made))
+            console.print(fit_terminal(_opening(made), stream=console.file))
         from dppipe.training.progress import ProgressBar
         from dppipe.training.run import run_spec
 

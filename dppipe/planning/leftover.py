@@ -39,11 +39,10 @@ def refuse_spent(table: Timetable, budget: Budget, earlier: Earlier, *, cost: fl
     left = budget.epsilon - cost
     is_auto = table.parts.noise.noise_multiplier == "auto"
     least = LEAST_LEFT * budget.epsilon if is_auto else 0.0
+    nothing_left = left <= 0 or left < least
     if earlier.records == "disjoint":
-        is_spent = cost > budget.epsilon
-    else:
-        is_spent = left <= 0 or left < least
-    if not is_spent:
+        nothing_left = left < 0
+    if not nothing_left:
         return
     remainder = f"{max(0.0, left):.2g} is left"
     if 0 < left < least:

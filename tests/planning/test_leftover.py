@@ -65,7 +65,7 @@ def test_what_is_left_of_a_budget_is_planned_for() -> None:
 def test_noise_that_is_stated_is_planned_for_as_long_as_a_step_fits() -> None:
     earlier = weights_of(planned(2.99))
     assert planned(3.0, earlier, noise=40.0).steps == 60
-    with pytest.raises(PrivacyRefusal, match="Raise budget.epsilon to"):
+    with pytest.raises(PrivacyRefusal, match=r"Raise budget\.epsilon to"):
         planned(2.9, earlier, noise=40.0)
 
 
