@@ -84,7 +84,7 @@ def closing_text(outcome: Outcome) -> str:
         facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {at}, {outcome.relation}, one {outcome.unit}"
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:
-        facts["pieces"] = f"{outcome.physical_batch_size} records at once"
+        facts["physical batch"] = f"at most {outcome.physical_batch_size} records"
     facts["time"] = f"{outcome.seconds:.1f} s"
     facts["read"] = f"{run_dir}/privacy.md"
     facts["curves"] = f"dppipe tensorboard {run_dir}"

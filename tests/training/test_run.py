@@ -172,5 +172,7 @@ def test_the_test_split_is_scored_once_and_the_statement_says_so(run):
     looks = json.loads((done.path / "privacy.json").read_text())["evaluation_looks"]
     assert looks == done.summary["validations"] + 1
     again = CliRunner().invoke(app, ["evaluate", str(done.path), "--json"])
-    assert again.output == first.output
+    assert again.stdout == first.stdout
+    assert "scored before" not in first.stderr
+    assert "The test split was scored before" in again.stderr
     assert json.loads((done.path / "privacy.json").read_text())["evaluation_looks"] == looks
