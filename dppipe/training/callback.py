@@ -283,7 +283,8 @@ class DPCallback(Callback):
             with fit.model.engine, nullcontext() if fit.average is None else fit.average.in_place():
                 # What stands on the user's module is taken off, whatever the record meets with.
                 piece = self._loader.physical_batch_size if self._loader is not None else None
-                facts: dict[str, Any] = {"physical_batch_size": piece, "independence": fit.model.independence}
+                facts: dict[str, Any] = {"physical_batch_size": piece, "validates": fit.trainer.enable_validation}
+                facts["independence"] = fit.model.independence
                 state = fit.model.state_dict()
                 self.outcome = fit.record.finish(state, stopped=stopped, steps=self.steps, start=self._start.hashes, **facts)
 

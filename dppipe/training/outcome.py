@@ -48,6 +48,8 @@ class Outcome:
     metrics: Mapping[str, float]
     validations: int
     """How many times the validation split was scored."""
+    validates: bool
+    """Whether there is data to validate on."""
     physical_batch_size: int | None
     """How many records went through the model at once, on the first rank, whoever chose it."""
     independence: str | None
