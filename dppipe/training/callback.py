@@ -33,9 +33,8 @@ from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
 from dppipe.sampling.base import Sampler
 from dppipe.sampling.user import User
-from dppipe.training import refusals
 from dppipe.training.beginning import RunOptions, begin_fit, open_model, plan_fit
-from dppipe.training.draws import LogicalBatch, PrivateLoader
+from dppipe.training.draws import LogicalBatch, PrivateLoader, refuse_foreign_batch
 from dppipe.training.fit import Fit
 from dppipe.training.holdout import PrivateHoldout
 from dppipe.training.lightning_bases import Callback
@@ -47,6 +46,7 @@ from dppipe.training.private_model import PlainModel, PrivateModel
 from dppipe.training.private_scaling import InputScaling
 from dppipe.training.provenance import Provenance
 from dppipe.training.ranks import Ranks
+from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_trainer
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.starting_weights import StartingWeights
@@ -135,7 +135,7 @@ class DPCallback(Callback):
             refuse_lazy_layers(pl_module)
             self._start.refuse_second_fit()
         if stage == "fit" and self.parts.budget is not None:
-            refusals.refuse_unsafe_trainer(trainer, pl_module, public_metrics=self.holdout == "public")
+            refuse_unsafe_trainer(trainer, pl_module, public_metrics=self.holdout == "public")
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
@@ -165,7 +165,7 @@ class DPCallback(Callback):
             )
         # A Trainer's own handler talks to the other ranks, whatever they wait for, and ends the run without a checkpoint.
         self.signals.listen(terminated=trainer.received_sigterm)
-        refusals.refuse_unsafe_optimizers(trainer)
+        refuse_unsafe_optimizers(trainer)
         self._provenance.refuse_unlogged(trainer, resumed=bool(self._restored))
         self.on_sanity_check_start(trainer, pl_module)
         # The first step begins the run, after all hooks of the module; a resumed run may be at its end.
@@ -175,7 +175,7 @@ class DPCallback(Callback):
             trainer.should_stop = stopped or not self._fit.step.goes_on()
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
-        refusals.refuse_foreign_batch(batch, self._loader)
+        refuse_foreign_batch(batch, self._loader)
         fit = self._fit = self._rehearsed()
         self._start.mark(fit.trainer.lightning_module)
         with fit.model.sealed():

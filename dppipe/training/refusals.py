@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.training.clocks import clock_faults
-from dppipe.training.draws import LogicalBatch, PrivateLoader
 from dppipe.training.monitors import callback_monitors, private_monitor_fault
 from dppipe.training.namespaces import classes, is_overridden
 from dppipe.training.strategies import PrivateDDP
@@ -41,15 +40,6 @@ def refuse_unsafe_optimizers(trainer: pl.Trainer) -> None:
         raise UsageError("configure_optimizers: expected an optimizer, got none: nothing would be trained. Return one.")
     if isinstance(trainer.optimizers[0], torch.optim.LBFGS):
         raise PrivacyRefusal("configure_optimizers: LBFGS asks for several gradients a step. Use a first-order optimizer.")
-
-
-def refuse_foreign_batch(batch: Any, loader: PrivateLoader | None) -> None:
-    """Refuse a training batch that the callback's own loader didn't make."""
-    if not isinstance(batch, LogicalBatch) or batch.loader is not loader:
-        raise PrivacyRefusal(
-            "training_step: expected a batch of the DPCallback's own loader, got another. If a "
-            "validation_step calls self.training_step, let both call a method that they share."
-        )
 
 
 def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
