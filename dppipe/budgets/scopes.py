@@ -75,6 +75,12 @@ class Scope(Options):
         """The most that costs may add up to."""
         return self.rule.capacity(epsilon=self.epsilon, delta=self.delta)
 
+    def share(self, cost: Amount) -> float:
+        """Return the part of the capacity that a cost takes, of its amount or its delta."""
+        capacity = self.capacity
+        of_amount = cost.amount / capacity.amount
+        return max(of_amount, cost.delta / capacity.delta) if capacity.delta else of_amount
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -113,13 +119,50 @@ class Status:
         return Amount(max(0.0, capacity.amount - used.amount), max(0.0, capacity.delta - used.delta))
 
     @property
+    def epsilon_spent(self) -> float:
+        """The epsilon that all costs so far convert to at the scope's delta.
+
+        It shows how far the budget is used. What is proven for all runs is the scope's epsilon.
+        """
+        used = self.used
+        if not (used.amount or used.delta):
+            return 0.0
+        epsilon = max(0.0, self.scope.rule.epsilon(used, delta=self.scope.delta))
+        # Of what fits, only rounding could convert to more than the scope's epsilon.
+        return min(epsilon, self.scope.epsilon) if used.fits(self.scope.capacity) else epsilon
+
+    def without(self, run_id: str) -> Status:
+        """Return the scope with all runs but one."""
+        return Status(self.scope, tuple(entry for entry in self.runs if entry.run_id != run_id))
+
+    def fits(self, cost: Amount) -> bool:
+        """Whether another cost stays within the scope: what decides about every reservation."""
+        return total([self.used, cost]).fits(self.scope.capacity)
+
+    @property
     def share(self) -> float:
-        """The part of the budget that is used, from 0 to 1."""
-        used, capacity = self.used, self.scope.capacity
-        shares = [used.amount / capacity.amount]
-        if capacity.delta:
-            shares.append(used.delta / capacity.delta)
-        return max(shares)
+        """The part of the budget that is used: 1 is all of it."""
+        return self.scope.share(self.used)
+
+    @property
+    def left(self) -> float:
+        """The part of the budget that is left, from 0 to 1."""
+        return max(0.0, 1 - self.share)
+
+
+def percent_used(share: float) -> str:
+    """Write a share that is used or needed, rounded up."""
+    return f"{math.ceil(share * 1000 * (1 - 1e-12)) / 10:.1f}%"
+
+
+def percent_left(share: float) -> str:
+    """Write a share that is left, rounded down."""
+    return f"{math.floor(share * 1000) / 10:.1f}%"
+
+
+def counted(runs: int) -> str:
+    """Write a number of runs."""
+    return "1 run" if runs == 1 else f"{runs} runs"
 
 
 def total(costs: Iterable[Amount]) -> Amount:

@@ -7,6 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from dppipe.budgets.scopes import Scope
 from dppipe.budgets.store import Store
 from dppipe.cli.app import app
 
@@ -66,8 +67,11 @@ def test_a_run_that_dies_in_reserving_can_be_reconciled_and_resumed(run, scope, 
 
 
 def test_a_run_that_is_refused_leaves_nothing_behind_a_link(run, scope, tmp_path):
+    Store().create(Scope.make("ward", epsilon=8.0, delta=1e-5))
+    assert run("budget.scope=clinic").exit_code == 0
     (tmp_path / "real").mkdir()
-    (tmp_path / "run1").symlink_to(tmp_path / "real")
-    done = run("budget.scope=nowhere")
-    assert done.exit_code in (2, 3)
+    (tmp_path / "run2").symlink_to(tmp_path / "real")
+    done = run("budget.scope=ward")  # only the reservation sees that the records are another scope's
+    assert done.exit_code == 3, done.output
+    assert "'clinic', which this very data set is charged to" in done.output
     assert not (tmp_path / "real").exists()
