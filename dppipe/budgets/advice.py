@@ -7,7 +7,7 @@ as a reservation does it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import floor, log10
+from math import ceil, floor, log10
 
 from dppipe.budgets.commitments import commit
 from dppipe.budgets.fitting import affordable_noise, affordable_steps, scale_noise
@@ -21,6 +21,8 @@ from dppipe.privacy.steps import first, total
 _DIGITS = 4
 _PRECISION = 1e-5
 _MOST_TRIES = 40
+_SMALLEST = 0.01
+"""No smaller epsilon is advised: a run within it would learn nothing."""
 
 
 def affordable_epsilon(others: Status, plan: Plan, parts: PrivateParts) -> float | None:
@@ -79,28 +81,29 @@ def _guess(others: Status, plan: Plan, parts: PrivateParts) -> float | None:
 
 
 def _largest(fits: Callable[[float], bool], *, guess: float) -> float | None:
-    """Return the largest number of four digits that fits, starting from a guess; None without one."""
-    if guess <= 0:
+    """Return the largest number of four digits that fits, starting from a guess; None if none does."""
+    if guess < _SMALLEST:
         return None
     places = _DIGITS - 1 - floor(log10(guess))
+    least = ceil(_SMALLEST * 10.0**places)
 
     def value(index: int) -> float:
         return float(f"{index * 10.0**-places:.12g}")
 
     good = 0
     bad: int | None = None
-    index = max(1, floor(guess * 10.0**places))
+    index = max(least, floor(guess * 10.0**places))
     stride = 1
     for _ in range(_MOST_TRIES):
         if fits(value(index)):
             good = index
         else:
             bad = index
-        if bad == good + 1:
+        if bad in (good + 1, least):
             break
         if bad is not None and good:
             index = (good + bad) // 2
         else:
-            index = index + stride if bad is None else max(1, index - stride)
+            index = index + stride if bad is None else max(least, index - stride)
             stride = 2 * stride
     return value(good) if good and bad == good + 1 else None

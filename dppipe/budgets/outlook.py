@@ -60,7 +60,7 @@ class Outlook:
             fits = f"NO. {self.problem.removeprefix('budget.scope: ')}"
         else:
             needs = percent_used(status.scope.share(self.cost))
-            fits = f"yes: it takes {needs} of the room, and {percent_left(status.left)} is left"
+            fits = f"yes, it takes {needs} of the room, and {percent_left(status.left)} is left"
         return scope_lines(status) | {"fits": fits}
 
 

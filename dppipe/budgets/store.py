@@ -48,8 +48,10 @@ class Store:
         """Add a scope; its terms never change."""
         with self._database.transaction() as connection:
             if _options(connection, scope.name) is not None:
+                way_out = f"delete it with `dppipe budget delete {scope.name}`, while no run has used it"
                 raise UsageError(
-                    f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. Its terms are fixed."
+                    f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. "
+                    f"Its terms are fixed: take another name, or {way_out}."
                 )
             connection.execute(sa.insert(tables.scopes).values(name=scope.name, options=scope.model_dump(mode="json"), at=_now()))
 
@@ -233,7 +235,8 @@ def check_terms(scope: Scope, *, relation: str, unit: str) -> None:
     """Refuse a run that is measured under another relation or unit than its scope."""
     for name, wanted, given in (("relation", scope.relation, relation), ("unit", scope.unit, unit)):
         if given != wanted:
-            raise PrivacyRefusal(f"budget.{name}: expected {wanted}, as scope {scope.name!r} is measured in, got {given}.")
+            expected = f"expected {wanted}, as scope {scope.name!r} is measured in, got {given}"
+            raise PrivacyRefusal(f"budget.{name}: {expected}. Set {wanted}, or name another scope.")
 
 
 def _check_data(connection: sa.Connection, scope: str, fingerprint: str | None) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,6 +88,7 @@ def create(
     terms = _terms({"delta": delta, "relation": relation, "unit": unit}, typical, rule=rule)
     scope = _make(name, typical, epsilon=epsilon, filter=rule, order=order, **terms)
     opened = Store(store)
+    others = get_close_matches(name, opened.scopes(), n=1)
     opened.create(scope)
     status = Status(scope, ())
     taken = typical.taken if typical is not None else {}
@@ -96,6 +98,8 @@ def create(
     typer.echo(status_text(status))
     for line in _about(typical, scope) if typical is not None else []:
         typer.echo(wrapped(line))
+    if others:
+        typer.echo(wrapped(f"note: there is another scope, {others[0]!r}"))
 
 
 def _read(path: Path) -> Like:

@@ -111,6 +111,6 @@ def test_of_a_reservation_and_a_deletion_at_one_moment_one_is_refused(store: Sto
 
 def test_the_database_itself_keeps_a_scope_with_entries(store: Store) -> None:
     reserve(store)
-    with pytest.raises(DppipeError, match="(?i)foreign key"), store._database.transaction() as connection:
+    with pytest.raises(DppipeError, match=r"(?i)foreign key"), store._database.transaction() as connection:
         connection.exec_driver_sql("DELETE FROM dppipe_scopes WHERE name = 'clinic'")
     assert store.status("clinic").runs
