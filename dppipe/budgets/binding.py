@@ -17,7 +17,7 @@ from typing import Any
 
 from dppipe.budgets.advice import with_advice
 from dppipe.budgets.commitments import commit
-from dppipe.budgets.fingerprints import data_contents
+from dppipe.budgets.fingerprints import fingerprints
 from dppipe.budgets.identity import has_identity, read_identity, take_identity
 from dppipe.budgets.outlook import scope_facts
 from dppipe.budgets.reconcile import Reconciled, reconcile_run
@@ -73,7 +73,7 @@ def bind_run(
         _check_place(before, run_dir=run_dir)
     if before is not None and before.state == "settled":
         _check_settled(store, before, ledger, run_dir=run_dir)
-    fingerprint = store.fingerprint(data_contents(data)) if data is not None else None
+    marks = fingerprints(store, data) if data is not None else ()
     plan_hash = digest(plan_bytes)
     try:
         entry = store.reserve(
@@ -82,7 +82,7 @@ def bind_run(
             commitment,
             run_dir=run_dir,
             plan_hash=plan_hash,
-            fingerprint=fingerprint,
+            fingerprints=marks,
         )
     except BudgetExhausted as error:
         if before is not None:  # a run that goes on has no choice of epsilon any more

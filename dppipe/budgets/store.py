@@ -90,7 +90,7 @@ class Store:
         *,
         run_dir: Path | str,
         plan_hash: str,
-        fingerprint: str | None = None,
+        fingerprints: Sequence[str] = (),
     ) -> Entry:
         """Set aside what a run may cost at most, before its first step; a run that doesn't fit is refused with what would.
 
@@ -103,7 +103,8 @@ class Store:
             commitment: The run's whole plan.
             run_dir: Where its ledger stands, for `reconcile`.
             plan_hash: The SHA-256 of its plan.json, where the ledger's chain starts.
-            fingerprint: What `fingerprint` gave for the data set; one that is charged elsewhere is refused.
+            fingerprints: What `fingerprint` gives for the data set, and what earlier versions gave.
+                The first is noted; records that are charged elsewhere under any are refused.
         """
         terms = self.status(
             scope, key="budget.scope"
@@ -118,11 +119,11 @@ class Store:
             delta=float(commitment.delta),
             run_dir=str(Path(run_dir).absolute()),
             plan_hash=plan_hash,
-            fingerprint=fingerprint,
+            fingerprint=next(iter(fingerprints), None),
             host=socket.gethostname(),
             at=_now(),
         )
-        return self._grant(asked, terms, commitment)
+        return self._grant(asked, terms, commitment, fingerprints)
 
     def settle(self, run_id: str, spent: Steps) -> Entry:
         """Replace a run's reservation by what its whole ledger charged; settling the same again changes nothing."""
@@ -177,12 +178,18 @@ class Store:
             found = connection.execute(sa.select(tables.entries.c.id).where(known).limit(1))
             return found.first() is not None
 
-    def scope_of(self, fingerprint: str) -> str | None:
-        """Give the scope that a data set is charged to, if any."""
+    def scope_of(self, *fingerprints: str) -> str | None:
+        """Return the scope that a data set is charged to under one of its fingerprints, if any."""
         with self._database.transaction() as connection:
-            return next(iter(scopes_of(connection, fingerprint)), None)
+            return next(iter(scopes_of(connection, fingerprints)), None)
 
-    def _grant(self, asked: Entry, terms: Scope, commitment: Commitment) -> Entry:
+    def _grant(
+        self,
+        asked: Entry,
+        terms: Scope,
+        commitment: Commitment,
+        fingerprints: Sequence[str],
+    ) -> Entry:
         """Compare what a run asks for with what all others hold, and set it aside, at one moment."""
         with self._database.transaction() as connection:
             before = find_entry(connection, asked.run_id)
@@ -194,7 +201,7 @@ class Store:
             if status.scope != terms:
                 changed = f"{asked.scope!r} was deleted and made anew while this run started"
                 raise PrivacyRefusal(f"budget.scope: {changed}. Start it again.")
-            _check_data(connection, asked.scope, asked.fingerprint)
+            _check_data(connection, asked.scope, fingerprints)
             wanted = replace(asked, cost=asked.cost if before is None else _at_least(asked.cost, before.cost), at=_now())
             if before is not None and _stands(before, wanted):
                 return before
@@ -239,8 +246,8 @@ def check_terms(scope: Scope, *, relation: str, unit: str) -> None:
             raise PrivacyRefusal(f"budget.{name}: {expected}. Set {wanted}, or name another scope.")
 
 
-def _check_data(connection: sa.Connection, scope: str, fingerprint: str | None) -> None:
-    elsewhere = [name for name in scopes_of(connection, fingerprint) if name != scope] if fingerprint else []
+def _check_data(connection: sa.Connection, scope: str, fingerprints: Sequence[str]) -> None:
+    elsewhere = [name for name in scopes_of(connection, fingerprints) if name != scope]
     if elsewhere:
         raise PrivacyRefusal(
             f"budget.scope: expected {elsewhere[0]!r}, which this very data set is charged to, got {scope!r}. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dppipe.budgets.fingerprints import data_contents
+from dppipe.budgets.fingerprints import fingerprints
 from dppipe.budgets.places import may_hold_store
 from dppipe.component import Component
 from dppipe.errors import DppipeError, NoStore, UsageError
@@ -31,10 +31,10 @@ def scope_of_records(data: Component, *, place: str | Path | None = None) -> Sta
     if not store.has_fingerprints():
         return None
     try:
-        contents = data_contents(data)
+        marks = fingerprints(store, data)
     except UsageError:  # a missing file: the run itself says so, with its place in the spec
         return None
-    name = store.scope_of(store.fingerprint(contents))
+    name = store.scope_of(*marks)
     return None if name is None else store.status(name)
 
 

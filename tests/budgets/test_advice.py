@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
 from dppipe.budgets.advice import affordable_epsilon
 from dppipe.budgets.binding import bind_run
@@ -17,12 +18,14 @@ from dppipe.clipping.flat import Flat
 from dppipe.errors import BudgetExhausted
 from dppipe.noise.constant import Constant
 from dppipe.noise.linear import Linear
+from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.planning.replanning import replanned
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.events import event_to_data
 from dppipe.sampling.full_batch import FullBatch
 from dppipe.sampling.poisson import Poisson
 from dppipe.training.ledger import Ledger
@@ -93,6 +96,16 @@ def test_a_plan_is_made_again_as_planning_the_spec_anew_would(kind: str) -> None
     parts, steps, _ = RUNS[kind]
     again = replanned(plan_of(parts, steps), parts, epsilon=0.7)
     assert again == plan_of(parts, steps, epsilon=0.7)
+
+
+def test_a_plan_is_made_again_with_the_runs_that_its_weights_come_from() -> None:
+    event = PoissonSampledDpEvent(0.02, GaussianDpEvent(2.0))
+    charged = (ChargedEvent(event=event_to_data(event), count=100),)
+    facts = {"run": "a", "run_dir": "runs/a", "ledger_head": "00"}
+    before = EarlierRun(**facts, relation="zero_out", unit="example", events=charged)
+    parts = replace(AUTO, earlier=Earlier(records="same", runs=(before,)))
+    again = replanned(plan_of(parts, 60), AUTO, epsilon=2.5)
+    assert again == plan_of(parts, 60, epsilon=2.5)
 
 
 def test_a_schedule_that_the_budget_has_cut_short_is_not_planned_again() -> None:

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import dp_accounting
 import pytest
@@ -29,7 +30,7 @@ def plan(
     return Commitment([(EVENT, steps)] if isinstance(steps, int) else steps, relation, unit, epsilon, delta)
 
 
-def reserve(store: Store, run_id: str, commitment: Commitment | None = None, *, scope: str = "clinic", **others: str) -> float:
+def reserve(store: Store, run_id: str, commitment: Commitment | None = None, *, scope: str = "clinic", **others: Any) -> float:
     given = {"run_dir": "runs/x", "plan_hash": "ab"} | others
     return store.reserve(scope, run_id, commitment or plan(), **given).cost.amount
 
@@ -137,11 +138,11 @@ def test_a_copy_of_the_data_under_another_name_shares_the_budget(store: Store) -
     assert mark == store.fingerprint([b"another", b"one file"])
     assert mark != store.fingerprint([b"one fileanother"])
     assert store.scope_of(mark) is None
-    reserve(store, "a", fingerprint=mark)
+    reserve(store, "a", fingerprints=[mark])
     assert store.scope_of(mark) == "clinic"
     with pytest.raises(PrivacyRefusal, match="'clinic'"):
-        reserve(store, "b", scope="other", fingerprint=mark)
-    reserve(store, "b", fingerprint=mark)
+        reserve(store, "b", scope="other", fingerprints=[mark])
+    reserve(store, "b", fingerprints=[mark])
 
 
 def test_fingerprints_of_two_stores_say_nothing_to_each_other(tmp_path: Path) -> None:
