@@ -97,9 +97,9 @@ def open_for_scope(name: str, *, place: str | Path | None = None) -> Store:
     try:
         return Store(place, make=False)
     except NoStore as error:
-        where = str(error).partition(":")[0]
+        where = str(error).partition(": no store")[0]
         raise UsageError(
-            f"budget.scope: no scope named {name!r}: {where} doesn't exist. Make the scope with "
+            f"budget.scope: no scope named {name!r}: {where} holds no store. Make the scope with "
             f"`dppipe budget create {name} --epsilon E --like SPEC`, "
             "or set DPPIPE_STORE to the store that holds it."
         ) from error

@@ -12,8 +12,11 @@ from dppipe.component import Field, Options
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.filters import FILTERS, Amount, Commitment, Filter, best_order, read_filter
+from dppipe.spec.suggestions import suggest_name
 
 State = Literal["reserved", "settled"]
+UNITS = ("example", "user")
+"""Whose privacy a run can protect."""
 
 
 class Scope(Options):
@@ -54,7 +57,12 @@ class Scope(Options):
             fixed: The relation and the unit.
         """
         if filter not in FILTERS:
-            raise UsageError(f"filter: expected one of {', '.join(FILTERS)}, got {filter!r}.")
+            meant = suggest_name(filter, FILTERS)
+            raise UsageError(f"filter: expected one of {', '.join(FILTERS)}, got {filter!r}.{meant}")
+        unit = fixed.get("unit", "example")
+        if unit not in UNITS:
+            meant = suggest_name(unit, UNITS)
+            raise UsageError(f"unit: expected {' or '.join(UNITS)}, got {unit!r}.{meant}")
         if order is not None and filter != "rdp":
             raise UsageError(f"order: expected none with filter {filter}, got {order}. Only rdp has one.")
         options = {"order": order or best_order(epsilon=epsilon, delta=delta, like=like)} if filter == "rdp" else {}

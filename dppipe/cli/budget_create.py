@@ -33,8 +33,8 @@ Place = Annotated[
 Name = Annotated[str, typer.Argument(metavar="SCOPE", help="The scope's name.", show_default=False)]
 
 _NO_DELTA = "--delta: expected the delta of all runs together, got none."
-_WHOLE_DELTA = ("rdp", "zcdp")
-"""Filters that add up no deltas: for these, the delta of one run is a sensible one for all."""
+_ADDS_DELTAS = ("basic", "advanced")
+"""Filters that add up deltas: for the others, the delta of one run is a sensible one for all."""
 
 _HELP = {
     "delta": "The delta of that epsilon. Taken from --like with filter rdp or zcdp.",
@@ -54,6 +54,8 @@ class Like:
     commitment: Commitment
     scope: str | None
     """The scope that the spec names already."""
+    largest_delta: float
+    """What every delta must be below: one record's share of all."""
     taken: dict[str, Any] = field(default_factory=dict)
 
     def take(self, name: str, given: Any) -> Any:
@@ -115,16 +117,21 @@ def _read(path: Path) -> Like:
             commitment = commit(plan, parts_of(spec))
         except (UsageError, PrivacyRefusal) as error:
             raise type(error)(f"--like: {path} can't be charged to a scope. {error}") from error
-    return Like(path, commitment, plan.scope)
+    return Like(path, commitment, plan.scope, plan.sample_rate / plan.expected_batch_size)
 
 
 def _terms(given: Mapping[str, Any], like: Like | None, *, rule: str) -> dict[str, Any]:
     """Return delta, relation and unit: as given, else as the spec has them, else the defaults."""
     delta = given["delta"]
+    if like is not None and delta is not None and delta >= like.largest_delta:
+        raise PrivacyRefusal(
+            f"--delta: expected less than 1/records = {like.largest_delta:.3g}, as {like.path} has them, "
+            f"got {delta:g}. At that delta a run may publish a whole record; choose a smaller one."
+        )
     if delta is None:
         if like is None:
             raise UsageError(f"{_NO_DELTA} Give it, or a spec by --like.")
-        if rule not in _WHOLE_DELTA:
+        if rule in _ADDS_DELTAS:
             raise UsageError(
                 f"{_NO_DELTA} Filter {rule} adds up the deltas of runs, and one run of {like.path} "
                 f"has {shown_delta(like.commitment.delta)}. Give a larger one."

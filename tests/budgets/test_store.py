@@ -15,9 +15,10 @@ import dp_accounting
 import pytest
 
 import dppipe
+from dppipe.budgets.outlook import open_for_scope
 from dppipe.budgets.scopes import Scope
 from dppipe.budgets.store import Store
-from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, UsageError
+from dppipe.errors import BudgetExhausted, DppipeError, NoStore, PrivacyRefusal, UsageError
 from dppipe.privacy.accountants.base import Steps
 from dppipe.privacy.filters import Commitment
 
@@ -205,6 +206,18 @@ def test_a_store_made_by_many_processes_at_once_is_one_store(place: str) -> None
     processes = [subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
     answers = [process.communicate(timeout=120) for process in processes]
     assert len({out for out, _ in answers}) == 1, answers
+
+
+def test_looking_for_a_store_makes_none(place: str) -> None:
+    for _ in range(2):
+        with pytest.raises(NoStore, match="no store of budgets is there"):
+            Store(place, make=False)
+        with pytest.raises(UsageError, match=r"budget\.scope: no scope named 'clinic': .* holds no store\.") as caught:
+            open_for_scope("clinic", place=place)
+    assert place.partition("?")[0].rpartition("/")[2] in str(caught.value)
+    Store(place).create(Scope.make("clinic", epsilon=2.0, delta=1e-5))
+    assert Store(place, make=False).scopes() == ["clinic"]
+    assert open_for_scope("clinic", place=place).scopes() == ["clinic"]
 
 
 def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:

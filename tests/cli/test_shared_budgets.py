@@ -113,6 +113,23 @@ def test_a_delta_that_no_spec_gives_is_asked_for(words: list[str]) -> None:
     assert "--delta: expected the delta of all runs together, got none." in made.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--filter", "rpd"], "filter: expected one of rdp, zcdp, basic, advanced, got 'rpd'. Did you mean 'rdp'?"),
+        (["--delta", "1e-6", "--unit", "usr"], "unit: expected example or user, got 'usr'. Did you mean 'user'?"),
+        (["--delta", "0.5", "--like", "s.yaml"], "--delta: expected less than 1/records = 0.00125, as s.yaml has them"),
+    ],
+    ids=["filter", "unit", "delta"],
+)
+def test_terms_that_make_no_sense_are_refused(words: list[str], told: str) -> None:
+    like = [] if "--unit" in words or "--like" in words else ["--like", "s.yaml"]
+    made = call("budget", "create", "clinic", "--epsilon", "8", *words, *like)
+    assert made.exit_code in (2, 3)
+    assert told in made.stderr
+    assert not Path(".dppipe").exists()
+
+
 def test_a_spec_that_no_scope_can_be_charged_with_is_named() -> None:
     Path("s.yaml").write_text(SPEC.replace("{epsilon: 2.0, delta: 1.0e-6}", "none"))
     made = call("budget", "create", "clinic", "--epsilon", "8", "--delta", "1e-6", "--like", "s.yaml")
