@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dppipe.budgets.scopes import Scope, Status, percent_left, percent_used
+from dppipe.budgets.scopes import Scope, Status, counted, percent_left, percent_used
 from dppipe.privacy.accountants.base import Steps
 from dppipe.privacy.events import event_from_data, event_to_data
 from dppipe.privacy.filters import Amount, Commitment
@@ -27,10 +27,15 @@ def refusal(others: Status, commitment: Commitment) -> str:
         commitment: What the run may do at most.
     """
     scope, cost = others.scope, others.scope.rule.cost(commitment)
+    open_runs = sum(1 for entry in others.runs if entry.state == "reserved")
+    hint = ""
+    if open_runs:
+        settle = f"`dppipe budget reconcile {scope.name}` settles those that have crashed"
+        hint = f" Reservations are open ({counted(open_runs)}): {settle}."
     return (
         f"budget.scope: {scope.name!r} has {percent_left(others.left)} of its room left, "
         f"and this run needs {percent_used(scope.share(cost))}. "
-        f"{what_fits(scope, commitment, room=others.room)}"
+        f"{what_fits(scope, commitment, room=others.room)}{hint}"
     )
 
 

@@ -88,6 +88,17 @@ def test_a_run_that_does_not_fit_is_told_what_does(store: Store) -> None:
     reserve(store, "d", plan([(louder, 600)]))
 
 
+def test_a_refusal_points_to_reservations_that_crashed_runs_may_have_left(store: Store) -> None:
+    reserve(store, "a", plan(600))
+    told = r"Reservations are open \(1 run\): `dppipe budget reconcile clinic` settles"
+    with pytest.raises(BudgetExhausted, match=told):
+        reserve(store, "b", plan(600))
+    store.settle("a", [(EVENT, 600)])
+    with pytest.raises(BudgetExhausted) as caught:
+        reserve(store, "b", plan(600))
+    assert "reconcile" not in str(caught.value)
+
+
 def test_a_full_scope_says_that_nothing_fits(store: Store) -> None:
     scope = store.status("clinic").scope
     reserve(store, "a")
