@@ -19,6 +19,9 @@ def is_url(place: str) -> bool:
 
 
 def may_hold_store(place: str | Path | None = None) -> bool:
-    """Whether a store could be there: a database, or a file that exists."""
+    """Whether a store could be there: a database, or a file that exists or can't be looked for."""
     chosen = chosen_place(place)
-    return is_url(chosen) or Path(chosen).exists()
+    try:
+        return is_url(chosen) or Path(chosen).exists()
+    except OSError:  # a folder that this user may not enter
+        return True

@@ -84,7 +84,7 @@ class Database:
             file = Path(url.database or "")
             if make:
                 _make_file(file)
-            elif not file.exists():
+            elif not _exists(file):
                 raise self._missing()
             _prepare_sqlite(self._engine)
         with self.transaction(first=True) as connection:
@@ -149,6 +149,13 @@ def _connect_args(url: sa.URL, *, make: bool) -> dict[str, Any]:
     if url.get_backend_name() == "sqlite":
         return {"timeout": wait}
     return {"connect_timeout": min(30, wait), "options": f"-c lock_timeout={wait}s"}
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise UsageError(f"{path}: expected a file that can be read, got {error.strerror}.") from error
 
 
 def _make_file(path: Path) -> None:
