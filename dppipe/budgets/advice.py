@@ -81,7 +81,7 @@ def _guess(others: Status, plan: Plan, parts: PrivateParts) -> float | None:
 
 
 def _largest(fits: Callable[[float], bool], *, guess: float) -> float | None:
-    """Return the largest number of four digits that fits, starting from a guess; None if none does."""
+    """Return the largest number of four digits that fits, sought from a guess; None if none does."""
     if guess < _SMALLEST:
         return None
     places = _DIGITS - 1 - floor(log10(guess))

@@ -58,7 +58,8 @@ class Scope(Options):
         """
         if filter not in FILTERS:
             meant = suggest_name(filter, FILTERS)
-            raise UsageError(f"filter: expected one of {', '.join(FILTERS)}, got {filter!r}.{meant}")
+            known = ", ".join(FILTERS)
+            raise UsageError(f"filter: expected one of {known}, got {filter!r}.{meant}")
         unit = fixed.get("unit", "example")
         if unit not in UNITS:
             meant = suggest_name(unit, UNITS)

@@ -48,7 +48,8 @@ class Store:
         """Add a scope; its terms never change."""
         with self._database.transaction() as connection:
             if _options(connection, scope.name) is not None:
-                way_out = f"delete it with `dppipe budget delete {scope.name}`, while no run has used it"
+                command = f"dppipe budget delete {scope.name}"
+                way_out = f"delete it with `{command}`, while no run has used it"
                 raise UsageError(
                     f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. "
                     f"Its terms are fixed: take another name, or {way_out}."

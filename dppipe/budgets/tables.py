@@ -155,7 +155,8 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise UsageError(f"{path}: expected a file that can be read, got {error.strerror}.") from error
+        message = f"expected a file that can be read, got {error.strerror}"
+        raise UsageError(f"{path}: {message}.") from error
 
 
 def _make_file(path: Path) -> None:

@@ -125,8 +125,8 @@ def _terms(given: Mapping[str, Any], like: Like | None, *, rule: str) -> dict[st
     delta = given["delta"]
     if like is not None and delta is not None and delta >= like.largest_delta:
         raise PrivacyRefusal(
-            f"--delta: expected less than 1/records = {like.largest_delta:.3g}, as {like.path} has them, "
-            f"got {delta:g}. At that delta a run may publish a whole record; choose a smaller one."
+            f"--delta: expected less than 1/records = {like.largest_delta:.3g}, as {like.path} has "
+            f"them, got {delta:g}. At that delta a run may publish a whole record; choose a smaller one."
         )
     if delta is None:
         if like is None:

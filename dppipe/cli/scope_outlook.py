@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plan_outlook(spec: Spec, plan: Plan) -> Outlook | None:
-    """Look at a planned run's scope; None where it has none, or where its store fails: that warns."""
+    """Look at a planned run's scope; None where it has none, or after a warning that it can't be."""
     from dppipe.budgets.outlook import look_ahead
     from dppipe.planning.parts import parts_of
 

@@ -53,7 +53,7 @@ class Outcome:
     ledger_head: str | None
     versions: Mapping[str, str] = field(default_factory=software_versions)
     scope: Mapping[str, Any] | None = None
-    """The shared budget when the run ended, with all that the run had reserved; None without one."""
+    """The shared budget at the run's end, with all that the run had reserved; None without one."""
 
     @classmethod
     def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any) -> Outcome:
