@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.text import short_path, table, wrapped
+from dppipe.cli.text import fit_terminal, short_path, table
 from dppipe.privacy.claims import shown, shown_delta
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def run(
         if first_rank():
             # Others of a group would see the room that the first has reserved by then.
             shared = _shared_budget(spec, made)
-            console.print(f"{_opening(made)}{shared}")
+            console.print(fit_terminal(f"{_opening(made)}{shared}", stream=console.file))
         from dppipe.training.progress import ProgressBar
         from dppipe.training.run import run_spec
 
@@ -59,12 +60,10 @@ def _shared_budget(spec: Spec, plan: Plan) -> str:
 
     outlook = refuse_unless_it_fits(spec, plan)
     if outlook is not None:
-        lines = outlook.lines()
-        said = [f"{name}: {line}" for name, line in lines.items()]
-        return "\n" + "\n".join(wrapped(line) for line in said)
+        return "".join(f"\n{name}: {line}" for name, line in outlook.lines().items())
     warning = unscoped_warning(spec.data, private=plan.private)
     if warning is not None:
-        typer.echo(wrapped(warning), err=True)
+        typer.echo(fit_terminal(warning, stream=sys.stderr), err=True)
     return ""
 
 
@@ -81,7 +80,11 @@ def _opening(plan: Plan) -> str:
     moving = " at first" if plan.schedule == "filter" or len(plan.noise) > 1 else ""
     earlier = ""
     if plan.earlier is not None:
-        counted = "its cost counts" if plan.earlier.records == "same" else "on disjoint records"
+        counted = "on disjoint records"
+        if plan.earlier.records == "same":
+            spent = plan.epsilon_after(0)
+            left = max(0.0, (plan.budget_epsilon or 0.0) - spent)
+            counted = f"epsilon {shown(spent)} is spent already, {left:.3g} is left"
         earlier = f"\nstarts from weights of {plan.earlier.names}: {counted}"
     return (
         f"{plan.name}: {steps} at noise multiplier {plan.noise_multiplier(1):.5g}{moving}\n"
@@ -92,7 +95,9 @@ def _opening(plan: Plan) -> str:
 def closing_text(outcome: Outcome) -> str:
     """Say how a run ended, for a person."""
     run_dir = short_path(outcome.run_dir)
-    facts = {"run": run_dir, "ended": outcome.status.replace("_", " "), "steps": str(outcome.steps)}
+    early = ", stopped early by a callback" if outcome.stopped_early else ""
+    ended = outcome.status.replace("_", " ") + early
+    facts = {"run": run_dir, "ended": ended, "steps": str(outcome.steps)}
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:
@@ -100,7 +105,7 @@ def closing_text(outcome: Outcome) -> str:
         facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {at}, {outcome.relation}, one {outcome.unit}"
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:
-        facts["pieces"] = f"{outcome.physical_batch_size} records at once"
+        facts["physical batch"] = f"at most {outcome.physical_batch_size} records"
     facts["time"] = f"{outcome.seconds:.1f} s"
     facts["read"] = f"{run_dir}/privacy.md"
     facts["curves"] = f"dppipe tensorboard {run_dir}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import typer
 
-from dppipe.cli.text import wrapped
+from dppipe.cli.text import fit_terminal
 from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, StoreFailed, UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def plan_outlook(spec: Spec, plan: Plan) -> Outlook | None:
     try:
         return look_ahead(plan, parts_of(spec))
     except StoreFailed as error:
-        typer.echo(wrapped(unreached(plan.scope, error)), err=True)
+        _warn(plan.scope, error)
         return None
 
 
@@ -42,7 +43,7 @@ def spec_outlook(spec: Spec) -> Outlook | None:
     try:
         terms = look_at_terms(spec.budget.scope, parts_of(spec))
     except StoreFailed as error:
-        typer.echo(wrapped(unreached(spec.budget.scope, error)), err=True)
+        _warn(spec.budget.scope, error)
         return None
     try:
         plan = make_plan(spec, allow_estimate=True)
@@ -67,9 +68,10 @@ def refuse_unless_it_fits(spec: Spec, plan: Plan) -> Outlook | None:
     return outlook
 
 
-def unreached(scope: str, error: DppipeError) -> str:
+def _warn(scope: str, error: DppipeError) -> None:
     """Say that a scope wasn't looked at, and what to do."""
-    return f"warning: budget.scope: {scope!r} was not looked at. {error} {_WAY_OUT}"
+    warning = f"warning: budget.scope: {scope!r} was not looked at. {error} {_WAY_OUT}"
+    typer.echo(fit_terminal(warning, stream=sys.stderr), err=True)
 
 
 _WAY_OUT = (

@@ -46,7 +46,7 @@ def _claim(statement: Statement) -> Iterator[str]:
     version = statement.versions.get("dp-accounting")
     yield f"| accountant | {statement.accountant}{f' (dp-accounting {version})' if version else ''} |"
     yield f"| status | {_status(statement)} |"
-    yield f"| the run | {statement.status.replace('_', ' ')} |"
+    yield f"| the run | {_ended(statement)} |"
     if statement.audit:
         yield f"| audit | {statement.audit} (a lower bound, not a proof) |"
 
@@ -55,6 +55,13 @@ def _status(statement: Statement) -> str:
     if statement.failed:
         return "NO CLAIM: the run failed"
     return "certified: a proven upper bound" if statement.certified else "ESTIMATE: not a bound"
+
+
+def _ended(statement: Statement) -> str:
+    status = statement.status.replace("_", " ")
+    if not statement.stopped_early:
+        return status
+    return f"{status}: a callback stopped it early; the claim is for all planned steps"
 
 
 def _numbers(statement: Statement) -> Iterator[str]:

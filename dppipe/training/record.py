@@ -123,6 +123,7 @@ class RunRecord:
         steps: int,
         physical_batch_size: int | None = None,
         independence: str | None = None,
+        validates: bool = True,
         start: Collection[str] = (),
     ) -> Outcome:
         """Write the final model, where there is one, the summary and the statement, and add the run to the finished ones.
@@ -133,6 +134,7 @@ class RunRecord:
             steps: The updates in the model.
             physical_batch_size: How many records went through the model at once.
             independence: Why no row's gradient depends on another row.
+            validates: Whether there is data to validate on.
             start: The hashes of the tensors that training started from.
         """
         try:
@@ -140,7 +142,7 @@ class RunRecord:
             charged, last_step = self.ledger.charged, self.ledger.step
             if self.ledger.torn:  # a row that was cut off counts as charged, and may have begun an epoch
                 charged, last_step = charged + 1, min(self.plan.steps, self.plan.start_after(last_step) + 1)
-            if stopped is None:
+            if stopped in (None, "early"):
                 save_tensors(weights, self.run.final_checkpoint)
             outcome = Outcome.of(
                 self.plan,
@@ -150,6 +152,7 @@ class RunRecord:
                 steps=steps,
                 physical_batch_size=physical_batch_size,
                 independence=independence,
+                validates=validates,
                 run_dir=str(self.run.path),
                 metrics=self.metrics,
                 validations=self.validations,

@@ -36,6 +36,7 @@ def statement_of(run: RunDirectory) -> Statement:
     return Statement(
         name=plan.name,
         status=summary["status"],
+        stopped_early=summary.get("stopped_early") is True,
         private=plan.private,
         reproducible=plan.reproducible,
         unit=plan.unit,
@@ -60,7 +61,7 @@ def statement_of(run: RunDirectory) -> Statement:
         planned=_planned(plan),
         executed=executed,
         independence=summary.get("independence"),
-        holdout=plan.holdout,
+        holdout=plan.holdout if _has_holdout(summary) else "none",
         evaluation_looks=summary["validations"] + summary.get("evaluations", 0),
         diagnostics=plan.diagnostics == "nonprivate",
         pretrained=plan.pretrained and plan.earlier is None,
@@ -80,6 +81,11 @@ def _refuse_more_updates_than_charges(run: RunDirectory, plan: Plan, summary: Ma
             f"{run.summary}: steps: expected at most {charged}, the steps that the ledger charged, got {summary['steps']!r}. "
             "Updates that weren't charged here have no statement."
         )
+
+
+def _has_holdout(summary: Mapping[str, Any]) -> bool:
+    """Return whether a run has validation data, or has scored a test split; older ones don't say."""
+    return bool(summary.get("validates", True) or summary["validations"] or summary.get("evaluations"))
 
 
 def _earlier(plan: Plan) -> tuple[str, ...]:
