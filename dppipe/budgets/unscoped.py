@@ -59,7 +59,7 @@ def unscoped_warning(
         return None
     terms = status.scope
     spent = f"epsilon {shown(status.epsilon_spent)} of {terms.epsilon:g}"
-    line = f"`scope: {terms.name}` to the spec's budget, or --set budget.scope={terms.name}"
+    line = f"`scope: {terms.name}` to the spec's budget, or `--set budget.scope={terms.name}`"
     if not private:
         line = f"a budget with `scope: {terms.name}` to the spec"
     return (

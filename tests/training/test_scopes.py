@@ -65,7 +65,7 @@ def test_a_run_outside_the_scope_of_its_records_is_warned_with_the_line_to_add(r
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
     assert "warning: these records stand in the shared budget 'clinic', which has spent epsilon" in said
-    assert "add `scope: clinic` to the spec's budget, or --set budget.scope=clinic." in said
+    assert "add `scope: clinic` to the spec's budget, or `--set budget.scope=clinic`." in said
     assert "warning" not in run("data.size=1001").output  # other records
     bare = " ".join(run("budget=none").output.split())
     assert "To charge it, add a budget with `scope: clinic` to the spec." in bare
