@@ -57,6 +57,8 @@ class Outcome:
     seconds: float
     ledger_head: str | None
     versions: Mapping[str, str] = field(default_factory=software_versions)
+    scope: Mapping[str, Any] | None = None
+    """The shared budget at the run's end, with all that the run had reserved; None without one."""
 
     @classmethod
     def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any) -> Outcome:

@@ -158,6 +158,7 @@ class RunRecord:
                 validations=self.validations,
                 seconds=round(time.monotonic() - self.started, 3),
                 ledger_head=self.ledger.head,
+                scope=self._binding.facts() if self._binding is not None else None,
             )
             write_json(self.run.summary, outcome.to_data())
             register_run(self.run, weights, start=start)
