@@ -6,6 +6,7 @@ and version, without copying a value. Read next: `replica.py`, which undoes such
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections import deque
 from collections.abc import Iterable
@@ -24,6 +25,7 @@ PLAIN = (
     *(BuiltinFunctionType, FunctionType, ModuleType),
 )
 """Types whose values can't be changed, or are code."""
+_PLAIN_TYPES = frozenset(PLAIN)
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
 _LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
 VALIDATION_HOOKS = tuple(f"on_validation_{when}" for when in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end"))
@@ -33,9 +35,9 @@ FITTED = (
 )
 """What stands on the user's module while it is fitted, and must not be copied."""
 MOST = 100_000
-"""Objects that a trail follows at most: an attribute may lead to a whole program."""
+"""Objects that a trail follows at most, since an attribute may lead to a whole program."""
 LONGEST = 4096
-"""Of longer containers only the items themselves are compared, not what they hold."""
+"""The items of longer containers are compared at once, where nothing can be changed inside them."""
 _COMPARED = (int, float, str, frozenset)
 """Types of which an equal value is no change."""
 
@@ -65,9 +67,12 @@ class Trail:
     """The objects that a set of modules holds, in the order in which they are found.
 
     It keeps every object alive, so that another object at the same address isn't taken for it.
+
+    Guarantee: a trail that doesn't reach every object is the same as no other.
     """
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
+        self._whole = True
         self._found: list[Any] = []
         self._seen: set[int] = set()
         for module in modules:
@@ -78,7 +83,7 @@ class Trail:
 
     def same_as(self, other: Trail) -> bool:
         """Return whether no attribute was changed between the two."""
-        if len(self._found) != len(other._found):
+        if not (self._whole and other._whole) or len(self._found) != len(other._found):
             return False
         return all(map(_same, self._found, other._found))
 
@@ -89,7 +94,10 @@ class Trail:
         if isinstance(value, Tensor):
             self._found += [_version(value), _shares_memory(value)]
             return
-        if id(value) in self._seen or len(self._found) > MOST or isinstance(value, (Dataset, DataLoader)):
+        if id(value) in self._seen or isinstance(value, (Dataset, DataLoader)):
+            return
+        if len(self._seen) >= MOST:
+            self._whole = False
             return
         self._seen.add(id(value))
         self._follow_inside(value)
@@ -123,16 +131,27 @@ class Trail:
 
     def _follow_items(self, items: Iterable[Any], count: int) -> None:
         self._found.append(count)
-        if count <= LONGEST:
-            for item in items:
-                self._follow(item)
-        else:
-            self._found.append(hash(tuple(map(id, items))))
+        if count > LONGEST:
+            held = _Items(items)
+            self._found.append(held)
+            if set(map(type, held)) <= _PLAIN_TYPES:
+                return
+            items = held
+        for item in items:
+            self._follow(item)
+
+
+class _Items(tuple[Any, ...]):
+    """The items of a long container, which are compared by identity alone."""
+
+    __slots__ = ()
 
 
 def _same(left: Any, right: Any) -> bool:
     if left is right:
         return True
+    if type(left) is _Items and type(right) is _Items:
+        return len(left) == len(right) and all(map(operator.is_, left, right))
     return type(left) in _COMPARED and type(left) is type(right) and bool(left == right)
 
 
