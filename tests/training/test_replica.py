@@ -125,6 +125,18 @@ def test_what_hooks_set_on_the_module_is_taken_over():
     assert replica.module.losses is not module.losses
 
 
+def test_a_frozen_network_that_a_hook_updates_is_seen_as_the_hook_left_it():
+    module = Keeps()
+    replica = Replica(module)
+    with torch.no_grad():
+        module.frozen.weight.mul_(0.5).add_(module.layer.weight.sum())  # a teacher that follows its student
+    replica.follow()
+    assert torch.equal(replica.module.frozen.weight, module.frozen.weight)
+    replica.module(torch.randn(2, 3))
+    replica.restore()
+    assert torch.equal(replica.module.frozen.weight, module.frozen.weight)
+
+
 def test_modes_that_hooks_change_are_not_taken_over():
     module = Keeps()
     replica = Replica(module)
