@@ -177,7 +177,7 @@ class Engine:
                 factors = factors * mask[:, None]
             try:
                 self._add(gradients, into, factors, finite=norms.isfinite())
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise PartlyAdded(
                     f"engine: expected to add a batch to the sum, got {type(error).__name__} on the way."
                 ) from error

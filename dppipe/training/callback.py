@@ -234,8 +234,6 @@ class DPCallback(Callback):
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Validate the mean of the weights, where there is one."""
-        if self._holdout is not None:
-            self._holdout.begin()
         if self._fit is not None:
             self._fit.swap_weights()
 

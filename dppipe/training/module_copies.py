@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import CellType, FunctionType
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
@@ -126,6 +127,20 @@ def held_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor
         for name, parameter in module._parameters.items():
             if parameter is not None and not parameter.requires_grad:
                 yield module._parameters, name, parameter
+
+
+def refill(container: Any, value: Any) -> None:
+    """Put the contents of a copy back into the container that it was made of."""
+    if isinstance(container, Tensor):
+        container.data = value
+    elif isinstance(container, numpy.ndarray):
+        container[...] = value
+    else:
+        container.clear()
+        if isinstance(container, (dict, set)):
+            container.update(value)
+        else:
+            container.extend(value)
 
 
 def lazy_copy(tensor: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from dppipe.training.module_copies import copy_value, lazy_copy, registers, replaced, shared_objects, untouched
-from dppipe.training.module_state import FITTED, own_attributes, stateful
+from dppipe.training.module_copies import copy_value, lazy_copy, refill, registers, replaced, shared_objects, untouched
+from dppipe.training.module_state import FITTED, class_containers, own_attributes, stateful
 
 
 class ModuleSnapshot:
@@ -19,9 +19,12 @@ class ModuleSnapshot:
         self._memo = shared_objects(module, frozen=False)
         self._attributes: list[tuple[nn.Module, dict[str, Any]]] = []
         self._registers: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._containers: list[tuple[Any, Any]] = []
         for inner in module.modules() if stateful(module) else ():
             self._attributes.append((inner, self._copied(vars(inner), inner)))
             self._registers += [(held, dict(held)) for held in registers(inner)]
+            for container in class_containers(type(inner)).values():
+                self._containers.append((container, copy_value(container, dict(self._memo))))
 
     def restore(self) -> None:
         """Put back what was changed since."""
@@ -36,6 +39,8 @@ class ModuleSnapshot:
             for name in own_attributes(module).keys() - attributes.keys() - set(FITTED):
                 module.__dict__.pop(name, None)
             module.__dict__.update(attributes)
+        for container, value in self._containers:
+            refill(container, value)
 
     def _copied(self, held: dict[str, Any], module: nn.Module) -> dict[str, Any]:
         own = own_attributes(module).keys() & held.keys()

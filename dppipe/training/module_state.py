@@ -28,10 +28,13 @@ PLAIN = (
 _PLAIN_TYPES = frozenset(PLAIN)
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
 _LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
-VALIDATION_HOOKS = tuple(f"on_validation_{when}" for when in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end"))
+VALIDATION_HOOKS = (
+    *("on_validation_start", "on_validation_epoch_start", "on_validation_batch_start"),
+    *("on_validation_batch_end", "on_validation_epoch_end", "on_validation_end"),
+)
 FITTED = (
     *("training_step", "validation_step", "backward", "log", "log_dict", "optimizers"),
-    *("on_validation_end", *VALIDATION_HOOKS),
+    *("on_validation_model_eval", "on_validation_model_train", *VALIDATION_HOOKS),
 )
 """What stands on the user's module while it is fitted, and must not be copied."""
 MOST = 100_000
@@ -49,7 +52,7 @@ def own_attributes(module: nn.Module) -> dict[str, Any]:
     """
     kind: Any = type(module)
     kept = _kept_names(kind)
-    found = dict(_class_containers(kind))
+    found = dict(class_containers(kind))
     found.update((name, value) for name, value in vars(module).items() if name not in kept)
     return found
 
@@ -122,11 +125,7 @@ class Trail:
             self._follow_attributes(value)
 
     def _follow_attributes(self, value: Any) -> None:
-        held = dict(getattr(value, "__dict__", {}))
-        for base in type(value).__mro__:
-            slots = vars(base).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                held[name] = getattr(value, name, None)
+        held = dict(getattr(value, "__dict__", {})) | slot_values(value)
         self._follow_items(held.values(), len(held))
 
     def _follow_items(self, items: Iterable[Any], count: int) -> None:
@@ -171,9 +170,23 @@ def _shares_memory(tensor: Tensor) -> bool:
         return False
 
 
+def slot_values(value: Any) -> dict[str, Any]:
+    """Return what an object keeps in the `__slots__` of its class and bases."""
+    held: dict[str, Any] = {}
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            held[name] = getattr(value, name, None)
+    return held
+
+
+def class_containers(kind: Any) -> dict[str, Any]:
+    """Return what can be changed in place among the attributes of a class and its user's bases."""
+    return _class_containers(kind)
+
+
 @lru_cache
 def _class_containers(kind: Any) -> dict[str, Any]:
-    """Return what can be changed in place among the attributes of a class and its user's bases."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         if not base.__module__.startswith(_LIBRARIES):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+import warnings
+from typing import ClassVar
+
 import pytest
 import pytorch_lightning as pl
 import torch
@@ -9,6 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 import dppipe
+import dppipe.training.fit as fit_module
 from dppipe.clipping import Flat
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
@@ -55,11 +61,18 @@ class Validates(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+class Silent:
+    """Noise that isn't there, so that weights can be compared."""
+
+    def add_(self, flat, *, std, over=1.0):
+        return flat.div_(over)
+
+
 @pytest.fixture
 def fit(tmp_path):
     """Fit a module with a private holdout, which is validated after every step; returns the callback."""
 
-    def go(module, scored, *, holdout="private", callbacks=(), **options):
+    def go(module, scored, *, holdout="private", callbacks=(), first=False, **options):
         private = dppipe.DPCallback(
             sampler=FullBatch(),
             clipping=Flat(max_grad_norm=0.1),
@@ -72,7 +85,8 @@ def fit(tmp_path):
         given = {"max_steps": STEPS, "accelerator": "cpu", "logger": False, "num_sanity_val_steps": 0, "val_check_interval": 1}
         for part in ("checkpointing", "progress_bar", "model_summary"):
             given[f"enable_{part}"] = False
-        trainer = pl.Trainer(callbacks=[private, *callbacks], **given | options)
+        ordered = [*callbacks, private] if first else [private, *callbacks]
+        trainer = pl.Trainer(callbacks=ordered, **given | options)
         trainer.fit(module, private.loader(Records()), scored)
         return private
 
@@ -133,3 +147,148 @@ class WorstOnALayer(Worst):
 @pytest.mark.parametrize(("holdout", "steps"), [("private", STEPS), ("public", 2)])
 def test_what_validation_keeps_on_the_module_stops_training_on_a_public_holdout_alone(fit, module, holdout, steps):
     assert fit(module(), scored(scale=1e3), holdout=holdout).outcome.steps == steps
+
+
+class KeepsOutputs(pl.Callback):
+    """Keeps what validation returns, and stops and slows training when a value was large."""
+
+    of_the_class: ClassVar[list] = []
+
+    def __init__(self):
+        self.seen = []
+        self.of_the_class.clear()
+
+    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0):
+        self.seen.append(float(outputs))
+        self.of_the_class.append(float(outputs))
+        trainer.last_output = float(outputs)
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        worst = max([0.0, *self.seen, *self.of_the_class, getattr(trainer, "last_output", 0.0)])
+        if worst > 5:
+            trainer.should_stop = True
+
+
+@pytest.mark.parametrize(("holdout", "steps"), [("private", STEPS), ("public", 2)])
+def test_what_a_callback_keeps_of_validation_stops_training_on_a_public_holdout_alone(fit, holdout, steps):
+    private = fit(Validates(), scored(scale=1e3), holdout=holdout, callbacks=[KeepsOutputs()])
+    assert private.outcome.steps == steps
+
+
+def test_a_callback_that_raises_on_a_batch_without_a_readable_record_ends_no_run(fit):
+    private = fit(Validates(), scored(broken=[2, 3]), callbacks=[KeepsOutputs()])
+    assert private.outcome.status == "completed"
+
+
+def set_limit(trainer):
+    trainer.fit_loop.epoch_loop.max_steps = 2
+
+
+def set_epochs(trainer):
+    trainer.fit_loop.max_epochs = 1
+
+
+def set_batches(trainer):
+    trainer.limit_train_batches = 0
+    trainer.fit_loop.max_batches = 0
+
+
+def set_counters(trainer):
+    trainer.fit_loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step.total.completed = 99
+
+
+def drop_callbacks(trainer):
+    trainer.callbacks.clear()
+
+
+def step_scheduler(trainer):
+    trainer.lr_scheduler_configs[0].scheduler.step()
+
+
+def set_momentum(trainer):
+    for state in trainer.optimizers[0].state.values():
+        state["momentum_buffer"].fill_(99.0)
+
+
+CHANGES = [set_limit, set_epochs, set_batches, set_counters, drop_callbacks, step_scheduler, set_momentum]
+
+
+class Changes(Validates):
+    """Changes something of its Trainer in validation."""
+
+    def __init__(self, change=None):
+        super().__init__()
+        self.change = change
+
+    def on_validation_epoch_end(self):
+        if self.change is not None:
+            self.change(self.trainer)
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore:.*lr_scheduler.step:UserWarning")
+def test_nothing_that_private_validation_changes_on_the_trainer_changes_training(fit, change, monkeypatch):
+    monkeypatch.setattr(fit_module, "GaussianStream", lambda *args, **options: Silent())
+    plain, changed = Changes(), Changes(change)
+    fit(plain, scored())
+    assert fit(changed, scored()).outcome.steps == STEPS
+    assert torch.allclose(plain.layer.weight, changed.layer.weight, atol=1e-7)
+
+
+class Loud(Validates):
+    """Prints, warns and logs what it sees, and so does its data set."""
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        if float(batch[0].abs().max()) > 100:  # no made-up row
+            say("step")
+
+    def on_validation_epoch_end(self):
+        say("hook")
+
+
+class LoudCallback(pl.Callback):
+    def on_validation_end(self, trainer, pl_module):
+        say("callback")
+
+
+class LoudRecords(Records):
+    def __getitem__(self, index):
+        say("record")
+        return super().__getitem__(index)
+
+
+def say(where):
+    print(f"printed by a {where}")
+    sys.stderr.write(f"written by a {where}")
+    warnings.warn(f"warned by a {where}", stacklevel=1)
+    logging.getLogger("clinic").warning("logged by a %s", where)
+
+
+def test_nothing_is_heard_of_private_validation(fit, capsys, caplog):
+    loader = DataLoader(LoudRecords(scale=1e3), batch_size=2)
+    assert fit(Loud(), loader, callbacks=[LoudCallback()], num_sanity_val_steps=1).outcome.status == "completed"
+    heard = capsys.readouterr()
+    assert " by a " not in heard.out + heard.err + caplog.text
+
+
+class Swaps(pl.Callback):
+    """Validates other weights than it trains, as callbacks that average weights do."""
+
+    def on_validation_start(self, trainer, pl_module):
+        self.trained = pl_module.layer.weight.detach().clone()
+        pl_module.layer.weight.data.fill_(9.0)
+
+    def on_validation_end(self, trainer, pl_module):
+        pl_module.layer.weight.data.copy_(self.trained)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_callback_may_swap_weights_for_validation_wherever_it_stands(fit, first):
+    module = Validates()
+    fit(module, scored(), callbacks=[Swaps()], first=first)
+    assert float(module.layer.weight.detach().abs().max()) < 5

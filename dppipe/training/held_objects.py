@@ -1,0 +1,59 @@
+"""What an object holds, directly or through others: used to find generators, locks and data sets."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy
+from torch import Tensor
+
+from dppipe.training.module_state import PLAIN, slot_values
+
+MOST = 20_000
+"""Objects that are looked at: an attribute may lead to a whole program."""
+LONGEST = 64
+"""Containers with more items hold records or words, and aren't looked into."""
+
+
+def find_held(values: Iterable[Any], kinds: tuple[type, ...]) -> list[Any]:
+    """Return the objects of some kinds that values hold in attributes, containers and closures."""
+    found: list[Any] = []
+    seen: dict[int, Any] = {}
+    waiting = deque(values)
+    while waiting and len(seen) < MOST:
+        value = waiting.popleft()
+        plain = type(value) in PLAIN and not isinstance(value, FunctionType)
+        if plain or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, kinds):
+            found.append(value)
+        else:
+            waiting.extend(_inside(value))
+    return found
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    if isinstance(value, (Tensor, numpy.ndarray)):
+        return
+    if isinstance(value, (list, tuple, deque, set, frozenset)):
+        yield from value if len(value) <= LONGEST else ()
+    elif isinstance(value, dict):
+        yield from value.values() if len(value) <= LONGEST else ()
+    elif isinstance(value, MethodType):
+        yield value.__self__
+    elif isinstance(value, partial):
+        yield from (value.func, value.args, value.keywords)
+    elif isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # a name that isn't bound yet
+                continue
+    else:
+        yield from getattr(value, "__dict__", {}).values()
+        yield from slot_values(value).values()
