@@ -9,14 +9,16 @@ from types import FunctionType, MethodType
 from typing import Any
 
 import numpy
-from torch import Tensor
+from torch import Tensor, nn
 
-from dppipe.training.module_state import PLAIN, slot_values
+from dppipe.training.module_state import FITTED, PLAIN, own_attributes, slot_values
 
 MOST = 20_000
 """Objects that are looked at: an attribute may lead to a whole program."""
 LONGEST = 64
 """Containers with more items hold records or words, and aren't looked into."""
+_PASSED_BY = ("pytorch_lightning.", "lightning.", "dppipe.training.")
+"""Packages whose objects aren't looked into: a Trainer leads to everything."""
 
 
 def find_held(values: Iterable[Any], kinds: tuple[type, ...]) -> list[Any]:
@@ -38,10 +40,13 @@ def find_held(values: Iterable[Any], kinds: tuple[type, ...]) -> list[Any]:
 
 
 def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, (Tensor, numpy.ndarray)):
+    if isinstance(value, (Tensor, numpy.ndarray)) or type(value).__module__.startswith(_PASSED_BY):
         return
     if isinstance(value, (list, tuple, deque, set, frozenset)):
         yield from value if len(value) <= LONGEST else ()
+    elif isinstance(value, nn.Module):
+        yield from value.children()
+        yield from (held for name, held in own_attributes(value).items() if name not in FITTED)
     elif isinstance(value, dict):
         yield from value.values() if len(value) <= LONGEST else ()
     elif isinstance(value, MethodType):

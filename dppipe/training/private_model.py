@@ -19,6 +19,7 @@ from dppipe.randomness.model_randomness import ModelRandomness
 from dppipe.randomness.streams import stream_key
 from dppipe.training.module import SpecModule
 from dppipe.training.networks import from_clean_state, network_and_loss, stand_in, unheard
+from dppipe.training.own_generators import secretly_seeded
 from dppipe.training.pieces import choose_piece
 from dppipe.training.rehearsal import CHECKED_EXAMPLES, naming_mistakes, rehearse
 from dppipe.training.replica import Replica
@@ -66,11 +67,12 @@ class PrivateModel:
         device = next(iter(self.engine.parameters.values()), torch.zeros(())).device
         self._own_code = self._replica.has_own_code or not loader.in_memory
         self._randomness = ModelRandomness(stream, device=device, own_code=self._own_code)
+        self._holders = (self._replica.module, loader.dataset, loader.reader.collate)
 
     def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
         """Try the module on made-up rows, and choose how many records are evaluated at once."""
         self._replica.follow()
-        with self._randomness.secret():
+        with self._randomness.secret(), secretly_seeded(self._holders):
             batch = place(loader.synthetic(CHECKED_EXAMPLES))
             report = rehearse(self.engine, batch)
             self.independence = report.independence
@@ -94,7 +96,7 @@ class PrivateModel:
                 yield
             return
         self._replica.follow()
-        with self._randomness.secret(), unheard(), self._replica.guarded():
+        with self._randomness.secret(), unheard(), secretly_seeded(self._holders), self._replica.guarded():
             yield
 
     def stand_in(self) -> None:

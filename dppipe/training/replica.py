@@ -10,17 +10,16 @@ Read next: `networks.py`, which has each evaluation start from the clean state.
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-import numpy
 import torch
 from torch import Tensor, nn
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.training.held_objects import find_held
 from dppipe.training.module_copies import (
     attribute_copies,
     copy_value,
@@ -34,6 +33,7 @@ from dppipe.training.module_copies import (
     untouched,
 )
 from dppipe.training.module_state import FITTED, Trail, own_attributes, stateful
+from dppipe.training.own_generators import GENERATORS
 from dppipe.training.quiet_trainer import QuietTrainer
 
 
@@ -67,6 +67,7 @@ class Replica:
         self._sources = [(holder, name) for holder, name, _ in held_tensors(original)]
         self._held = list(held_tensors(self.module))
         self._kept = [(tensor, lazy_copy(tensor)) for _, _, tensor in self._held]
+        self._generators: list[Any] = []
         rebind_hooks(self._pairs, self._memo)
         if self._trainer is not None:
             self._trainer.attach(self.module)
@@ -126,7 +127,6 @@ class Replica:
             return
         frozen = [parameter for parameter in self._trainable if not parameter.requires_grad]
         self._guarded = [(parameter, lazy_copy(parameter)) for parameter in self._trainable]
-        self._reseed()
         for parameter in frozen:  # by a hook: the step goes on, and the gradient isn't used
             parameter.requires_grad_(True)
         try:
@@ -139,19 +139,21 @@ class Replica:
             for parameter in frozen:
                 parameter.requires_grad_(False)
 
-    def _reseed(self) -> None:
-        """Seed generators that the module keeps itself from the shared ones, which are secret in a step."""
-        for _, twin in self._pairs:
-            for value in own_attributes(twin).values():
-                if isinstance(value, torch.Generator):
-                    value.manual_seed(int(torch.randint(2**62, ())))
-                elif isinstance(value, (random.Random, numpy.random.RandomState)):
-                    value.seed(int(torch.randint(2**31, ())))
-
     def _trail(self, model: nn.Module) -> Trail:
         return Trail(model.get_submodule(path) for path in self._stateful)
 
+    def _share_generators(self) -> None:
+        """Let the replica keep its generators when its attributes are copied again within a step.
+
+        A step seeds them in secret. A record that has attributes restored may not undo that for others.
+        """
+        for generator in find_held([self._original], GENERATORS):
+            if id(generator) not in self._memo:
+                self._generators.append(generator)  # kept alive, so that its id stays its own
+                self._memo[id(generator)] = copy.deepcopy(generator)
+
     def _copy_attributes(self) -> None:
+        self._share_generators()
         memo = dict(self._memo)
         for path in self._stateful:
             source = self._original.get_submodule(path)

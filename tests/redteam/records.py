@@ -86,6 +86,11 @@ class Undecoded(Mapping[str, Any]):
         return len(sentence(0))
 
 
+def exits() -> Any:
+    """Stand for a record whose reader gives up."""
+    raise SystemExit("record 4711: not supported")
+
+
 HARMFUL: dict[str, Example] = {
     "large": (torch.full((FEATURES,), 3.0), 1),
     "huge": (torch.full((FEATURES,), 1e30), 1),
@@ -94,6 +99,7 @@ HARMFUL: dict[str, Example] = {
     "label_out_of_range": (torch.ones(FEATURES), 17),
     "negative_label": (torch.ones(FEATURES), -5),
     "cannot_be_read": raises,
+    "ends_the_program": exits,
     "wrong_shape": (torch.ones(FEATURES + 3), 1),
     "wrong_type": (torch.ones(FEATURES, dtype=torch.complex64), 1),
     "text_for_a_number": ("missing", 1),

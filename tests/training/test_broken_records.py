@@ -364,3 +364,18 @@ def test_a_module_without_an_optimizer_is_an_error_before_the_first_charge(tmp_p
     with pytest.raises(UsageError, match="nothing would be trained"):
         fit(tmp_path, Records(), module=Forgets())
     assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_while_a_record_is_read_ends_the_run(tmp_path):
+    class Stopped(Records):
+        reads = 0
+
+        def __getitem__(self, index):
+            self.reads += 1
+            if self.reads > 3 * RECORDS:  # in a step, after the checks
+                raise KeyboardInterrupt
+            return super().__getitem__(index)
+
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        fit(tmp_path, Stopped(), steps=9)
+    assert json.loads((tmp_path / "run0" / "summary.json").read_text())["status"] == "interrupted"
