@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from dppipe.clipping.base import Clipper
 from dppipe.clipping.flat import Flat
 from dppipe.component import Component
+from dppipe.data.reading.map_style import require_map_style
 from dppipe.engine.lazy_layers import refuse_lazy_layers
 from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
@@ -123,6 +124,7 @@ class DPCallback(Callback):
             ranges: In the structure of an example, a `range` for each integer that has one, such as `(None, range(10))` or
                 `{"input_ids": range(30000)}`. A record outside contributes nothing; a GPU couldn't recover from its index.
         """
+        require_map_style(dataset, place="loader")
         sampler = self.parts.sampler
         users = user_index(dataset, at_most=sampler.max_records_per_user) if isinstance(sampler, User) else None
         self._loader = PrivateLoader(dataset, sampler=sampler, collate=collate, synthetic=synthetic, ranges=ranges, users=users)
@@ -136,7 +138,7 @@ class DPCallback(Callback):
             refuse_lazy_layers(pl_module)
             self._start.refuse_second_fit()
         if stage == "fit" and self.parts.budget is not None:
-            refuse_unsafe_trainer(trainer, pl_module, public_metrics=self.holdout == "public")
+            refuse_unsafe_trainer(trainer, pl_module, holdout=self.holdout, relation=self.parts.budget.relation)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
-from dppipe.training.faults import RECORD_ERRORS, is_machine_fault
+from dppipe.errors import RECORD_ERRORS
+from dppipe.training.faults import is_machine_fault
 from dppipe.training.reading import Indices, PhysicalBatch
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dppipe.class_path import describe_failure
-from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.training.faults import RECORD_ERRORS
+from dppipe.errors import RECORD_ERRORS, PrivacyRefusal, UsageError
 from dppipe.training.made_up import made_up_examples, made_up_row
 from dppipe.training.ranks import Ranks
 from dppipe.training.slots import Slots, slot_pieces

@@ -6,8 +6,6 @@ import torch
 
 from dppipe.errors import PartlyAdded
 
-RECORD_ERRORS = (Exception, SystemExit)
-"""What a record may make user code raise. Ctrl-C is none of it."""
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 

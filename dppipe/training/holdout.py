@@ -17,8 +17,9 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
+from dppipe.errors import RECORD_ERRORS, PrivacyRefusal
 from dppipe.training.callback_snapshot import users_callbacks
-from dppipe.training.faults import RECORD_ERRORS, is_machine_fault
+from dppipe.training.faults import is_machine_fault
 from dppipe.training.made_up import made_up_examples
 from dppipe.training.module_state import VALIDATION_HOOKS
 from dppipe.training.namespaces import is_overridden
@@ -44,9 +45,7 @@ class PrivateHoldout:
         self._trainer = trainer
         self._module = module
         self._patches = Patches()
-        for loader in _loaders(trainer):
-            self._patches.put(loader, "dataset", ReadableRecords(loader.dataset))
-            self._patches.put(loader, "collate_fn", partial(_collate, loader.collate_fn))
+        self._guard_loaders()
         self._patches.put(module, "validation_step", _shaped_like(module.validation_step, self._step))
         for name in VALIDATION_HOOKS:
             self._patches.put(module, name, _unbroken(getattr(module, name)))
@@ -57,11 +56,28 @@ class PrivateHoldout:
             for name in (*VALIDATION_HOOKS, "on_sanity_check_end"):
                 self._patches.put(callback, name, _unbroken(getattr(callback, name)))
 
+    def _guard_loaders(self) -> None:
+        """Let loaders leave out what can't be read; those that a Trainer asks for later as well."""
+        if not self._trainer.enable_validation:
+            return
+        loop = self._trainer.fit_loop.epoch_loop.val_loop
+        ask: Callable[[], None] = loop.setup_data
+
+        def setup_data() -> None:
+            ask()
+            for loader in _loaders(self._trainer):
+                if not isinstance(loader.dataset, (ReadableRecords, ReadableStream)):
+                    self._patches.put(loader, "dataset", _readable(loader.dataset))
+                    self._patches.put(loader, "collate_fn", partial(_collate, loader.collate_fn))
+
+        self._patches.put(loop, "setup_data", setup_data)
+        setup_data()  # as the loop itself does next; a second call changes nothing
+
     def rehearse(self, replica: nn.Module) -> None:
         """Try the module's validation on made-up rows, so that a mistake in it shows."""
         loaders = _loaders(self._trainer)
         records: Any = loaders[0].dataset if len(loaders) == 1 else None
-        example = records.first() if records is not None else None
+        example = records.first() if isinstance(records, ReadableRecords) else None
         if example is None:
             return
         batch = loaders[0].collate_fn(made_up_examples(example)[:MADE_UP_ROWS])
@@ -122,6 +138,34 @@ class ReadableRecords(Dataset[Any]):
         return next((example for example in found if not isinstance(example, Broken)), None)
 
 
+def _readable(dataset: Dataset[Any]) -> Dataset[Any]:
+    return ReadableStream(dataset) if isinstance(dataset, IterableDataset) else ReadableRecords(dataset)
+
+
+class ReadableStream(IterableDataset[Any]):
+    """A data set that streams its records, and ends where one can't be read."""
+
+    def __init__(self, dataset: IterableDataset[Any]) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            with unheard():
+                records = iter(self._dataset)
+            while True:
+                with unheard():
+                    record = next(records)
+                yield record
+        except StopIteration:
+            return
+        except RECORD_ERRORS as error:
+            if is_machine_fault(error):
+                raise
+
+
 def _collate(collate: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
     kept = [example for example in examples if not isinstance(example, Broken)]
     for attempt in (kept, [example for example in kept if _runs(collate, [example])]):
@@ -173,11 +217,15 @@ def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callab
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:
     if not trainer.enable_validation:
         return []
-    loop = trainer.fit_loop.epoch_loop.val_loop
-    loop.setup_data()  # as the loop itself does next; a second call changes nothing
-    combined = loop._combined_loader
+    combined = trainer.fit_loop.epoch_loop.val_loop._combined_loader
     found = combined.flattened if combined is not None else []
-    return [loader for loader in found if isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)]
+    for loader in found:
+        if not isinstance(loader, (DataLoader, list, tuple)):
+            raise PrivacyRefusal(
+                f"val_dataloaders: expected a DataLoader for a private holdout, got {type(loader).__name__}: an error over "
+                "one of its records would end the run. Use a DataLoader, or declare the holdout public if it is."
+            )
+    return [loader for loader in found if isinstance(loader, DataLoader)]
 
 
 @contextmanager

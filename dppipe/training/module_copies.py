@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from threading import Lock, RLock
 from types import CellType, FunctionType
 from typing import Any
 
@@ -15,7 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from dppipe.training.held_objects import find_held
 from dppipe.training.module_state import FITTED, PLAIN, own_attributes
+
+LOCKS = (type(Lock()), type(RLock()))
+"""What can't be copied and holds nothing: a copy of a module shares it."""
 
 
 def copy_value(value: Any, memo: dict[int, Any]) -> Any:
@@ -74,7 +79,7 @@ def shared_objects(original: nn.Module, *, frozen: bool = True) -> dict[int, Any
         for value in own_attributes(module).values():
             if isinstance(value, (Dataset, DataLoader)):
                 memo[id(value)] = value
-    return memo
+    return memo | {id(lock): lock for lock in find_held([original], LOCKS)}
 
 
 def attribute_copies(original: nn.Module) -> dict[int, Any]:

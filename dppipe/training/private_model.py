@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from dppipe.engine import Engine
 from dppipe.engine.losses import SingletonLoss
+from dppipe.errors import PrivacyRefusal
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.model_randomness import ModelRandomness
 from dppipe.randomness.streams import stream_key
@@ -59,6 +60,7 @@ class PrivateModel:
         """Why rows don't see each other: "checked" or "by construction"; known once rehearsed."""
         self._prefix = "network." if isinstance(module, SpecModule) else ""
         self._replica = Replica(network, trainer=trainer)
+        self._frozen = [(name, each) for name, each in network.named_parameters() if not each.requires_grad]
         self._row: Any = None
         order: Literal[1, 2] = 1 if parts.noise.mechanism == "laplace" else 2
         evaluated = from_clean_state(loss, self._replica)
@@ -91,6 +93,7 @@ class PrivateModel:
     @contextmanager
     def sealed(self) -> Iterator[None]:
         """Let nothing that happens in the block reach the module, the console or public randomness."""
+        self._refuse_unfrozen()
         if not self._own_code:
             with self._randomness.secret():
                 yield
@@ -98,6 +101,16 @@ class PrivateModel:
         self._replica.follow()
         with self._randomness.secret(), unheard(), secretly_seeded(self._holders), self._replica.guarded():
             yield
+
+    def _refuse_unfrozen(self) -> None:
+        """Refuse parameters that were frozen when training began and aren't any more: nothing trains them."""
+        for name, parameter in self._frozen:
+            if parameter.requires_grad:
+                raise PrivacyRefusal(
+                    f"{self._prefix}{name}: expected to stay frozen, as it was when training began, got requires_grad=True. "
+                    "Private gradients are computed for what is trainable at the start. Make it trainable before fit, "
+                    "with a learning rate of 0 until it is to be trained."
+                )
 
     def stand_in(self) -> None:
         """Let the module see a made-up example, where its code keeps what it sees."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from dppipe.errors import RECORD_ERRORS
 from dppipe.training.callback_snapshot import CallbackSnapshot
 from dppipe.training.controls import Controls
-from dppipe.training.faults import RECORD_ERRORS
 from dppipe.training.metric_names import Holdout, public_name, unknown_name, validation_name
 from dppipe.training.module_snapshot import ModuleSnapshot
 from dppipe.training.monitors import admit_monitors, refuse_unlogged_monitors

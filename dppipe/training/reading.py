@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from dppipe.engine.losses import batch_rows, join_rows
-from dppipe.training.faults import RECORD_ERRORS, is_machine_fault
+from dppipe.errors import RECORD_ERRORS
+from dppipe.training.faults import is_machine_fault
 
 Indices = NDArray[numpy.int64]
 Collate = Callable[[list[Any]], Any]

@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_leaves
 
 from dppipe.class_path import find_users_line
 from dppipe.engine.check import check_engine
-from dppipe.errors import DppipeError, UsageError
-from dppipe.training.faults import RECORD_ERRORS, is_machine_fault
+from dppipe.errors import RECORD_ERRORS, DppipeError, UsageError
+from dppipe.training.faults import is_machine_fault
 
 if TYPE_CHECKING:
     from dppipe.engine import Engine

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from dppipe.errors import PrivacyRefusal
 from dppipe.training.held_objects import find_held
 from dppipe.training.module_copies import (
+    LOCKS,
     attribute_copies,
     copy_value,
     held_tensors,
@@ -67,7 +68,7 @@ class Replica:
         self._sources = [(holder, name) for holder, name, _ in held_tensors(original)]
         self._held = list(held_tensors(self.module))
         self._kept = [(tensor, lazy_copy(tensor)) for _, _, tensor in self._held]
-        self._generators: list[Any] = []
+        self._found: list[Any] = []
         rebind_hooks(self._pairs, self._memo)
         if self._trainer is not None:
             self._trainer.attach(self.module)
@@ -142,18 +143,18 @@ class Replica:
     def _trail(self, model: nn.Module) -> Trail:
         return Trail(model.get_submodule(path) for path in self._stateful)
 
-    def _share_generators(self) -> None:
-        """Let the replica keep its generators when its attributes are copied again within a step.
+    def _share_found(self) -> None:
+        """Let the replica keep its generators and locks when its attributes are copied again within a step.
 
-        A step seeds them in secret. A record that has attributes restored may not undo that for others.
+        A step seeds generators in secret. A record that has attributes restored may not undo that for others.
         """
-        for generator in find_held([self._original], GENERATORS):
-            if id(generator) not in self._memo:
-                self._generators.append(generator)  # kept alive, so that its id stays its own
-                self._memo[id(generator)] = copy.deepcopy(generator)
+        for held in find_held([self._original], (*GENERATORS, *LOCKS)):
+            if id(held) not in self._memo:
+                self._found.append(held)  # kept alive, so that its id stays its own
+                self._memo[id(held)] = held if isinstance(held, LOCKS) else copy.deepcopy(held)
 
     def _copy_attributes(self) -> None:
-        self._share_generators()
+        self._share_found()
         memo = dict(self._memo)
         for path in self._stateful:
             source = self._original.get_submodule(path)
@@ -192,7 +193,8 @@ def _copy(original: nn.Module, memo: dict[int, Any]) -> nn.Module:
         raise PrivacyRefusal(
             f"model: expected a module that can be copied, got {type(original).__name__}, which "
             f"can't ({type(error).__name__} at {_culprit(original, memo)}). The private step works "
-            "on a copy, so that no record writes into the model. Keep that object elsewhere."
+            "on a copy, so that no record writes into the model. Make that object where it is used, or give "
+            "its class a __deepcopy__ that shares what no record changes."
         ) from error
 
 

@@ -11,14 +11,15 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import dppipe
 import dppipe.training.fit as fit_module
 from dppipe.clipping import Flat
+from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
-from dppipe.sampling import FullBatch
+from dppipe.sampling import FullBatch, Poisson
 
 RECORDS = 8
 STEPS = 4
@@ -72,13 +73,13 @@ class Silent:
 def fit(tmp_path):
     """Fit a module with a private holdout, which is validated after every step; returns the callback."""
 
-    def go(module, scored, *, holdout="private", callbacks=(), first=False, **options):
+    def go(module, scored, *, holdout="private", callbacks=(), first=False, relation="zero_out", **options):
         private = dppipe.DPCallback(
-            sampler=FullBatch(),
+            sampler=FullBatch() if relation == "zero_out" else Poisson(sample_rate=0.5, expected_batch_size=4),
             clipping=Flat(max_grad_norm=0.1),
             noise=Constant(noise_multiplier=1.0),
             accountant=Rdp(),
-            budget=dppipe.Budget(epsilon=1e4, delta=1e-5),
+            budget=dppipe.Budget(epsilon=1e4, delta=1e-5, relation=relation),
             run_dir=tmp_path / f"run{len(list(tmp_path.iterdir()))}",
             holdout=holdout,
         )
@@ -109,6 +110,30 @@ def test_a_record_that_can_t_be_read_in_a_dictionary_of_loaders_ends_no_run(fit)
 def test_a_record_that_can_t_be_read_by_persistent_workers_ends_no_run(fit):
     loader = DataLoader(Records(broken=[7]), batch_size=2, num_workers=1, persistent_workers=True)
     assert fit(Validates(), loader, num_sanity_val_steps=1).outcome.status == "completed"
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from (Records()[index] for index in range(5))
+        raise ValueError("a record's value")
+
+
+def test_a_stream_that_can_t_be_read_to_its_end_ends_no_run(fit):
+    assert fit(Validates(), DataLoader(Stream(), batch_size=2)).outcome.status == "completed"
+
+
+class Reloads(Validates):
+    def val_dataloader(self):
+        return scored(broken=[3])
+
+
+def test_a_record_that_can_t_be_read_by_a_loader_that_is_made_again_ends_no_run(fit):
+    assert fit(Reloads(), None, reload_dataloaders_every_n_epochs=1).outcome.status == "completed"
+
+
+def test_what_is_no_loader_of_torchs_is_refused_on_a_private_holdout(fit):
+    with pytest.raises(PrivacyRefusal, match="val_dataloaders: expected a DataLoader for a private holdout, got Stream"):
+        fit(Validates(), Stream())
 
 
 def test_a_module_with_a_validation_step_trains_without_validation_data(fit):
@@ -292,3 +317,14 @@ def test_a_callback_may_swap_weights_for_validation_wherever_it_stands(fit, firs
     module = Validates()
     fit(module, scored(), callbacks=[Swaps()], first=first)
     assert float(module.layer.weight.detach().abs().max()) < 5
+
+
+@pytest.mark.parametrize(("relation", "limit"), [("zero_out", 0.5), ("add_remove", 2), ("add_remove", 1.0)])
+def test_a_limit_on_validation_that_no_secret_count_decides_is_taken(fit, relation, limit):
+    assert fit(Validates(), scored(), relation=relation, limit_val_batches=limit).outcome.status == "completed"
+
+
+@pytest.mark.parametrize("limit", [0.1, 0.5])
+def test_a_share_of_the_batches_is_refused_where_the_number_of_records_is_protected(fit, limit):
+    with pytest.raises(PrivacyRefusal, match="limit_val_batches: expected a number of batches"):
+        fit(Validates(), scored(), relation="add_remove", limit_val_batches=limit)
