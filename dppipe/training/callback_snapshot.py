@@ -6,6 +6,7 @@ callbacks keep is undone after each validation, as it is for the module.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader, Dataset
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 from dppipe.training.held_objects import find_held
 from dppipe.training.module_copies import copy_value, refill, shared_objects
 from dppipe.training.module_state import class_containers
+from dppipe.training.object_snapshot import CODE, ObjectSnapshot
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
@@ -35,16 +37,18 @@ class CallbackSnapshot:
     def __init__(self, trainer: pl.Trainer) -> None:
         self._kept: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
         callbacks = users_callbacks(trainer)
-        if not callbacks:
-            return
         memo = _shared(trainer)
+        code: list[Any] = []
         for callback in callbacks:
+            code += [value for value in vars(callback).values() if isinstance(value, CODE)]
             held = _copies(vars(callback), memo)
             of_class = _copies(class_containers(type(callback)), memo)
             self._kept.append((callback, held, of_class))
+        self._captured = ObjectSnapshot(code)
 
     def restore(self) -> None:
         """Put back what was changed since."""
+        self._captured.restore()
         for callback, held, of_class in self._kept:
             vars(callback).clear()
             vars(callback).update(held)
@@ -55,10 +59,10 @@ class CallbackSnapshot:
 def _copies(held: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
     copies: dict[str, Any] = {}
     for name, value in held.items():
-        try:
-            copies[name] = copy_value(value, dict(memo))
-        except Exception:
-            copies[name] = value
+        copies[name] = value
+        if not isinstance(value, CODE):
+            with suppress(Exception):
+                copies[name] = copy_value(value, dict(memo))
     return copies
 
 

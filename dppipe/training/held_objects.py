@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from torch import Tensor, nn
 
-from dppipe.training.module_state import FITTED, PLAIN, own_attributes, slot_values
+from dppipe.training.module_state import FITTED, PLAIN, captured, own_attributes, slot_values
 
 MOST = 20_000
 """Objects that are looked at: an attribute may lead to a whole program."""
@@ -21,8 +21,11 @@ _PASSED_BY = ("pytorch_lightning.", "lightning.", "dppipe.training.")
 """Packages whose objects aren't looked into: a Trainer leads to everything."""
 
 
-def find_held(values: Iterable[Any], kinds: tuple[type, ...]) -> list[Any]:
-    """Return the objects of some kinds that values hold in attributes, containers and closures."""
+def find_held(values: Iterable[Any], kinds: tuple[type, ...], *, onwards: bool = False) -> list[Any]:
+    """Return the objects of some kinds that values hold in attributes, containers and closures.
+
+    With `onwards` what the found objects hold is looked at as well; modules end the way.
+    """
     found: list[Any] = []
     seen: dict[int, Any] = {}
     waiting = deque(values)
@@ -32,15 +35,18 @@ def find_held(values: Iterable[Any], kinds: tuple[type, ...]) -> list[Any]:
         if plain or id(value) in seen:
             continue
         seen[id(value)] = value
+        if type(value).__module__.startswith(_PASSED_BY):
+            continue
         if isinstance(value, kinds):
             found.append(value)
-        else:
-            waiting.extend(_inside(value))
+        if (onwards and not isinstance(value, nn.Module)) or not isinstance(value, kinds):
+            waiting.extend(inside(value))
     return found
 
 
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, (Tensor, numpy.ndarray)) or type(value).__module__.startswith(_PASSED_BY):
+def inside(value: Any) -> Iterator[Any]:
+    """Yield what an object holds directly."""
+    if isinstance(value, (Tensor, numpy.ndarray)):
         return
     if isinstance(value, (list, tuple, deque, set, frozenset)):
         yield from value if len(value) <= LONGEST else ()
@@ -54,11 +60,7 @@ def _inside(value: Any) -> Iterator[Any]:
     elif isinstance(value, partial):
         yield from (value.func, value.args, value.keywords)
     elif isinstance(value, FunctionType):
-        for cell in value.__closure__ or ():
-            try:
-                yield cell.cell_contents
-            except ValueError:  # a name that isn't bound yet
-                continue
+        yield from captured(value)
     else:
         yield from getattr(value, "__dict__", {}).values()
         yield from slot_values(value).values()

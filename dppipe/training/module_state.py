@@ -25,7 +25,9 @@ PLAIN = (
     *(BuiltinFunctionType, FunctionType, ModuleType),
 )
 """Types whose values can't be changed, or are code."""
-_PLAIN_TYPES = frozenset(PLAIN)
+_PLAIN_TYPES = frozenset(PLAIN) - {FunctionType}
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""Where torch keeps the hooks of a module."""
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
 _LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
 VALIDATION_HOOKS = (
@@ -58,12 +60,35 @@ def own_attributes(module: nn.Module) -> dict[str, Any]:
 
 
 def stateful(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return the modules, with their paths, whose code isn't torch's own: it may write attributes."""
-    return [
-        (path, module)
-        for path, module in model.named_modules()
-        if not type(module).__module__.startswith(("torch.nn.", "dppipe."))
-    ]
+    """Return the modules, with their paths, that have code or hooks of the user's own: it may write attributes."""
+    found = []
+    for path, module in model.named_modules():
+        own_code = not type(module).__module__.startswith(("torch.nn.", "dppipe."))
+        if own_code or any(getattr(module, register) for register in HOOKS):
+            found.append((path, module))
+    return found
+
+
+def hooks_of(module: nn.Module, *, like: nn.Module) -> list[Any]:
+    """Return the hooks of a module, as far as another has them too: others are the engine's own."""
+    found = []
+    for register in HOOKS:
+        held = getattr(module, register)
+        found += [held.get(key) for key in getattr(like, register)]
+    return found
+
+
+def captured(function: FunctionType) -> list[Any]:
+    """Return what a function has captured, and its defaults."""
+    found: list[Any] = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # a name that isn't bound yet
+            continue
+    found += function.__defaults__ or ()
+    found += (function.__kwdefaults__ or {}).values()
+    return found
 
 
 class Trail:
@@ -74,7 +99,7 @@ class Trail:
     Guarantee: a trail that doesn't reach every object is the same as no other.
     """
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+    def __init__(self, modules: Iterable[nn.Module], hooks: Iterable[Any] = ()) -> None:
         self._whole = True
         self._found: list[Any] = []
         self._seen: set[int] = set()
@@ -83,6 +108,8 @@ class Trail:
                 if name not in FITTED:
                     self._found.append(name)
                     self._follow(value)
+        for hook in hooks:
+            self._follow(hook)
 
     def same_as(self, other: Trail) -> bool:
         """Return whether no attribute was changed between the two."""
@@ -92,7 +119,7 @@ class Trail:
 
     def _follow(self, value: Any) -> None:
         self._found.append(value)
-        if type(value) in PLAIN or isinstance(value, nn.Module):
+        if type(value) in _PLAIN_TYPES or isinstance(value, nn.Module):
             return
         if isinstance(value, Tensor):
             self._found += [_version(value), _shares_memory(value)]
@@ -106,7 +133,10 @@ class Trail:
         self._follow_inside(value)
 
     def _follow_inside(self, value: Any) -> None:
-        if isinstance(value, (list, tuple, deque)):
+        if isinstance(value, FunctionType):
+            held = captured(value)
+            self._follow_items(held, len(held))
+        elif isinstance(value, (list, tuple, deque)):
             self._follow_items(value, len(value))
         elif isinstance(value, dict):
             self._follow_items(value.keys(), len(value))

@@ -23,17 +23,17 @@ from dppipe.training.held_objects import find_held
 from dppipe.training.module_copies import (
     LOCKS,
     attribute_copies,
+    copy_hooks,
     copy_value,
     held_tensors,
     lazy_copy,
-    rebind_hooks,
     registers,
     replaced,
     shared_objects,
     trainable_names,
     untouched,
 )
-from dppipe.training.module_state import FITTED, Trail, own_attributes, stateful
+from dppipe.training.module_state import FITTED, Trail, hooks_of, own_attributes, stateful
 from dppipe.training.own_generators import GENERATORS
 from dppipe.training.quiet_trainer import QuietTrainer
 
@@ -69,7 +69,7 @@ class Replica:
         self._held = list(held_tensors(self.module))
         self._kept = [(tensor, lazy_copy(tensor)) for _, _, tensor in self._held]
         self._found: list[Any] = []
-        rebind_hooks(self._pairs, self._memo)
+        self._own_functions = self._find_own_functions()
         if self._trainer is not None:
             self._trainer.attach(self.module)
         self._public = self._trail(original)
@@ -141,7 +141,22 @@ class Replica:
                 parameter.requires_grad_(False)
 
     def _trail(self, model: nn.Module) -> Trail:
-        return Trail(model.get_submodule(path) for path in self._stateful)
+        if not self._stateful:
+            return Trail(())
+        hooks: list[Any] = []
+        for source, twin in self._pairs:
+            hooks += hooks_of(source if model is self._original else twin, like=source)
+        return Trail((model.get_submodule(path) for path in self._stateful), hooks)
+
+    def _find_own_functions(self) -> set[tuple[str, str]]:
+        """Return the functions that a class puts on each of its instances: the replica has its own already."""
+        found: set[tuple[str, str]] = set()
+        for path in self._stateful:
+            twin = self.module.get_submodule(path)
+            for name, value in own_attributes(self._original.get_submodule(path)).items():
+                if isinstance(value, FunctionType) and twin.__dict__.get(name, value) is not value:
+                    found.add((path, name))
+        return found
 
     def _share_found(self) -> None:
         """Let the replica keep its generators and locks when its attributes are copied again within a step.
@@ -163,10 +178,9 @@ class Replica:
             for name in own_attributes(twin).keys() - wanted.keys():
                 del twin.__dict__[name]
             for name, value in wanted.items():
-                # A function that a class has put on its instance is bound to it: the twin has its own.
-                bound = isinstance(value, FunctionType) and twin.__dict__.get(name, value) is not value
-                if name not in FITTED and not bound:
+                if name not in FITTED and (path, name) not in self._own_functions:
                     twin.__dict__[name] = copy_value(value, memo)
+            copy_hooks(source, twin, memo)
         self._mute()
         self._clean = self._trail(self.module)
 

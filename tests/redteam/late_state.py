@@ -204,6 +204,111 @@ class InAHook(Ordinary):
         return cross_entropy(self.net(x + self.seen), y)
 
 
+class InACapturedList(Late):
+    """Has functions that have captured a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        held: list[Any] = [0.0]
+        self.read = lambda: held[0]
+
+        def write(seen: Tensor) -> None:
+            held[0] = seen
+
+        self.write = write
+
+    def kept(self) -> Any:
+        return self.read()
+
+    def keep(self, seen: Tensor) -> None:
+        self.write(seen)
+
+
+class InACapturedName(InACapturedList):
+    """Has functions that share a name, which one of them binds anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        held: Any = 0.0
+
+        def write(seen: Tensor) -> None:
+            nonlocal held
+            held = seen
+
+        self.read = lambda: held
+        self.write = write
+
+
+class InADefault(InACapturedList):
+    """Has a function whose default is a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def write(seen: Any = None, held: list[Any] = [0.0]) -> Any:  # noqa: B006
+            held[0] = held[0] if seen is None else seen
+            return held[0]
+
+        self.read = self.write = write
+
+
+class InADictionaryOfFunctions(InACapturedList):
+    """Keeps such functions in a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions = {"read": self.read, "write": self.write}
+        del self.read, self.write
+
+    def kept(self) -> Any:
+        return self.functions["read"]()
+
+    def keep(self, seen: Tensor) -> None:
+        self.functions["write"](seen)
+
+
+class InAListOfAHook(Ordinary):
+    """Has a forward hook that appends to a list, which the module holds as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Tensor] = []
+        self.net[0].register_forward_hook(self._watching(self.seen))
+
+    def _watching(self, seen: list[Tensor]) -> Callable[..., None]:
+        def watch(layer: nn.Module, inputs: Any, output: Tensor) -> None:
+            if self.trainer.global_step > 0:
+                seen.append(10.0 * inputs[0].detach().nan_to_num().mean(0))
+
+        return watch
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        x, y = batch
+        return cross_entropy(self.net(x + (self.seen[-1] if self.seen else 0.0)), y)
+
+
+class Collector:
+    """A forward hook that is an object, and changes what goes through by what went before."""
+
+    def __init__(self, bias: Tensor) -> None:
+        self.seen: Any = 0.0
+        self.start = bias.detach().clone()
+
+    def __call__(self, layer: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        before = self.seen
+        if not torch.equal(layer.bias, self.start):  # the first step is behind
+            self.seen = 10.0 * inputs[0].detach().nan_to_num().mean()
+        return output + before * torch.arange(output.shape[-1])
+
+
+class InAHookObject(Ordinary):
+    """Has a forward hook that is an object, from the second step on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net[0].register_forward_hook(Collector(self.net[0].bias))
+
+
 class Distilling(Ordinary):
     """Learns from a teacher, a second network inside the module that follows the first in a hook."""
 

@@ -23,6 +23,12 @@ PLACES = {
     "the object of a bound method": late_state.InABoundMethod,
     "a module that a function has captured": late_state.InAClosure,
     "a module that a forward hook has captured": late_state.InAHook,
+    "a list that functions have captured": late_state.InACapturedList,
+    "a name that functions share": late_state.InACapturedName,
+    "functions in a dictionary": late_state.InADictionaryOfFunctions,
+    "a default of a function": late_state.InADefault,
+    "a list that a forward hook has captured": late_state.InAListOfAHook,
+    "an object that is a forward hook": late_state.InAHookObject,
 }
 
 

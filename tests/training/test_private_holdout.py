@@ -168,7 +168,37 @@ class WorstOnALayer(Worst):
         self.trainer.should_stop = self.trainer.should_stop or getattr(self.layer, "worst", 0.0) > 5
 
 
-@pytest.mark.parametrize("module", [Worst, WorstOnALayer])
+class WorstInAHook(Validates):
+    """The same in a list that a forward hook has captured, in a function's own name and on the class."""
+
+    of_the_class: ClassVar[list] = []
+
+    def __init__(self):
+        super().__init__()
+        self.of_the_class.clear()
+        outputs, worst = [], 0.0
+        self.layer.register_forward_hook(lambda layer, inputs, output: outputs.append(float(output.detach().abs().max())))
+
+        def add(value):
+            nonlocal worst
+            worst = max(worst, value)
+            return max([worst, *outputs])
+
+        self.add = add
+
+    def training_step(self, batch, batch_idx):
+        return nn.functional.cross_entropy(nn.functional.linear(batch[0], self.layer.weight), batch[1])
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        loss = float(super().validation_step(batch, batch_idx))
+        self.add(loss)
+        self.of_the_class.append(loss)
+
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        self.trainer.should_stop = self.trainer.should_stop or max([self.add(0.0), *self.of_the_class]) > 5
+
+
+@pytest.mark.parametrize("module", [Worst, WorstOnALayer, WorstInAHook])
 @pytest.mark.parametrize(("holdout", "steps"), [("private", STEPS), ("public", 2)])
 def test_what_validation_keeps_on_the_module_stops_training_on_a_public_holdout_alone(fit, module, holdout, steps):
     assert fit(module(), scored(scale=1e3), holdout=holdout).outcome.steps == steps
@@ -182,14 +212,17 @@ class KeepsOutputs(pl.Callback):
     def __init__(self):
         self.seen = []
         self.of_the_class.clear()
+        captured = [0.0]
+        self.add = lambda value: captured.append(value) or max(captured)
 
     def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0):
         self.seen.append(float(outputs))
+        self.add(float(outputs))
         self.of_the_class.append(float(outputs))
         trainer.last_output = float(outputs)
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        worst = max([0.0, *self.seen, *self.of_the_class, getattr(trainer, "last_output", 0.0)])
+        worst = max([self.add(0.0), *self.seen, *self.of_the_class, getattr(trainer, "last_output", 0.0)])
         if worst > 5:
             trainer.should_stop = True
 
