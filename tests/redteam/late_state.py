@@ -86,7 +86,7 @@ class InALongList(Late):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bank: list[Any] = [0.0] * 5000
+        self.bank: list[Any] = [0.0] * 100
 
     def kept(self) -> Any:
         return self.bank[0]
@@ -100,7 +100,7 @@ class InsideALongList(Late):
 
     def __init__(self) -> None:
         super().__init__()
-        self.bank: list[list[Any]] = [[0.0] for _ in range(4500)]
+        self.bank: list[list[Any]] = [[0.0] for _ in range(100)]
 
     def kept(self) -> Any:
         return self.bank[0][0]
