@@ -18,6 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+RECORD_ERRORS = (Exception, SystemExit)
+"""What user code may raise over a record. Ctrl-C is none of it."""
+
 
 class DppipeError(Exception):
     """The root: a command that ends with it prints the message and no traceback."""
