@@ -7,7 +7,7 @@ get. Seeded from the secret stream, each record's draws are independent of the o
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,13 +19,17 @@ from dppipe.training.held_objects import find_held
 GENERATORS = (torch.Generator, numpy.random.Generator, numpy.random.RandomState, random.Random)
 
 
-@contextmanager
-def secretly_seeded(holders: Iterable[Any]) -> Iterator[None]:
-    """Seed what holders keep from torch's shared generator, which is secret here; put it back later.
+def find_generators(*holders: Any) -> list[Any]:
+    """Return the generators that objects keep.
 
     A generator that no attribute, container or closure leads to isn't found.
     """
-    found = find_held(holders, GENERATORS)
+    return find_held(holders, GENERATORS)
+
+
+@contextmanager
+def secretly_seeded(found: Sequence[Any]) -> Iterator[None]:
+    """Seed generators from torch's shared one, which is secret here; put them back later."""
     before = [_state(generator) for generator in found]
     for generator in found:
         _seed(generator, int(torch.randint(2**31, ())))

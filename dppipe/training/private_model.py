@@ -21,7 +21,7 @@ from dppipe.randomness.streams import stream_key
 from dppipe.training.baseline_logs import StepLogs
 from dppipe.training.module import SpecModule
 from dppipe.training.networks import from_clean_state, network_and_loss, stand_in, unheard
-from dppipe.training.own_generators import secretly_seeded
+from dppipe.training.own_generators import find_generators, secretly_seeded
 from dppipe.training.pieces import choose_piece
 from dppipe.training.rehearsal import CHECKED_EXAMPLES, naming_mistakes, rehearse
 from dppipe.training.replica import Replica
@@ -70,12 +70,12 @@ class PrivateModel:
         device = next(iter(self.engine.parameters.values()), torch.zeros(())).device
         self._own_code = self._replica.has_own_code or not loader.in_memory
         self._randomness = ModelRandomness(stream, device=device, own_code=self._own_code)
-        self._holders = (self._replica.module, loader.dataset, loader.reader.collate)
+        self._reading = (loader.dataset, loader.reader.collate)
 
     def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
         """Try the module on made-up rows, and choose how many records are evaluated at once."""
         self._replica.follow()
-        with self._randomness.secret(), secretly_seeded(self._holders):
+        with self._randomness.secret(), secretly_seeded(self._generators()):
             batch = place(loader.synthetic(CHECKED_EXAMPLES))
             report = rehearse(self.engine, batch)
             self.independence = report.independence
@@ -100,8 +100,13 @@ class PrivateModel:
                 yield
             return
         self._replica.follow()
-        with self._randomness.secret(), unheard(), secretly_seeded(self._holders), self._replica.guarded():
+        generators = self._generators()
+        with self._randomness.secret(), unheard(), secretly_seeded(generators), self._replica.guarded():
             yield
+
+    def _generators(self) -> list[Any]:
+        """Return the generators that the replica and the data set keep; reading a record may make one."""
+        return [*self._replica.generators, *find_generators(*self._reading)]
 
     def _refuse_unfrozen(self) -> None:
         """Refuse parameters that were frozen when training began and aren't any more: nothing trains them."""

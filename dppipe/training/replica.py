@@ -34,7 +34,7 @@ from dppipe.training.module_copies import (
     untouched,
 )
 from dppipe.training.module_state import FITTED, Trail, hooks_of, own_attributes, stateful
-from dppipe.training.own_generators import GENERATORS
+from dppipe.training.own_generators import GENERATORS, find_generators
 from dppipe.training.quiet_trainer import QuietTrainer
 
 
@@ -69,6 +69,8 @@ class Replica:
         self._held = list(held_tensors(self.module))
         self._kept = [(tensor, lazy_copy(tensor)) for _, _, tensor in self._held]
         self._found: list[Any] = []
+        self.generators: list[Any] = []
+        """The random generators that the replica keeps."""
         self._own_functions = self._find_own_functions()
         if self._trainer is not None:
             self._trainer.attach(self.module)
@@ -183,6 +185,7 @@ class Replica:
             copy_hooks(source, twin, memo)
         self._mute()
         self._clean = self._trail(self.module)
+        self.generators = find_generators(self.module)
 
     def _mute(self) -> None:
         """Take off what the fit has put on the module, and let nothing be logged from here."""
