@@ -12,7 +12,7 @@ from redteam.own_generators import Augmenting, Drawing, DrawingAndKeeping, Noise
 from redteam.running import Case, Fit, assert_indistinguishable, observe
 from torch import Tensor
 
-from dppipe.training.own_generators import secretly_seeded
+from dppipe.training.own_generators import find_generators, secretly_seeded
 
 KINDS = ["torch", "numpy", "old numpy", "python"]
 
@@ -46,13 +46,13 @@ def test_a_record_of_which_a_module_keeps_something_does_not_change_what_others_
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_generator_draws_as_before_once_a_step_is_over(kind):
     plain, stepped = Noise(kind), Augmenting([], kind)
-    with secretly_seeded([stepped]):
+    with secretly_seeded(find_generators(stepped)):
         stepped.noise()
     assert torch.equal(plain(), stepped.noise())
 
 
 def test_a_generator_that_a_function_has_captured_is_found():
     noise = Noise("numpy")
-    with secretly_seeded([lambda: noise()]):
+    with secretly_seeded(find_generators(lambda: noise())):
         drawn = noise()
     assert not torch.equal(drawn, Noise("numpy")())
