@@ -147,7 +147,14 @@ def _root(epsilon: Callable[[float], float], *, target: float, start: float, fac
     low, high = _bracket(epsilon, target=target, start=start, factor=factor)
     if epsilon(low) <= target:
         return low
-    root = math.exp(brentq(lambda x: _excess(epsilon(math.exp(x)), target), math.log(low), math.log(high), xtol=tolerance))
+    first, last = math.log(low), math.log(high)
+
+    def excess(x: float) -> float:
+        # The ends are known exactly: epsilon may jump there, and exp(log(high)) may lie below high.
+        scale = {first: low, last: high}.get(x) or math.exp(x)
+        return _excess(epsilon(scale), target)
+
+    root = math.exp(brentq(excess, first, last, xtol=tolerance))
     return root if epsilon(root) <= target else min(high, root * (1 + 4 * tolerance))
 
 

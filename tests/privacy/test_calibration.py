@@ -54,6 +54,14 @@ def test_no_budget_is_ever_exceeded(epsilon: float, delta: float, steps: int, re
     assert found.epsilon > 0.99 * epsilon
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-3, 3.5e-3])
+def test_a_budget_at_which_epsilon_jumps_is_kept(epsilon: float) -> None:
+    """The epsilon of rdp jumps to 0 where the delta alone covers the steps."""
+    budget = Budget(epsilon=epsilon, delta=1e-5)
+    found = calibrate(Rdp(), lambda z: [(poisson(0.045, z), 90)], budget=budget)
+    assert 0 <= found.epsilon <= epsilon
+
+
 def test_a_whole_schedule_is_scaled() -> None:
     relative = [1 - t / 60 for t in range(30)]
 
