@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
@@ -83,12 +83,19 @@ class _OptimizerState:
             _put_back(state[parameter], before)
 
 
+class _Kept(NamedTuple):
+    """A tensor, and a copy of its values."""
+
+    tensor: Tensor
+    values: Tensor
+
+
 def _copied(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings with a copy of each tensor, beside the tensor itself."""
     copied: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Tensor):
-            copied[name] = value, lazy_copy(value)
+            copied[name] = _Kept(value, lazy_copy(value))
         else:
             copied[name] = list(value) if isinstance(value, list) else value
     return copied
@@ -98,9 +105,9 @@ def _put_back(settings: dict[str, Any], before: dict[str, Any]) -> None:
     for name in settings.keys() - before.keys():
         del settings[name]
     for name, value in before.items():
-        if isinstance(value, tuple) and value and isinstance(value[0], Tensor):
-            settings[name], kept = value
-            if not untouched(settings[name]):
-                settings[name].data = kept
+        if isinstance(value, _Kept):
+            settings[name] = value.tensor
+            if not untouched(value.tensor):
+                value.tensor.data = value.values
         else:
             settings[name] = value
