@@ -55,6 +55,11 @@ class Fit:
         if self.average is not None:
             self.average.swap()
 
+    def facts(self) -> dict[str, Any]:
+        """Return what the summary says of the model and its validation."""
+        validates = bool(self.trainer.enable_validation)
+        return {"independence": self.model.independence, "validates": validates}
+
     def state(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values and tensors, and no key or state of a generator."""
         ledger, step = self.record.ledger, self.step

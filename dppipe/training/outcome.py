@@ -51,6 +51,15 @@ class Outcome:
     """Why no row's gradient depends on another row: "checked" by value, or "by construction"."""
     seconds: float
     ledger_head: str | None
+    validates: bool = True
+    """Whether there were records to validate on."""
+    begun: str | None = None
+    """When the run first started, in UTC."""
+    ended: str | None = None
+    starts: int = 1
+    """How many times the run was started or resumed."""
+    scope: Mapping[str, float] | None = None
+    """The terms and the use of the run's shared budget, when the run last started."""
     versions: Mapping[str, str] = field(default_factory=software_versions)
 
     @classmethod

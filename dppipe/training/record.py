@@ -18,7 +18,7 @@ from dppipe.training.checkpoints import save_tensors
 from dppipe.training.curves import Curves
 from dppipe.training.ledger import Ledger
 from dppipe.training.metric_names import Holdout, validation_name
-from dppipe.training.origin import remember_origin
+from dppipe.training.origin import dates, remember_origin, utc_now
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.training.run_files import read_summary, refuse_finished
@@ -43,6 +43,7 @@ class RunRecord:
         self.validations = 0
         self.started = time.monotonic()
         self._binding: Binding | None = None
+        self._scope: dict[str, float] | None = None
         self._curves = Curves(run.path, plan=plan)
 
     @classmethod
@@ -56,7 +57,7 @@ class RunRecord:
             ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
             remember_origin(run, data=data, spec=config)
             record = cls(run, plan=plan, ledger=ledger)
-            record._binding = _bind(run, plan=plan, parts=parts, data=data)  # last: what is reserved has a run that can settle it
+            record._bind(parts, data)  # last: what is reserved has a run that can settle it
             return record
         except BaseException as error:
             if ledger is not None:
@@ -84,7 +85,7 @@ class RunRecord:
             run.clean_up()
             remember_origin(run, data=data)
             record = cls(run, plan=plan, ledger=ledger)
-            record._binding = _bind(run, plan=plan, parts=parts, data=data)
+            record._bind(parts, data)
             record.validations = max(restored.get("validations", 0), read_summary(run).get("validations", 0))
             # What they say of an earlier end would be below the truth after the next charge.
             for told in (run.summary, run.statement, run.statement.with_suffix(".json")):
@@ -123,6 +124,7 @@ class RunRecord:
         steps: int,
         physical_batch_size: int | None = None,
         independence: str | None = None,
+        validates: bool = True,
         start: Collection[str] = (),
     ) -> Outcome:
         """Write the final model, where there is one, the summary and the statement, and add the run to the finished ones.
@@ -133,6 +135,7 @@ class RunRecord:
             steps: The updates in the model.
             physical_batch_size: How many records went through the model at once.
             independence: Why no row's gradient depends on another row.
+            validates: Whether there were records to validate on.
             start: The hashes of the tensors that training started from.
         """
         try:
@@ -150,6 +153,10 @@ class RunRecord:
                 steps=steps,
                 physical_batch_size=physical_batch_size,
                 independence=independence,
+                validates=validates,
+                scope=self._scope,
+                ended=utc_now(),
+                **dates(self.run),
                 run_dir=str(self.run.path),
                 metrics=self.metrics,
                 validations=self.validations,
@@ -174,12 +181,14 @@ class RunRecord:
 
                 settle_run(self._binding)
 
+    def _bind(self, parts: PrivateParts, data: Component | None) -> None:
+        """Reserve the run's whole plan in its scope, where it has one."""
+        if parts.budget is None or parts.budget.scope is None:
+            return
+        from dppipe.budgets.binding import bind_run
+        from dppipe.budgets.store import Store
+        from dppipe.budgets.terms import scope_terms
 
-def _bind(run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component | None) -> Binding | None:
-    """Reserve the run's whole plan in its scope, where it has one."""
-    if parts.budget is None or parts.budget.scope is None:
-        return None
-    from dppipe.budgets.binding import bind_run
-    from dppipe.budgets.store import Store
-
-    return bind_run(Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data)
+        scope = parts.budget.scope
+        self._binding = bind_run(Store(), scope, run_dir=self.run.path, plan=self.plan, parts=parts, data=data)
+        self._scope = scope_terms(self._binding)

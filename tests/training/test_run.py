@@ -174,3 +174,22 @@ def test_the_test_split_is_scored_once_and_the_statement_says_so(run):
     again = CliRunner().invoke(app, ["evaluate", str(done.path), "--json"])
     assert again.output == first.output
     assert json.loads((done.path / "privacy.json").read_text())["evaluation_looks"] == looks
+
+
+def test_a_look_at_the_test_split_counts_even_if_it_is_cut_off(run, monkeypatch):
+    from typer.testing import CliRunner
+
+    from dppipe.cli.app import app
+    from dppipe.training.tasks import Objective
+
+    done = run("data.holdout=private")
+
+    def cut_off(*args):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Objective, "score", cut_off)
+        assert CliRunner().invoke(app, ["evaluate", str(done.path)]).exit_code
+    assert "The test split was looked at once" in (done.path / "privacy.md").read_text()
+    assert CliRunner().invoke(app, ["evaluate", str(done.path)]).exit_code == 0
+    assert "The test split was looked at 2 times" in (done.path / "privacy.md").read_text()
