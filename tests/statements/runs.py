@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import dppipe
 from dppipe.cli.app import app
 from dppipe.planning import privacy_plan
 from dppipe.training.record import RunRecord
@@ -42,10 +43,10 @@ CSV = (
 USERS = (CSV, "sampler={kind: user, sample_rate: 0.1, max_records_per_user: 2}")
 FALLING = "noise={kind: falling, noise_multiplier: 4.0}"
 SPECS: dict[str, tuple[str, ...]] = {
-    "public": ("data.holdout=public", "accountant=pld"),
-    "private": ("diagnostics=nonprivate",),
+    "public": ("data.holdout=public",),
+    "private": ("diagnostics=nonprivate", "accountant=pld"),
     "no_holdout": ("data.split={train: 1.0, val: 0, test: 0}",),
-    "exhausted": ("train={until: budget}", "noise.noise_multiplier=1.0", "budget.epsilon=2.0"),
+    "exhausted": ("train={until: budget}", "noise.noise_multiplier=1.5", "budget.epsilon=1.2"),
     "not_private": ("budget=none",),
     "seeded": ("reproducible=true",),
     "statistics": ("data={kind: digits, normalize: {kind: private, noise_multiplier: 20.0}, on_bad_record: drop}",),
@@ -178,7 +179,8 @@ class RunMaker:
         began = _now()
         words = ["run", "spec.yaml", "--run-dir", "crashed"]
         command = [sys.executable, "-c", KILLED, *words]
-        done = subprocess.run(command, capture_output=True, check=False, timeout=100)
+        environment = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1])}
+        done = subprocess.run(command, capture_output=True, env=environment, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert not (self.folder / "crashed" / "privacy.md").exists()
         self.command("resume", "crashed")
