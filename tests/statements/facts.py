@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from decimal import ROUND_CEILING, Context, Decimal
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import dp_accounting as dp
 import yaml
-from dp_accounting import pld, rdp
+from statements.costs import epsilon_of
 from statements.runs import MadeRun
 
 RECORDS = {"digits": 1797}
@@ -235,37 +234,6 @@ class Facts:
         return max(cost for cost in both if cost is not None)
 
 
-def epsilon_of(rows: list[dict[str, Any]], delta: float, accountant: str) -> float | None:
-    """Compute the epsilon of ledger rows with dp_accounting; None where it has no bound."""
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts[json.dumps(row["event"], sort_keys=True)] += row["count"]
-    return _composed(tuple(counts.items()), delta, accountant, rows[0]["relation"])
-
-
-@cache
-def _composed(counts: tuple[tuple[str, int], ...], delta: float, accountant: str, relation: str) -> float | None:
-    made = pld.PLDAccountant() if accountant == "pld" else rdp.RdpAccountant()
-    halved = relation == "replace_one" and accountant == "rdp"
-    if halved:
-        made = rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
-    elif relation == "replace_one":
-        return None
-    for event, count in counts:
-        if count:
-            made.compose(dp.SelfComposedDpEvent(_event(json.loads(event), halved=halved), count))
-    return float(made.get_epsilon(delta))
-
-
-def _event(data: dict[str, Any], *, halved: bool) -> Any:
-    options = {name: value for name, value in data.items() if name not in ("type", "event")}
-    if "event" in data:
-        options["event"] = _event(data["event"], halved=halved)
-    if halved and "noise_multiplier" in options:
-        options["noise_multiplier"] /= 2  # dp_accounting's RDP doesn't double the sensitivity itself
-    return getattr(dp, data["type"])(**options)
-
-
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a run's ledger."""
     return [json.loads(line) for line in (path / "ledger.jsonl").read_text().splitlines()]
@@ -293,3 +261,19 @@ def is_minute(text: str, moment: str) -> bool:
 
 def _json(path: Path) -> Any:
     return json.loads(path.read_text())
+
+
+def says_statistics(facts: Facts, named: str, noise: str | None) -> bool:
+    """Compare with the spec, the ledger's first row, and what the released file holds."""
+    held = json.loads((facts.path / "statistics.json").read_text())
+    given = facts.statistics or {}
+    released = {"mean", "std"} <= set(held) and named == "means and deviations" and "bins" not in given
+    if noise is None:
+        return released and not facts.rows
+    return released and float(noise) == given["noise_multiplier"] == facts.rows[0]["noise_multiplier"]
+
+
+def head_of(path: Path) -> str:
+    """Return the hash of a ledger's last line; of the plan where it has none."""
+    lines = (path / "ledger.jsonl").read_bytes().splitlines()
+    return hashlib.sha256(lines[-1] if lines else (path / "plan.json").read_bytes()).hexdigest()

@@ -50,6 +50,10 @@ SPECS: dict[str, tuple[str, ...]] = {
     "not_private": ("budget=none",),
     "seeded": ("reproducible=true",),
     "statistics": ("data={kind: digits, normalize: {kind: private, noise_multiplier: 20.0}, on_bad_record: drop}",),
+    "made_up_users": (
+        "data={kind: synthetic, size: 400, features: 4, classes: 3, users: 200}",
+        "sampler={kind: user, sample_rate: 0.1}",
+    ),
     "add_remove": (
         "data={kind: synthetic, size: 400, features: 4, classes: 3, holdout: public}",
         "budget.relation=add_remove",
@@ -132,6 +136,8 @@ class RunMaker:
         made["failed"] = self.failed()
         made["scope"] = self.in_scope()
         made["evaluated_private"] = self.evaluated("evaluated_private", *USERS)
+        statistics = (*SPECS["statistics"], "budget=none")
+        made["evaluated_not_private"] = self.evaluated("evaluated_not_private", *statistics)
         made["evaluated_public"] = self.evaluated("evaluated_public", "data.holdout=public")
         made["filtered"] = self.filtered()
         private = made["private"].path / "checkpoints" / "final.ckpt"

@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import statements.more_forms  # noqa: F401
+import statements.assumption_forms
+import statements.claim_forms
+import statements.exclusion_forms
+import statements.number_forms  # noqa: F401
 from statements.elements import elements
 from statements.facts import Facts
 from statements.forms import FORMS, faults
@@ -24,7 +27,7 @@ from statements.runs import SPECS, made_once
 KINDS = [
     *SPECS,
     *("user_interrupted", "user_resumed", "crashed", "failed", "scope"),
-    *("evaluated_private", "evaluated_public", "filtered"),
+    *("evaluated_private", "evaluated_not_private", "evaluated_public", "filtered"),
     *("earlier_same", "earlier_disjoint", "pretrained", "old_split"),
     *("callback_public", "callback_private", "callback_users"),
 ]

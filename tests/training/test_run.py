@@ -193,3 +193,18 @@ def test_a_look_at_the_test_split_counts_even_if_it_is_cut_off(run, monkeypatch)
     assert "The test split was looked at once" in (done.path / "privacy.md").read_text()
     assert CliRunner().invoke(app, ["evaluate", str(done.path)]).exit_code == 0
     assert "The test split was looked at 2 times" in (done.path / "privacy.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("begun", "yesterday"), ("ended", 7), ("starts", "2"), ("scope", {"a": 1}), ("scope", [1])]
+)
+def test_a_summary_with_a_fact_of_another_kind_is_named(run, name, value):
+    from typer.testing import CliRunner
+
+    from dppipe.cli.app import app
+
+    done = run("train.steps=1")
+    (done.path / "summary.json").write_text(json.dumps(done.summary | {name: value}))
+    result = CliRunner().invoke(app, ["evaluate", str(done.path)])
+    assert result.exit_code == 2, result.output
+    assert "summary.json" in result.output.replace("\n", "")

@@ -50,6 +50,9 @@ def _lines(statement: Statement) -> Iterator[str]:
     if statement.private:
         yield "\n## What it doesn't cover\n"
         yield from _bullets(not_covered(statement).values())
+    elif statement.test_looks:
+        yield "\n## What was looked at\n"
+        yield from _bullets([not_covered(statement)["test_split"]])
     yield from _provenance(statement)
 
 
