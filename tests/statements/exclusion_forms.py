@@ -15,11 +15,12 @@ def says_looks(facts: Facts, times: str) -> bool:
         counted = int(times.split()[2])
         return facts.starts > 1 and counted == facts.summary["validations"] <= facts.validations
     counted = 1 if times == "once" else int(times.split()[0])
-    return facts.starts == 1 and counted == facts.summary["validations"] == facts.validations
+    known = facts.known.get("validations", counted)
+    return facts.starts == 1 and counted == known == facts.summary["validations"] == facts.validations
 
 
 def validated(holdout: str) -> Any:
-    return lambda facts: facts.private and facts.validates and facts.holdout == holdout
+    return lambda facts: facts.private and facts.validations > 0 and facts.holdout == holdout
 
 
 def tested(holdout: str) -> Any:
@@ -36,8 +37,8 @@ TIMES = r"(once|\d+ times|at least \d+ times)"
 form(r"## What it doesn't cover", private)
 form(
     r"No validation metrics were recorded\.",
-    lambda f: f.private and not f.validates,
-    lambda f: f.validations == 0,
+    lambda f: f.private and not f.validations,
+    lambda f: f.summary["validations"] == 0,
 )
 form(
     r"The holdout was declared public: metrics on it cost nothing\.",

@@ -171,12 +171,6 @@ class Facts:
     def holdout(self) -> str:
         return self.option("data", "holdout") or self.plan["holdout"]
 
-    @property
-    def validates(self) -> bool:
-        if self.config is None:
-            return bool(self.known["validations"])
-        return self.config["data"]["split"]["val"] > 0
-
     @cached_property
     def validations(self) -> int:
         """How often a metric of validation stands in the TensorBoard curves."""

@@ -45,8 +45,8 @@ _OWN_MODULE = (
 
 
 def assumptions(statement: Statement) -> tuple[str, ...]:
-    """Return what the claim rests on, one bullet each."""
-    if not statement.private:
+    """Return what the claim rests on, one bullet each; nothing for a run that makes no claim by failing."""
+    if not statement.private or statement.failed:
         return ()
     said = list(_mechanism(statement))
     said.append(_SCHEDULE[statement.schedule])

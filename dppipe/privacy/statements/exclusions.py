@@ -77,11 +77,13 @@ def not_covered(statement: Statement) -> dict[str, str]:
 
 
 def _validation(statement: Statement) -> str:
-    if statement.holdout == "none":
-        return _NO_VALIDATION
     times = _times(statement.validation_looks)
     if statement.starts > 1:  # what a crash takes is not in the count
         times = f"at least {statement.validation_looks} times"
+    elif statement.validation_looks == 0:
+        return _NO_VALIDATION
+    if statement.holdout == "none":
+        return _NO_VALIDATION
     text = _PUBLIC_VALIDATION if statement.holdout == "public" else _PRIVATE_VALIDATION
     return text.format(times=times)
 
@@ -114,6 +116,4 @@ def _terms(terms: ScopeTerms) -> str:
 
 
 def _times(count: int) -> str:
-    if count == 0:
-        return "0 times"
     return "once" if count == 1 else f"{count} times"

@@ -40,9 +40,11 @@ def _lines(statement: Statement) -> Iterator[str]:
     compared = comparison(statement)
     if compared is not None:
         yield f"\n{compared}"
-    if statement.private:
+    rests_on = assumptions(statement)
+    if rests_on:
         yield "\n## What it rests on\n"
-        yield from _bullets(assumptions(statement))
+        yield from _bullets(rests_on)
+    if statement.private:
         yield from _numbers(statement)
         yield from _curve(statement)
     yield "\n## What was released\n"
