@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Budget
     from dppipe.training.callback import DPCallback
     from dppipe.training.loading import load_model
+    from dppipe.training.run_directory import RunDirectory
     from dppipe.training.strategies import PrivateDDP
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ __all__ = [
     "NoiseSchedule",
     "Optimizer",
     "PrivateDDP",
+    "RunDirectory",
     "__version__",
     "load_model",
 ]
@@ -46,6 +48,7 @@ __getattr__ = lazy_names(
         "NoiseSchedule": ".noise.base",
         "Optimizer": ".optim.base",
         "PrivateDDP": ".training.strategies",
+        "RunDirectory": ".training.run_directory",
         "load_model": ".training.loading",
     },
 )

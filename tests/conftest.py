@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -20,6 +22,16 @@ def store_of_the_session(tmp_path_factory):
 def own_store(tmp_path_factory, monkeypatch):
     """Keep the file of finished runs, and the store beside it, of every test apart from the user's own."""
     monkeypatch.setenv("DPPIPE_STORE", str(tmp_path_factory.mktemp("store") / "budgets.db"))
+
+
+@pytest.fixture(autouse=True)
+def usual_signals():
+    """Let Ctrl-C and SIGTERM act as in a terminal: `nohup` has SIGINT ignored, and so has a Trainer after a Ctrl-C."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class NoCopiesToHost(TorchDispatchMode):

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from dppipe.class_path import find_users_line
+from dppipe.cli.text import fit_terminal
 from dppipe.errors import DppipeError
 
 _PACKAGE = Path(__file__).parents[1]
@@ -39,7 +40,7 @@ class Commands(TyperGroup):
             if debug:
                 traceback.print_exc()
             else:
-                typer.echo(say_error(error), err=True)
+                typer.echo(fit_terminal(say_error(error), stream=sys.stderr), err=True)
             sys.exit(error.exit_code if isinstance(error, DppipeError) else 1)
         finally:
             threading.excepthook, sys.unraisablehook = before

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.text import short_path, table
+from dppipe.cli.text import fit_terminal, short_path, table
 from dppipe.privacy.claims import shown, shown_delta
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(
         spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
         made = make_plan(spec)
         if first_rank():
-            console.print(_opening(made))
+            console.print(fit_terminal(_opening(made), stream=console.file))
         from dppipe.training.progress import ProgressBar
         from dppipe.training.run import run_spec
 
@@ -59,7 +59,11 @@ def _opening(plan: Plan) -> str:
     moving = " at first" if plan.schedule == "filter" or len(plan.noise) > 1 else ""
     earlier = ""
     if plan.earlier is not None:
-        counted = "its cost counts" if plan.earlier.records == "same" else "on disjoint records"
+        counted = "on disjoint records"
+        if plan.earlier.records == "same":
+            spent = plan.epsilon_after(0)
+            left = max(0.0, (plan.budget_epsilon or 0.0) - spent)
+            counted = f"epsilon {shown(spent)} is spent already, {left:.3g} is left"
         earlier = f"\nstarts from weights of {plan.earlier.names}: {counted}"
     return (
         f"{plan.name}: {steps} at noise multiplier {plan.noise_multiplier(1):.5g}{moving}\n"
@@ -70,7 +74,9 @@ def _opening(plan: Plan) -> str:
 def closing_text(outcome: Outcome) -> str:
     """Say how a run ended, for a person."""
     run_dir = short_path(outcome.run_dir)
-    facts = {"run": run_dir, "ended": outcome.status.replace("_", " "), "steps": str(outcome.steps)}
+    early = ", stopped early by a callback" if outcome.stopped_early else ""
+    ended = outcome.status.replace("_", " ") + early
+    facts = {"run": run_dir, "ended": ended, "steps": str(outcome.steps)}
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:
@@ -78,7 +84,7 @@ def closing_text(outcome: Outcome) -> str:
         facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {at}, {outcome.relation}, one {outcome.unit}"
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:
-        facts["pieces"] = f"{outcome.physical_batch_size} records at once"
+        facts["physical batch"] = f"at most {outcome.physical_batch_size} records"
     facts["time"] = f"{outcome.seconds:.1f} s"
     facts["read"] = f"{run_dir}/privacy.md"
     facts["curves"] = f"dppipe tensorboard {run_dir}"

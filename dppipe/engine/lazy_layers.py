@@ -19,6 +19,8 @@ def refuse_lazy_layers(model: nn.Module) -> None:
         if any(is_lazy(tensor) for tensor in own):
             kind = type(module).__name__
             raise UsageError(
-                f"model: expected layers whose sizes are known, got {kind} at {path or 'its root'!r}. State its number of "
-                f"inputs, as {kind.removeprefix('Lazy')} does, or run the model once on made-up input first."
+                f"model: expected layers whose sizes are known, got {kind} at {path or 'its root'!r}. "
+                f"State its number of inputs, as {kind.removeprefix('Lazy')} does. Or let the module "
+                "see one made-up example first: in Python call module(torch.zeros(1, ...)) before "
+                "fit, in a spec do so at the end of the model's own __init__."
             )

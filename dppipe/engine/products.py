@@ -17,7 +17,7 @@ from torch import Tensor
 from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share, wider
 
 FEW = 16
-"""Positions up to which one bound on rounding is enough."""
+"""The most positions for which the simplest bound on rounding is close enough."""
 
 
 class Sizes(NamedTuple):
@@ -45,8 +45,10 @@ class Gram(NamedTuple):
 
 def outer_squares(inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> Tensor:  # -> [B]
     """Return the squared norms of `sum_t outputs_t inputs_t^T`, for inputs `[B, T, d]` and outputs `[B, T, p]`."""
-    if inputs.shape[1] > 1:
+    if inputs.shape[1] > FEW:
         return gram_sizes(gram(inputs), gram(outputs)).squares
+    if inputs.shape[1] > 1:
+        return _few_squares(gram(inputs), gram(outputs))
     tiny = rounding_of(inputs.dtype).tiny
     left = row_squares(inputs) if input_squares is None else input_squares.clone()
     # What underflows in one factor may meet a large value in the other, so it is added first (lemma 4).
@@ -96,6 +98,34 @@ def gram_sizes(inputs: Gram, outputs: Gram) -> Sizes:
     return Sizes(found.add_(lost), reach, output_norms.sum(1))
 
 
+def _few_squares(inputs: Gram, outputs: Gram) -> Tensor:  # -> [B]
+    """Return upper bounds of the squared norms alone, with few operations (lemma 5, b and c for few positions)."""
+    left, right = _trace(inputs), _trace(outputs)
+    rounding = rounding_of(inputs.products.dtype)
+    positions = inputs.products.shape[1]
+    share = rounding.gamma(inputs.roundings + outputs.roundings + 4) + 2 * wide_share(positions**2)
+    underflow = 2 * positions * rounding.tiny
+    found = wide_sums(inputs.products.mul_(outputs.products)).clamp_(min=0)
+    found.addcmul_(left, right, value=share)
+    found.add_(left, alpha=underflow * outputs.terms).add_(right, alpha=underflow * inputs.terms)
+    return found.add_(2 * positions * underflow)
+
+
+def _trace(of: Gram) -> Tensor:  # -> [B]
+    """Return the sum of the squared norms of all positions, never too low, in float64."""
+    rounding = rounding_of(of.products.dtype)
+    positions = of.products.shape[1]
+    trace = wide_sums(of.products.diagonal(dim1=1, dim2=2))
+    raised = (1 + rounding.gamma(of.roundings + 2)) * (1 + 2 * wide_share(positions))
+    return trace.mul_(raised).add_(2 * positions * of.terms * rounding.tiny)
+
+
+def wide_sums(values: Tensor) -> Tensor:  # [B, ...] -> [B]
+    """Add up all values of each row in float64, where the device has it."""
+    wide = torch.float32 if values.device.type == "mps" else torch.float64
+    return values.flatten(1).sum(1, dtype=wide)
+
+
 def _position_squares(of: Gram) -> Tensor:  # -> [B, T]
     """Return the squared norms of all positions, never too low, in float64."""
     rounding = rounding_of(of.products.dtype)
@@ -116,8 +146,7 @@ def _norm(of: Gram, trace: Tensor) -> Tensor:  # [B] -> [B]
 def _lost(inputs: Gram, outputs: Gram, left: Tensor, right: Tensor, *, reach: Tensor) -> Tensor:  # -> [B]
     """Return what rounding and underflow may have taken from the squared norms (lemma 5).
 
-    It is the smaller of two bounds, or of few positions the first alone: it is hardly larger there, and the second takes longer
-    than the product itself.
+    It is the smaller of two bounds. Of few positions it is the first alone, which is hardly larger there.
     """
     rounding = rounding_of(inputs.products.dtype)
     positions = left.shape[1]

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants.base import Accountant, Composition, Steps
 from dppipe.privacy.budget import Budget, Relation
-from dppipe.privacy.claims import shown
 from dppipe.privacy.events import event_from_data
 from dppipe.privacy.failures import with_failure
 from dppipe.privacy.parallel import with_disjoint
@@ -163,12 +162,4 @@ def refuse_earlier(earlier: Earlier, budget: Budget, accountant: Accountant, *, 
             f"weights of {earlier.names}; got one that follows released values, whose filter "
             "can't count them. Take another schedule, or start from other weights."
         )
-    alone = earlier.composition(accountant, relation=budget.relation).epsilon(budget.delta)
-    spent = alone >= budget.epsilon if earlier.records == "same" else alone > budget.epsilon
-    if spent:
-        raise PrivacyRefusal(
-            f"model.pretrained: expected weights that cost less than epsilon {budget.epsilon:g}, "
-            f"got those of {earlier.names}, which cost {shown(alone)} at delta {budget.delta:g} "
-            "before the first step. Raise budget.epsilon, or start from other weights."
-        )
-    return alone
+    return earlier.composition(accountant, relation=budget.relation).epsilon(budget.delta)

@@ -16,6 +16,7 @@ from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers
 from dppipe.planning.data_source import DataSource, source_of_data
 from dppipe.planning.earlier import refuse_earlier, with_earlier
+from dppipe.planning.leftover import refuse_spent
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.odometers import odometer, rounding
 from dppipe.planning.parts import PrivateParts, parts_of
@@ -116,7 +117,7 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
     given = table.parts
     given.refuse_together(budget)
     given.refuse_statistics(budget)
-    with _naming_earlier(given, budget):
+    with _naming_earlier(table, budget):
         accountant = with_earlier(
             given.accountant,
             given.earlier,
@@ -160,12 +161,14 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
 
 
 @contextmanager
-def _naming_earlier(parts: PrivateParts, budget: Budget) -> Iterator[None]:
+def _naming_earlier(table: Timetable, budget: Budget) -> Iterator[None]:
     """Refuse earlier runs that can't be counted; where nothing fits beside the others, say what they cost."""
+    parts = table.parts
     if parts.earlier is None:
         yield
         return
     alone = refuse_earlier(parts.earlier, budget, parts.accountant, unit=parts.unit, adaptive=parts.noise.adaptive)
+    refuse_spent(table, budget, parts.earlier, cost=alone)
     try:
         yield
     except PrivacyRefusal as error:

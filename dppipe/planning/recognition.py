@@ -29,9 +29,6 @@ from dppipe.spec.yaml_reader import read_yaml
 if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
 
-_PLANNED_ENDS = ("completed", "budget_exhausted")
-"""How a run ends that nothing but its plan has stopped."""
-
 
 def recognise(spec: Spec) -> Earlier | None:
     """Return the private runs whose weights a spec starts from; None where none are recognised.
@@ -77,7 +74,6 @@ def runs_of(directory: Path) -> tuple[EarlierRun, ...]:
     if plan.relation is None:
         return before
     ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
-    status = _json(directory / "summary.json").get("status")
     own = EarlierRun(
         run=run_id(directory) or ledger.head,
         run_dir=str(directory.resolve()),
@@ -89,7 +85,7 @@ def runs_of(directory: Path) -> tuple[EarlierRun, ...]:
         reproducible=plan.reproducible,
         filtered=plan.schedule == "filter",
         data_hash=_data_hash_of(directory),
-        events=_events(ledger, plan, ended=status in _PLANNED_ENDS),
+        events=_events(ledger, plan),
     )
     return (own, *before)
 
@@ -100,15 +96,15 @@ def run_id(directory: Path) -> str | None:
     return known if isinstance(known, str) and known else None
 
 
-def _events(ledger: LedgerRows, plan: Plan, *, ended: bool) -> tuple[ChargedEvent, ...]:
-    """Return what counts for a run: its rows if it ended by its plan, else all that its plan holds.
+def _events(ledger: LedgerRows, plan: Plan) -> tuple[ChargedEvent, ...]:
+    """Return what counts for a run: its rows if all steps are charged, else its whole plan.
 
     When a run was stopped may depend on what it had released, so an early stop doesn't lower what
     it may claim.
     """
     steps = [charge for charge in ledger.charges if charge.step]
     charged = charged_steps(ledger.charges)
-    if steps and not ended:
+    if steps and plan.start_after(steps[-1].step) < plan.steps:
         like = steps[-1].event
         charged = charged_steps(row for row in ledger.charges if not row.step)
         for z, rate, count in plan.charged_runs():
@@ -160,10 +156,11 @@ def _refuse_unended(directory: Path) -> None:
         return
     ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
     if ledger.torn or _json(directory / "summary.json").get("ledger_head") != ledger.head:
+        has_spec = (directory / "config.yaml").exists()
+        way = f"End it with dppipe resume {directory}" if has_spec else "Resume it to its end"
         raise PrivacyRefusal(
             "model.pretrained: expected weights of a run that has ended, got those of "
-            f"{directory}, whose ledger and summary don't say so. End it with dppipe resume "
-            f"{directory}, or start from other weights."
+            f"{directory}, whose ledger and summary don't say so. {way}, or start from other weights."
         )
 
 

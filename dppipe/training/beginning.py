@@ -23,6 +23,7 @@ from dppipe.training.fit import Fit, make_private_step
 from dppipe.training.follower import Follower
 from dppipe.training.private_model import PlainModel, PrivateModel
 from dppipe.training.private_scaling import InputScaling
+from dppipe.training.python_resume import check_resumed
 from dppipe.training.ranks import Ranks
 from dppipe.training.record import RunRecord
 from dppipe.training.run_directory import RunDirectory
@@ -138,8 +139,10 @@ def _open_record(
     if not ranks.first:
         return Follower(plan)
     if options.resume is not None:
+        check_resumed(options.resume, plan, data=options.data)
         return RunRecord.reopen(options.resume, plan=plan, parts=parts, restored=restored, data=options.data)
-    run = RunDirectory.create(options.name, run_dir=options.run_dir)
+    option = "--run-dir" if options.config is not None else "run_dir"
+    run = RunDirectory.create(options.name, run_dir=options.run_dir, option=option)
     return RunRecord.create(run, plan=plan, parts=parts, config=options.config, data=options.data)
 
 

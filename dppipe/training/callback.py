@@ -34,7 +34,7 @@ from dppipe.randomness.streams import stream_key
 from dppipe.sampling.base import Sampler
 from dppipe.sampling.user import User
 from dppipe.training.beginning import RunOptions, begin_fit, open_model, plan_fit
-from dppipe.training.draws import LogicalBatch, PrivateLoader
+from dppipe.training.draws import LogicalBatch, PrivateLoader, refuse_foreign_batch
 from dppipe.training.fit import Fit
 from dppipe.training.holdout import PrivateHoldout
 from dppipe.training.lightning_bases import Callback
@@ -50,7 +50,6 @@ from dppipe.training.refusals import refuse_unsafe_optimizers, refuse_unsafe_tra
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.signals import StopSignals
 from dppipe.training.starting_weights import StartingWeights
-from dppipe.training.step import PrivateStep
 from dppipe.training.user_index import user_index
 from dppipe.training.validation_progress import forget_validation
 
@@ -176,8 +175,7 @@ class DPCallback(Callback):
             trainer.should_stop = stopped or not self._fit.step.goes_on()
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
-        if not isinstance(batch, LogicalBatch) or batch.loader is not self._loader:
-            raise PrivacyRefusal("training_step: expected a batch of the DPCallback's own loader.")
+        refuse_foreign_batch(batch, self._loader)
         fit = self._fit = self._rehearsed()
         self._start.mark(fit.trainer.lightning_module)
         with fit.model.sealed():
@@ -201,7 +199,9 @@ class DPCallback(Callback):
         if self.plan is None:
             raise PrivacyRefusal("Trainer.fit: expected a plan before the first step.")
         given = (trainer, model, self.parts, self.plan, self._options)
-        return begin_fit(*given, ranks=self._ranks, start=self._start, restored=self._restored)
+        fit = begin_fit(*given, ranks=self._ranks, start=self._start, restored=self._restored)
+        self._provenance.show = fit.show
+        return fit
 
     def _backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
         if (fit := self._fit) is None:
@@ -219,14 +219,7 @@ class DPCallback(Callback):
         if self._fit is None:
             return
         self.steps += 1
-        if self._fit.average is not None:
-            self._fit.average.add(self.steps)
-        if isinstance(self._fit.step, PrivateStep):
-            shown = self._fit.step.diagnostics.found if self._fit.step.diagnostics else {}
-            self._fit.record.step(
-                max_grad_norm=self._fit.step.max_grad_norm, noise_multiplier=self._fit.step.noise_multiplier, nonprivate=shown
-            )
-        self._fit.record.facts(self._fit.learning_rates, step=self._fit.step.taken)
+        self._fit.note_step(self.steps)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             self._fit.record.checkpoint(trainer)
         if not self._fit.step.goes_on() or self._ranks.any(self.signals.received is not None):
@@ -245,11 +238,17 @@ class DPCallback(Callback):
             self._fit.swap_weights()
             self._fit.record.validation(self._provenance.metrics, step=self._fit.step.taken, holdout=self.holdout)
 
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Let the hooks of a resumed run find what a step keeps, if no step was taken yet."""
+        if self._fit is not None and not self._fit.rehearsed:
+            self._rehearsed().model.stand_in()
+
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write how the run ended; a run that anything but its plan has stopped keeps a checkpoint to go on from."""
+        """Write how the run ended; an interrupted run goes on from the checkpoint."""
         if self._fit is not None and self.plan is not None:
             self._fit.record.checkpoint(trainer)
-            self._finish("interrupted" if self._fit.step.goes_on() else None)
+            signalled = self._ranks.any(self.signals.received is not None)
+            self._finish(self._fit.stop(signalled=signalled))
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""

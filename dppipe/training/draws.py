@@ -211,6 +211,15 @@ class PrivateLoader:
         )
 
 
+def refuse_foreign_batch(batch: Any, loader: PrivateLoader | None) -> None:
+    """Refuse a training batch that the callback's own loader didn't make."""
+    if not isinstance(batch, LogicalBatch) or batch.loader is not loader:
+        raise PrivacyRefusal(
+            "training_step: expected a batch of the DPCallback's own loader, got another. If a "
+            "validation_step calls self.training_step, let both call a method that they share."
+        )
+
+
 def make_reader(dataset: Dataset[Any], *, collate: Callable[[list[Any]], Any] | None, ranges: Any) -> RecordReader:
     """Make the reader of a data set; what can be said of its records in memory is said once, here."""
     from torch.utils.data import TensorDataset

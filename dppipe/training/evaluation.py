@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
 
 
+def is_evaluated(run_dir: Path) -> bool:
+    """Return whether the test split of a run was scored before."""
+    return "test" in read_summary(RunDirectory.open(run_dir))
+
+
 def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, float]:
     """Give the test metrics of a run; the first call scores the test split, later ones read what it wrote."""
     run = RunDirectory.open(run_dir)

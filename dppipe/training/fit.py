@@ -19,6 +19,7 @@ from dppipe.randomness.streams import Purpose, stream_key
 from dppipe.training.averages import WeightAverage
 from dppipe.training.diagnostics import ClippingDiagnostics
 from dppipe.training.follower import Follower
+from dppipe.training.outcome import Stop
 from dppipe.training.pace import FilteredPace, Pace, make_pace
 from dppipe.training.private_model import PlainModel, PrivateModel
 from dppipe.training.ranks import Ranks
@@ -59,6 +60,31 @@ class Fit:
         """Return what the summary says of the model and its validation."""
         validates = bool(self.trainer.enable_validation)
         return {"independence": self.model.independence, "validates": validates}
+
+    def note_step(self, updates: int) -> None:
+        """Add a finished step to the mean of the weights and to the curves; `updates` counts it."""
+        if self.average is not None:
+            self.average.add(updates)
+        if isinstance(self.step, PrivateStep):
+            shown = self.step.diagnostics.found if self.step.diagnostics else {}
+            bound, noise = self.step.max_grad_norm, self.step.noise_multiplier
+            self.record.step(max_grad_norm=bound, noise_multiplier=noise, nonprivate=shown)
+        self.record.facts(self.learning_rates, step=self.step.taken)
+
+    def show(self, metrics: Mapping[str, float]) -> None:
+        """Add metrics of training without a budget to the curves."""
+        self.record.facts(metrics, step=self.step.taken)
+
+    def stop(self, *, signalled: bool) -> Stop | None:
+        """Return what has stopped a fit that raised no error; None if that was its plan.
+
+        Callbacks and hooks that stop a Trainer see released values and public metrics alone. Such a
+        stop ends the run for good; one by a signal, or by a Trainer that was told to take fewer
+        steps than the plan has, leaves it to be resumed.
+        """
+        if not self.step.goes_on():
+            return None
+        return "early" if self.trainer.should_stop and not signalled else "interrupted"
 
     def state(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values and tensors, and no key or state of a generator."""

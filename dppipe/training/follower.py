@@ -57,7 +57,7 @@ class Follower:
         steps: int,
         physical_batch_size: int | None = None,
         independence: str | None = None,
-        validates: bool = False,
+        validates: bool = True,
         start: Collection[str] = (),
     ) -> None:
         """Do nothing."""

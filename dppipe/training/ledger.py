@@ -136,7 +136,7 @@ class Ledger:
         if seen is not None and (not 0 <= seen[1] <= found.rows or found.heads[seen[1]] != seen[0]):
             raise LedgerCorrupt(
                 f"{self.path}:{seen[1]}: expected the row that the checkpoint has seen, got another or none. "
-                "Resume the run that wrote it: dppipe resume RUN."
+                "Take the checkpoint that this run wrote itself."
             )
         self._take_up(found)
         if not found.ended and not found.torn:

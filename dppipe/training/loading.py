@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 def spec_of(run: RunDirectory, *, plugins: Path | None = None) -> Spec:
     """Read the effective spec of a run."""
     if not run.config.exists():
-        raise UsageError(f"{run.config}: expected the spec of the run. A run made in Python has none: build the model there.")
+        raise UsageError(
+            f"{run.config}: expected the spec of the run. A run made in Python has none: build the "
+            f"model there, and go on with an interrupted run by {run.how_to_resume}."
+        )
     return load_spec(run.config, plugins=plugins)
 
 
@@ -46,7 +49,7 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
 def load_network(run: RunDirectory, spec: Spec) -> nn.Module:
     """Return the trained network of a finished run, in eval mode, for inputs as the data kind loads them."""
     if not run.final_checkpoint.exists():
-        raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: dppipe resume {run.path}")
+        raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: {run.how_to_resume}")
     shape, outputs = spec.data.input_shape, spec.data.outputs
     network = make_network(spec.model, input_shape=shape, outputs=outputs, load_pretrained=False)
     load_weights(network, run.final_checkpoint)

@@ -64,9 +64,12 @@ def check_origin(run: RunDirectory, *, data: Component | None, original_is_gone:
     known = _read(run)
     moved = known.get("ledger") != _place(run.ledger) or known.get("plan") != _written(run.plan)
     if moved and not original_is_gone:
+        way = "--original-is-gone"
+        if not run.config.exists():
+            way = f"RunDirectory.open({str(run.path)!r}, original_is_gone=True)"
         raise PrivacyRefusal(
             f"{run.path}: expected the directory in which the run began, got a copy, a moved one, or one that was put back. If "
-            "two copies went on, each would spend what is left. If the original is gone for good, say so by --original-is-gone."
+            f"two copies went on, each would spend what is left. If the original is gone for good, say so by {way}."
         )
     if moved and (original := _still_there(known.get("ledger"), run)):
         raise PrivacyRefusal(f"{original}: expected the original to be gone, got its ledger. Resume it there, or delete it.")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
 
-Stop = Literal["interrupted", "failed"]
-Status = Literal["completed", "budget_exhausted", Stop]
+Stop = Literal["early", "interrupted", "failed"]
+"""What stops a run before its plan does: a callback (EarlyStopping), a signal, or an error."""
+Status = Literal["completed", "budget_exhausted", "interrupted", "failed"]
 
 
 def software_versions() -> dict[str, str]:
@@ -32,6 +33,8 @@ class Outcome:
 
     run_dir: str
     status: Status
+    stopped_early: bool
+    """Whether a callback, such as EarlyStopping, ended the run before its plan did."""
     steps: int
     charged: int
     """The sum of the ledger's counts: steps, or epochs where they are charged as a whole."""
@@ -45,14 +48,14 @@ class Outcome:
     metrics: Mapping[str, float]
     validations: int
     """How many times the validation split was scored."""
+    validates: bool
+    """Whether there is data to validate on."""
     physical_batch_size: int | None
     """How many records went through the model at once, on the first rank, whoever chose it."""
     independence: str | None
     """Why no row's gradient depends on another row: "checked" by value, or "by construction"."""
     seconds: float
     ledger_head: str | None
-    validates: bool = True
-    """Whether there were records to validate on."""
     begun: str | None = None
     """When the run first started, in UTC."""
     ended: str | None = None
@@ -66,9 +69,14 @@ class Outcome:
     def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any) -> Outcome:
         """Work out the status and the claim from the plan and what was charged, up to the last step of the ledger."""
         by_filter = plan.schedule == "filter" and last_step < plan.steps
-        planned_end: Status = "completed" if plan.ends_at == "steps" and not by_filter else "budget_exhausted"
+        status: Status = "budget_exhausted"
+        if stopped == "early" or (plan.ends_at == "steps" and not by_filter):
+            status = "completed"
+        if stopped in ("interrupted", "failed"):
+            status = stopped
         return cls(
-            status=stopped or planned_end,
+            status=status,
+            stopped_early=stopped == "early",
             charged=charged,
             epsilon=plan.epsilon,
             epsilon_spent=plan.epsilon_after(last_step) if plan.private else None,

@@ -17,6 +17,7 @@ from dppipe.engine.losses import SingletonLoss
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.model_randomness import ModelRandomness
 from dppipe.randomness.streams import stream_key
+from dppipe.training.baseline_logs import StepLogs
 from dppipe.training.module import SpecModule
 from dppipe.training.networks import from_clean_state, network_and_loss, stand_in, unheard
 from dppipe.training.pieces import choose_piece
@@ -120,6 +121,7 @@ class PlainModel:
         self.network, self.loss = network_and_loss(module)
         self.engine = Engine(self.network, self.loss, parts.clipping)
         self.independence: str | None = None
+        self._logs = StepLogs(module)
 
     def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
         """Choose how many records are evaluated at once."""
@@ -127,8 +129,9 @@ class PlainModel:
 
     @contextmanager
     def sealed(self) -> Iterator[None]:
-        """Do nothing."""
-        yield
+        """Log what the module logs on the examples of a step once, as their mean."""
+        with self._logs.averaged():
+            yield
 
     def stand_in(self) -> None:
         """Do nothing."""

@@ -1,9 +1,10 @@
 """Metrics carry their provenance: of all that is logged, only what validation logs leaves a fit.
 
-Lightning keeps logged values in one collection for training and one for validation. During a fit
-the training collection takes nothing, and what leaves the validation collection is given a name
-that says whose records it was computed on. Loggers get these names, and mark what reaches them in
-any other way. Everything stands on objects of the Trainer for the fit, and is undone afterwards.
+Lightning keeps logged values in one collection for training and one for validation. During a
+private fit the training collection takes nothing, and what leaves the validation collection is
+given a name that says whose records it was computed on. Loggers get these names, and mark what
+reaches them in any other way. So training metrics of a baseline, a fit without a budget, stand
+under `nonprivate/`. Everything stands on objects of the Trainer, and is undone after the fit.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class Provenance:
     """Lets metrics out of one fit only under names that say where they come from.
 
-    Guarantee: a value that is logged outside validation on the declared holdout reaches no
-    callback, scheduler, progress bar or file under `val/`. If the holdout is private and the fit
+    Guarantee: in a private fit, a value that is logged outside validation on the declared holdout
+    reaches no callback, scheduler, progress bar or file under `val/`. If the holdout is private and the fit
     is too, metrics of the holdout reach loggers alone, under `nonprivate/val/`, and validation can
     neither stop the run nor change the optimizers' settings.
     """
@@ -32,6 +33,8 @@ class Provenance:
     def __init__(self, *, holdout: Holdout, private: bool) -> None:
         self.metrics: dict[str, Any] = {}
         """What the last validation logged, by the names that the module gave."""
+        self.show: Callable[[Mapping[str, float]], None] | None = None
+        """Takes what a baseline logs in training, under names that say so."""
         self._holdout = holdout
         self._private = private
         self._hides = private and holdout == "private"
@@ -48,11 +51,16 @@ class Provenance:
         training = trainer.fit_loop.epoch_loop
         validation = training.val_loop
         put = self._patches.put
-        for owner in (module, *_callbacks(trainer)):
-            put(owner, "log", self._only_in_validation(module.log))
-            put(owner, "log_dict", self._only_in_validation(module.log_dict))
-        # Whoever has kept the module's own `log` from before ends here too.
-        put(training._results, "log", _do_nothing)
+        if self._private:
+            for owner in (module, *_callbacks(trainer)):
+                put(owner, "log", self._only_in_validation(module.log))
+                put(owner, "log_dict", self._only_in_validation(module.log_dict))
+            # Whoever has kept the module's own `log` from before ends here too.
+            put(training._results, "log", _do_nothing)
+        else:
+            put(training._results, "log", _with_batch_size(training._results.log))
+            connector = trainer._logger_connector
+            put(connector, "log_metrics", self._shown(connector.log_metrics))
         put(validation, "run", self._validation(validation.run, trainer))
         put(validation._results, "metrics", self._leaving(validation._results.metrics, trainer))
         for logger in {id(logger): logger for logger in trainer.loggers}.values():
@@ -74,6 +82,14 @@ class Provenance:
                 log(*args, **kwargs)
 
         return muted
+
+    def _shown(self, log_metrics: Callable[..., None]) -> Callable[..., None]:
+        def shown(metrics: Mapping[str, Any], step: int | None = None) -> None:
+            if self.show is not None and not self._validating:
+                self.show({unknown_name(name): float(value) for name, value in metrics.items()})
+            log_metrics(metrics, step)
+
+        return shown
 
     def _validation(self, run: Callable[[], Any], trainer: pl.Trainer) -> Callable[[], Any]:
         def guarded() -> Any:
@@ -139,6 +155,15 @@ class Provenance:
 def _callbacks(trainer: pl.Trainer | None) -> list[Any]:
     """Return a Trainer's callbacks, which get Lightning's `log` as an attribute of their own."""
     return list(getattr(trainer, "callbacks", ()))
+
+
+def _with_batch_size(log: Callable[..., None]) -> Callable[..., None]:
+    """Return a `log` that doesn't look for a batch size in the batch: a private loader's has none."""
+
+    def sized(*args: Any, batch_size: int | None = None, **kwargs: Any) -> None:
+        log(*args, batch_size=batch_size or 1, **kwargs)
+
+    return sized
 
 
 def _do_nothing(*args: Any, **kwargs: Any) -> None:

@@ -135,7 +135,7 @@ class RunRecord:
             steps: The updates in the model.
             physical_batch_size: How many records went through the model at once.
             independence: Why no row's gradient depends on another row.
-            validates: Whether there were records to validate on.
+            validates: Whether there is data to validate on.
             start: The hashes of the tensors that training started from.
         """
         try:
@@ -143,7 +143,7 @@ class RunRecord:
             charged, last_step = self.ledger.charged, self.ledger.step
             if self.ledger.torn:  # a row that was cut off counts as charged, and may have begun an epoch
                 charged, last_step = charged + 1, min(self.plan.steps, self.plan.start_after(last_step) + 1)
-            if stopped is None:
+            if stopped in (None, "early"):
                 save_tensors(weights, self.run.final_checkpoint)
             outcome = Outcome.of(
                 self.plan,

@@ -54,7 +54,9 @@ def naming_mistakes(batch: Any) -> Iterator[None]:
 def _described(inputs: Any) -> str:
     if not isinstance(inputs, Tensor):
         return "made-up inputs"
-    return f"made-up inputs of {str(inputs.dtype).removeprefix('torch.')} {list(inputs.shape)}"
+    kind = str(inputs.dtype).removeprefix("torch.")
+    sizes = ", ".join(["n", *map(str, inputs.shape[1:])])  # as many rows as the check likes
+    return f"made-up inputs of {kind} [{sizes}]"
 
 
 def _said(error: Exception) -> str:

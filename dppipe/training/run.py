@@ -161,6 +161,7 @@ def make_trainer(
             precision=spec.train.precision,
             callbacks=callbacks,
             logger=False,
+            log_every_n_steps=1,
             enable_checkpointing=False,
             plugins=[DurableCheckpoints(module)],
             enable_progress_bar=False,

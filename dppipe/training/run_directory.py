@@ -23,6 +23,15 @@ class RunDirectory:
     """The files of one run."""
 
     path: Path
+    original_is_gone: bool = False
+    """Whether the user says of a copied or moved directory that the original will never go on."""
+
+    @property
+    def how_to_resume(self) -> str:
+        """Say how to go on with the run: by a command where it has a spec, else in Python."""
+        if self.config.exists():
+            return f"dppipe resume {self.path}"
+        return f"DPCallback(resume=RunDirectory.open({str(self.path)!r}), ...)"
 
     @property
     def config(self) -> Path:
@@ -65,8 +74,18 @@ class RunDirectory:
         return self.path / "checkpoints" / "final.ckpt"
 
     @classmethod
-    def create(cls, name: str, *, run_dir: Path | None = None, root: Path = Path("runs")) -> RunDirectory:
-        """Make the directory of a new run; one that already holds a ledger is refused."""
+    def create(
+        cls,
+        name: str,
+        *,
+        run_dir: Path | None = None,
+        root: Path = Path("runs"),
+        option: str = "--run-dir",
+    ) -> RunDirectory:
+        """Make the directory of a new run; one that already holds a ledger is refused.
+
+        Messages name the `option` by which the user chooses another directory.
+        """
         if run_dir is None:
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
             run_dir = root / name / f"{stamp}-{secrets.token_hex(3)}"
@@ -75,25 +94,27 @@ class RunDirectory:
             if run.ledger.exists():
                 raise PrivacyRefusal(
                     f"{run.path}: expected a new run directory, got one that holds a ledger. "
-                    "Its spending stays on record: choose another --run-dir."
+                    f"Its spending stays on record: choose another {option}."
                 )
             if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-                raise UsageError(f"{run.path}: expected a new or empty directory. Choose another --run-dir.")
+                raise UsageError(f"{run.path}: expected a new or empty directory. Choose another {option}.")
             run.last_checkpoint.parent.mkdir(parents=True)
         except OSError as error:
-            raise UsageError(
-                f"{run.path}: the run directory can't be made: {error.strerror}. Choose another --run-dir."
-            ) from None
+            raise UsageError(f"{run.path}: the run directory can't be made: {error.strerror}. Choose another {option}.") from None
         return run
 
     @classmethod
-    def open(cls, path: Path) -> RunDirectory:
+    def open(cls, path: Path | str, *, original_is_gone: bool = False) -> RunDirectory:
         """Find a finished or interrupted run, where its path really leads; a link inside it is refused.
 
         Through a link inside, a run could be read from one place and charged in another.
+
+        Args:
+            path: The run directory.
+            original_is_gone: Whether a copied or moved directory may go on, as the original never will.
         """
         try:
-            run = cls(Path(path).resolve(strict=True))
+            run = cls(Path(path).resolve(strict=True), original_is_gone)
             linked = [file for file in (run.config, run.plan, run.ledger, run.summary) if file.is_symlink()]
             linked += [file for file in (run.last_checkpoint.parent, *run.last_checkpoint.parent.glob("*")) if file.is_symlink()]
             there = run.plan.is_file()

@@ -53,9 +53,14 @@ def _well_formed(summary: dict[str, Any]) -> bool:
 
 def refuse_finished(run: RunDirectory) -> None:
     """Refuse a run that has written all that it ever will."""
-    ended = read_summary(run).get("status") in ("completed", "budget_exhausted")
+    summary = read_summary(run)
+    ended = summary.get("status") in ("completed", "budget_exhausted")
     if ended and run.final_checkpoint.exists() and run.statement.exists():
-        raise UsageError(f"{run.path}: expected an unfinished run, got one that is finished. There is nothing to go on with.")
+        advice = "There is nothing to go on with."
+        if summary.get("stopped_early"):
+            advice = "A callback stopped it early: train on without that callback in a new run."
+        got = "expected an unfinished run, got one that is finished"
+        raise UsageError(f"{run.path}: {got}. {advice}")
 
 
 def _read(path: Path) -> bytes:

@@ -33,7 +33,11 @@ class StopSignals:
             self._remember(signal.SIGTERM, None)
 
     def restore(self) -> None:
-        """Stop to listen."""
+        """Stop listening.
+
+        A Trainer has put back the handlers of before it when a fit ends well. They stay: its own handlers belong to a fit
+        that is over, and would keep a SIGTERM from ending the process.
+        """
         for number in list(self._before):
             self._restore(number)
 
@@ -48,4 +52,6 @@ class StopSignals:
 
     def _restore(self, number: int) -> None:
         if number in self._before:
-            signal.signal(number, self._before.pop(number))
+            before = self._before.pop(number)
+            if signal.getsignal(number) == self._remember:
+                signal.signal(number, before)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _TRAINED: MutableMapping[nn.Parameter, str] = WeakIdKeyDictionary()
 """The parameters that were trained in this process, each with its run; none is kept alive by it."""
 
+_RESUME = "DPCallback(resume=RunDirectory.open(RUN), ...)"
 _FRESH = "Take a fresh module, or name the weights by model.pretrained in a spec, which adds the cost of their training."
 
 
@@ -54,8 +55,8 @@ class StartingWeights:
             raise PrivacyRefusal(
                 "DPCallback: expected one that wasn't fitted before, got the one of "
                 f"{self._opened}: one callback is one run, with one budget. Make a new callback "
-                "and a fresh module; an interrupted run goes on with dppipe resume "
-                f"{self._opened}."
+                "and a fresh module; an interrupted run goes on with "
+                f"DPCallback(resume=RunDirectory.open({self._opened!r}), ...)."
             )
 
     def refuse_foreign_checkpoint(self, trainer: pl.Trainer) -> None:
@@ -65,18 +66,19 @@ class StartingWeights:
             raise PrivacyRefusal(
                 f"ckpt_path: expected none in a new private run, got {path}: its weights may have "
                 "been trained on these records, which this run's ledger doesn't hold. Go on with "
-                "an interrupted run by dppipe resume RUN; load public weights into the module "
-                "before fit."
+                f"an interrupted run by {_RESUME}; load public weights into the module before fit."
             )
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up the callback's part of a checkpoint, which must be the resumed run's own."""
         is_own = self._resume is not None and state.get("run", self._own) == self._own
         if self._private and not is_own:
+            by_command = self._resume is not None and self._resume.config.exists()
             raise PrivacyRefusal(
                 "ckpt_path: expected none, or the checkpoint of the run that is resumed, got "
                 "that of another private run: its charges aren't in this run's ledger. Go on "
-                "with it by dppipe resume RUN, where RUN is its own directory."
+                f"with it by {'dppipe resume RUN' if by_command else _RESUME}, where RUN is its "
+                "own directory."
             )
         self._restored = True
         self.hashes = frozenset(state.get("start", ()))

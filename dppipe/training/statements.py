@@ -41,6 +41,7 @@ def statement_of(run: RunDirectory) -> Statement:
     return Statement(
         name=plan.name,
         status=summary["status"],
+        stopped_early=summary.get("stopped_early") is True,
         private=plan.private,
         reproducible=plan.reproducible,
         epsilon=summary["epsilon"],

@@ -276,8 +276,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("row", [0, 150])
-def test_a_class_of_ones_own_refuses_by_the_records_number_where_it_is_asked_to(own: Any, fault: str, row: int) -> None:
-    message = rf"data: record {row + 1}: {FAULTS[fault]}.*private record"
+def test_a_class_of_ones_own_refuses_by_the_records_index_where_it_is_asked_to(own: Any, fault: str, row: int) -> None:
+    message = rf"data: dataset\[{row}\]: {FAULTS[fault]}.*private record"
     with pytest.raises(UsageError, match=message) as caught:
         own(bad=[row, 190], fault=fault, options={"on_bad_record": "refuse"}).splits(seed=0)
     assert "4711" not in "".join(traceback.format_exception(caught.value))
@@ -349,7 +349,7 @@ class Plugged(Data, kind="plugged"):
 
 
 def test_a_plugins_records_in_memory_are_checked_alike() -> None:
-    with pytest.raises(UsageError, match=r"data: record 12: expected finite inputs"):
+    with pytest.raises(UsageError, match=r"data: dataset\[11\]: expected finite inputs"):
         Plugged(on_bad_record="refuse").splits(seed=0)
     data = Plugged(split=Split(train=0.4, val=0.6, test=0))
     splits = data.splits(seed=0)

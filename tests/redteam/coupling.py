@@ -80,6 +80,7 @@ def coupled(
     empty_row: Any = None,
     salt: str = "",
     salted: tuple[str, ...] = (),
+    watch: bool = True,
 ) -> Iterator[None]:
     """Run with coupled secrets, and note what happens in `trace`.
 
@@ -89,13 +90,15 @@ def coupled(
         by_identity: Whether the second run draws the first run's units, found by what they are (`add_remove`).
         empty_row: An example that contributes nothing, for the row of a unit that the second run lacks.
         salt: Another salt gives other keys for the purposes in `salted`.
+        watch: Whether the hooks of fits are watched, too.
     """
     with pytest.MonkeyPatch.context() as patch:
         _couple_keys(patch, salt, salted)
         for source in (GaussianStream, LaplaceStream):
             _couple_releases(patch, source, trace, replay)
         _couple_draws(patch, trace, replay if by_identity else None, empty_row)
-        _watch_fits(patch, trace, salt=1 if replay is None else 2)
+        if watch:
+            _watch_fits(patch, trace, salt=1 if replay is None else 2)
         yield
 
 
@@ -132,6 +135,7 @@ def _couple_draws(patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | None,
     original = PrivateLoader.draw
 
     def draw(self: PrivateLoader, step: int) -> numpy.ndarray:
+        trace.step = step
         if not trace.units:
             trace.units = units_of(self)
             if replay is not None and empty_row is not None:

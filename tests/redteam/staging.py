@@ -43,6 +43,10 @@ class Staged(dppipe.Data):
     def outputs(self) -> int:
         return self.classes
 
+    @property
+    def by_users(self) -> bool:
+        return hasattr(STAGE[0].train, "users")
+
     def count(self) -> int:
         return self.known_count(len(STAGE[0].train))
 

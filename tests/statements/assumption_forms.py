@@ -133,11 +133,11 @@ rests_on(
     lambda f: f.private and f.adaptive,
     lambda f: f.spent is not None and f.spent <= f.budget,
 )
-rests_on(r"The run was stopped before its plan ended\.", lambda f: f.status == "interrupted")
+rests_on(r"The run was stopped before its plan ended\.", lambda f: f.stopped)
 rests_on(
     r"When it stopped may depend on what was released, so the claim is what the whole plan can cost\.",
-    lambda f: f.status == "interrupted",
-    lambda f: len(f.steps) < f.option("train", "steps"),
+    lambda f: f.stopped,
+    lambda f: len(f.steps) < (f.asked_steps or 0),
 )
 rests_on(
     r"Inputs were scaled by (.+) of the training records, released with noise \(multiplier (\S+)\) and charged "

@@ -136,7 +136,7 @@ form(
 )
 form(
     r"\| spent by the executed steps \| (\S+) \|",
-    lambda f: f.private and f.status in ("interrupted", "failed"),
+    lambda f: f.private and (f.stopped or f.failed),
     says_spent,
 )
 form(r"\| delta \| (\d\S*) \|", private, lambda f, delta: float(delta) == f.delta)
@@ -160,9 +160,11 @@ form(r"\| status \| NO CLAIM: the split is not covered \|", lambda f: f.split_by
 # The table of the run.
 
 
-def says_status(facts: Facts, said: str) -> bool:
+def says_status(facts: Facts, said: str, early: str | None) -> bool:
     """A run has its final weights where, and only where, its plan has ended it."""
     by_plan = said in ("completed", "budget exhausted")
+    if bool(early) != (facts.stopped_early and len(facts.steps) < (facts.asked_steps or 0)):
+        return False
     kept = by_plan == ("checkpoints/final.ckpt" in facts.files)
     return kept and said.replace(" ", "_") == facts.status
 
@@ -184,7 +186,7 @@ def says_data(facts: Facts, kind: str, file: str | None) -> bool:
 
 
 MOMENT = r"(\d{4}-\d\d-\d\d \d\d:\d\d) UTC"
-form(r"\| the run \| (.+) \|", always, says_status)
+form(r"\| the run \| ([a-z ]+)(: a callback stopped it early)? \|", always, says_status)
 form(rf"\| begun \| {MOMENT} \|", always, says_begun)
 form(rf"\| ended \| {MOMENT} \|", always, says_ended)
 form(

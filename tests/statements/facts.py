@@ -68,6 +68,18 @@ class Facts:
         return str(self.summary["status"])
 
     @property
+    def stopped_early(self) -> bool:
+        return bool(self.known.get("stopped_early"))
+
+    @property
+    def stopped(self) -> bool:
+        return self.status == "interrupted" or self.stopped_early
+
+    @property
+    def asked_steps(self) -> int | None:
+        return self.option("train", "steps", self.known.get("steps"))
+
+    @property
     def failed(self) -> bool:
         return self.status == "failed"
 
@@ -210,11 +222,10 @@ class Facts:
     @property
     def planned_rows(self) -> list[dict[str, Any]]:
         """The rows of a run that ended by its plan; else as many as the spec has steps."""
-        if self.status in ("completed", "budget_exhausted"):
+        if self.status in ("completed", "budget_exhausted") and not self.stopped_early:
             return self.rows
-        steps = self.option("train", "steps")
         first = [row for row in self.rows if not row["step"]]
-        return first + [self.steps[-1]] * steps
+        return first + [self.steps[-1]] * (self.asked_steps or 0)
 
     def cost(self, rows: list[dict[str, Any]], delta: float) -> float | None:
         """Compute epsilon; None where dp_accounting has no bound."""

@@ -47,12 +47,24 @@ class Visits(TensorDataset):
         self.users = [f"p{row % 40}" for row in range(120)]
 
 
+class StopsAt(pl.Callback):
+    """Stops a Trainer after some steps, as EarlyStopping does."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any) -> None:
+        if trainer.global_step == self.step:
+            trainer.should_stop = True
+
+
 def fit_module(
     path: Path,
     *,
     holdout: Literal["public", "private"],
     validates: bool,
     users: bool = False,
+    stops_at: int | None = None,
 ) -> dict[str, Any]:
     """Fit a module privately, and return what is known of the run beside its files."""
     sampler = User(sample_rate=0.2, max_records_per_user=3) if users else Poisson(sample_rate=0.1)
@@ -69,7 +81,7 @@ def fit_module(
     trainer = pl.Trainer(
         max_steps=STEPS,
         accelerator="cpu",
-        callbacks=[callback],
+        callbacks=[callback, *([StopsAt(stops_at)] if stops_at is not None else [])],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -84,5 +96,7 @@ def fit_module(
         "dataset": f"{Visits.__module__}.Visits",
         "user": "users" if users else None,
         "records": 40 if users else 120,
-        "validations": STEPS // 2 if validates else 0,
+        "validations": (stops_at or STEPS) // 2 if validates else 0,
+        "steps": STEPS,
+        "stopped_early": stops_at is not None,
     }

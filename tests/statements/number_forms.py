@@ -30,7 +30,7 @@ def says_range(name: str) -> Any:
 
 
 def says_steps(facts: Facts, planned: str, executed: str) -> bool:
-    asked = facts.option("train", "steps", facts.plan["steps"])
+    asked = facts.asked_steps or facts.plan["steps"]
     return int(planned) == asked == facts.plan["steps"] and int(executed) == len(facts.steps)
 
 
@@ -118,6 +118,11 @@ form(
     r"Noisy counts of gradients that were not clipped: the bound follows them, in the curve "
     r"`privacy/max_grad_norm` and in the checkpoint\.",
     lambda f: f.clipping == "adaptive",
+)
+form(
+    r"The curves, `events\.out\.tfevents\.\*`\.",
+    lambda f: not f.private,
+    lambda f: any(file.startswith("events.out.tfevents.") for file in f.files),
 )
 form(
     r"The curves under `privacy/` and `public/`, which follow from the spec and the above\.",

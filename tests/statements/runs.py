@@ -255,6 +255,7 @@ class RunMaker:
         for name, options in {
             "callback_public": {"holdout": "public", "validates": True},
             "callback_private": {"holdout": "private", "validates": True},
+            "callback_early": {"holdout": "public", "validates": True, "stops_at": 4},
             "callback_users": {"holdout": "private", "validates": False, "users": True},
         }.items():
             began = _now()

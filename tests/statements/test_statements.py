@@ -29,7 +29,7 @@ KINDS = [
     *("user_interrupted", "user_resumed", "crashed", "failed", "scope"),
     *("evaluated_private", "evaluated_not_private", "evaluated_public", "filtered"),
     *("earlier_same", "earlier_disjoint", "pretrained", "old_split"),
-    *("callback_public", "callback_private", "callback_users"),
+    *("callback_public", "callback_private", "callback_early", "callback_users"),
 ]
 
 
@@ -194,6 +194,7 @@ CHANGES: list[tuple[str, Callable[[Facts], None]]] = [
     ("evaluated_private", set_value("summary", "evaluations", to=2)),
     ("evaluated_private", set_value("config", "data", "holdout", to="public")),
     ("failed", set_value("summary", "status", to="completed")),
+    ("callback_early", set_value("known", "stopped_early", to=False)),
     ("add_remove", set_value("plan", "split", to="position")),
     ("scope", set_value("config", "budget", "scope", to="other")),
     ("scope", set_value("known", "scope", "epsilon", to=30.0)),

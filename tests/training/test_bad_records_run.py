@@ -123,7 +123,7 @@ def test_bad_records_of_the_holdout_of_a_class_of_ones_own_end_neither_validatio
     assert "4711" not in output + scored
     code, output = command("run", "s.yaml", "--run-dir", "q", changes=(data, "data.on_bad_record=refuse"))
     assert code == 2
-    assert f"record {min(bad) + 1}: expected a record that can be read, got OSError at own_scans.py:8" in output
+    assert f"dataset[{min(bad)}]: expected a record that can be read, got OSError at own_scans.py:8" in output
     assert not Path("q").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 import pytorch_lightning as pl
@@ -266,3 +267,24 @@ def test_a_plan_of_a_fit_in_python_names_the_dataset_and_no_split(tmp_path, data
     plan = json.loads((tmp_path / "run" / "plan.json").read_text())
     assert plan["split"] is None
     assert plan["data"]["kind"] == "torch.utils.data.dataset.TensorDataset"
+
+
+@pytest.mark.parametrize("end", ["well", "by an error"])
+def test_a_fit_leaves_the_handlers_of_signals_as_they_were(tmp_path, dataset, end):
+    """Else the handler of a Trainer that is gone would keep a SIGTERM from ending the process."""
+
+    class Ends(pl.Callback):
+        def on_train_batch_end(self, *args):
+            if end == "by an error":
+                raise ValueError("the end")
+
+    callback = private(tmp_path)
+    fit = trainer(callback, max_steps=2)
+    fit.callbacks.append(Ends())
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    try:
+        fit.fit(Mine(), callback.loader(dataset))
+    except ValueError:
+        assert end == "by an error"
+    assert [signal.getsignal(number) for number in numbers] == before

@@ -69,7 +69,7 @@ def test_doctor_and_run_show_what_a_model_says_of_made_up_input(run, tmp_path, m
     for command in (doctor, trained):
         assert command.exit_code == 2
         assert command.stderr.startswith(
-            "word_nets.py:10: expected code that takes made-up inputs of float32 [32, 8], got RuntimeError: "
+            "word_nets.py:10: expected code that takes made-up inputs of float32 [n, 8], got RuntimeError: "
         )
         assert "Long, Int" in command.stderr
     assert not (tmp_path / "runs").exists()

@@ -242,7 +242,7 @@ def test_layers_without_sizes_are_an_error_before_a_users_own_trainer_plans(tmp_
     for library in MODULES.values():
         callback, module = private(tmp_path), mine(library)
         module.layer = nn.LazyLinear(3)
-        with pytest.raises(UsageError, match="got LazyLinear at 'layer'"):
+        with pytest.raises(UsageError, match=r"got LazyLinear at 'layer'.*module\(torch\.zeros"):
             trainer(library, callback).fit(module, callback.loader(dataset))
         assert callback.plan is None
     assert not (tmp_path / "run").exists()

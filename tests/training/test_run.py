@@ -172,7 +172,9 @@ def test_the_test_split_is_scored_once_and_the_statement_says_so(run):
     looks = json.loads((done.path / "privacy.json").read_text())["evaluation_looks"]
     assert looks == done.summary["validations"] + 1
     again = CliRunner().invoke(app, ["evaluate", str(done.path), "--json"])
-    assert again.output == first.output
+    assert again.stdout == first.stdout
+    assert "scored before" not in first.stderr
+    assert "The test split was scored before" in again.stderr
     assert json.loads((done.path / "privacy.json").read_text())["evaluation_looks"] == looks
 
 
@@ -208,3 +210,12 @@ def test_a_summary_with_a_fact_of_another_kind_is_named(run, name, value):
     result = CliRunner().invoke(app, ["evaluate", str(done.path)])
     assert result.exit_code == 2, result.output
     assert "summary.json" in result.output.replace("\n", "")
+
+
+@pytest.mark.parametrize("holdout", ["public", "private"])
+def test_a_statement_says_of_a_run_without_validation_data_that_no_metrics_were_recorded(run, holdout):
+    without = run("data.split={train: 1, val: 0, test: 0}", f"data.holdout={holdout}")
+    assert without.exit_code == 0, without.output
+    assert "No validation metrics were recorded." in (without.path / "privacy.md").read_text()
+    validated = run(f"data.holdout={holdout}")
+    assert "No validation metrics were recorded." not in (validated.path / "privacy.md").read_text()

@@ -34,13 +34,18 @@ def facts_of(data: Data) -> Facts:
 
 
 def refuse_bad_records(parts: Splits, data: Data) -> None:
-    """Read all records, and refuse the data if one can't be used; the message names the first by its number."""
+    """Read all records, and refuse the data if one can't be used; the message names its index.
+
+    The index is the one by which the user's own code finds the record: `dataset[17]`, or
+    `train[17]` where `load` returns the parts.
+    """
+    whole = parts.test is None and parts.val is None
     for name, part in zip(parts._fields, parts, strict=True):
         faults = find_faults(part, facts_of(data)) if part is not None else []
-        for number, fault in enumerate(faults, start=1):
+        for index, fault in enumerate(faults):
             if fault is not None:
-                place = "data" if parts.test is None and parts.val is None else f"data ({name})"
-                raise bad_record(f"{place}: record {number}", f"{fault}.")
+                place = f"data: {'dataset' if whole else name}[{index}]"
+                raise bad_record(place, f"{fault}.")
 
 
 def usable_part(dataset: Dataset[Any], data: Data) -> Dataset[Any]:

@@ -50,7 +50,7 @@ def assumptions(statement: Statement) -> tuple[str, ...]:
         return ()
     said = list(_mechanism(statement))
     said.append(_SCHEDULE[statement.schedule])
-    if statement.status == "interrupted":
+    if statement.status == "interrupted" or statement.stopped_early:
         said.append(_STOPPED)
     if statement.scaling_noise_multiplier is not None:
         said.append(_scaling(statement))

@@ -27,7 +27,9 @@ def released(statement: Statement) -> tuple[str, ...]:
             "Noisy counts of gradients that were not clipped: the bound follows them, in the curve "
             "`privacy/max_grad_norm` and in the checkpoint."
         )
-    if statement.private and files.curves:
+    if files.curves and not statement.private:
+        said.append("The curves, `events.out.tfevents.*`.")
+    if files.curves and statement.private:
         said.append("The curves under `privacy/` and `public/`, which follow from the spec and the above.")
     return tuple(said)
 

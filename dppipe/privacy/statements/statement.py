@@ -87,6 +87,8 @@ class Statement:
     name: str
     status: str
     """How the run ended: completed, budget_exhausted, interrupted or failed."""
+    stopped_early: bool = False
+    """Whether a callback, such as EarlyStopping, ended the run before its plan did."""
     private: bool
     """False for `budget: none`, where nothing is promised."""
     reproducible: bool

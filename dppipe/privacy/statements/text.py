@@ -80,7 +80,8 @@ def _claim(statement: Statement) -> Iterator[str]:
 
 
 def _run(statement: Statement) -> Iterator[str]:
-    yield _row("the run", statement.status.replace("_", " "))
+    early = ": a callback stopped it early" if statement.stopped_early else ""
+    yield _row("the run", statement.status.replace("_", " ") + early)
     if statement.begun is not None:
         yield _row("begun", _minute(statement.begun))
     if statement.ended is not None:

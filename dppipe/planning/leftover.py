@@ -1,0 +1,97 @@
+"""What earlier runs on the same records leave of a budget, and what a run needs beside them.
+
+A budget that is nearly spent can still be planned for: the noise only grows until the model learns
+nothing. Such a plan is refused, with the budget that the run would need.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from dppipe.errors import PrivacyRefusal
+from dppipe.planning.earlier import with_earlier
+from dppipe.privacy.calibration import calibrate
+from dppipe.privacy.claims import shown
+from dppipe.privacy.rounding import round_up
+
+if TYPE_CHECKING:
+    from dppipe.planning.earlier import Earlier
+    from dppipe.planning.timetable import Timetable
+    from dppipe.privacy.accountants.base import Accountant
+    from dppipe.privacy.budget import Budget
+
+LEAST_LEFT = 0.01
+"""The part of a budget that must be left for `noise_multiplier: auto` to be worth planning."""
+_ADVISED_DIGITS = 3
+
+
+def refuse_spent(table: Timetable, budget: Budget, earlier: Earlier, *, cost: float) -> None:
+    """Refuse a run whose earlier runs leave nothing of its budget, or hardly anything.
+
+    Args:
+        table: The steps of the run.
+        budget: What the run may cost together with the earlier ones.
+        earlier: The runs whose weights it starts from.
+        cost: What they cost by themselves.
+    """
+    left = budget.epsilon - cost
+    is_auto = table.parts.noise.noise_multiplier == "auto"
+    least = LEAST_LEFT * budget.epsilon if is_auto else 0.0
+    nothing_left = left <= 0 or left < least
+    if earlier.records == "disjoint":
+        nothing_left = left < 0
+    if not nothing_left:
+        return
+    remainder = f"{max(0.0, left):.2g} is left"
+    if 0 < left < least:
+        remainder += ", for which the noise would hide everything that the records could teach"
+    raise PrivacyRefusal(
+        f"model.pretrained: expected weights that cost less than epsilon {budget.epsilon:g}, got "
+        f"those of {earlier.names}, which cost {shown(cost)} at delta {budget.delta:g} before the "
+        f"first step: {remainder}. {_advice(table, budget, earlier)}"
+    )
+
+
+def _advice(table: Timetable, budget: Budget, earlier: Earlier) -> str:
+    enough = math.inf
+    if earlier.records == "same" and table.charges is not None:
+        with suppress(PrivacyRefusal):  # no noise keeps the budget, even on its own
+            enough = _enough(table, budget, earlier)
+    if math.isfinite(enough):
+        return (
+            f"Raise budget.epsilon to {enough:g}, under which this run has as much noise as "
+            f"epsilon {budget.epsilon:g} gives it on its own, or start from other weights."
+        )
+    return "Raise budget.epsilon, or start from other weights."
+
+
+def _enough(table: Timetable, budget: Budget, earlier: Earlier) -> float:
+    """Return the budget of this run and the earlier ones together that leaves its noise as it is."""
+    alone = _accountant(table, budget, None)
+    charges = table.charges or 0
+    scale = table.parts.noise.noise_multiplier
+    if scale == "auto":
+        found = calibrate(
+            alone,
+            lambda each: table.events(each, charges=charges),
+            budget=budget,
+            allow_estimate=True,
+        )
+        scale = found.scale
+    together = _accountant(table, budget, earlier)
+    events = table.events(float(scale), charges=charges)
+    epsilon = together.compose(events, relation=budget.relation).epsilon(budget.delta)
+    return round_up(epsilon, _ADVISED_DIGITS)
+
+
+def _accountant(table: Timetable, budget: Budget, earlier: Earlier | None) -> Accountant:
+    parts = table.parts
+    return with_earlier(
+        parts.accountant,
+        earlier,
+        before=parts.before,
+        failure=parts.clipping.failure_delta(uses=0),
+        relation=budget.relation,
+    )
