@@ -24,7 +24,7 @@ CLIPPERS = {
     "grouped": 'kind: grouped, max_grad_norms: {"*.bias": 0.3, "*": 0.7}',
     "automatic": "kind: automatic",
     "psac": "kind: psac",
-    "global": "kind: global",
+    "global": "kind: global, threshold: 1000",
     "global adaptive": "kind: global, variant: adaptive, unclipped_num_std: 9.0",
     "adaptive": "kind: adaptive, unclipped_num_std: 9.0",
     "adaptive layerwise": "kind: adaptive, grouping: layerwise, unclipped_num_std: 9.0",
@@ -98,7 +98,7 @@ def spec_of(combination: Combination, accountant: str) -> Spec:
     if combination.relation == "add_remove" and combination.sampler in EXPECTED:
         sampler += f", expected_batch_size: {EXPECTED[combination.sampler]}"
     elif combination.sampler == "user":
-        users = f", users: {USERS}"
+        users = f", users: {USERS}, split: {{train: 1.0, val: 0.0, test: 0.0}}"
     text = f"""
 version: 1
 name: connections

@@ -9,8 +9,8 @@ from redteam.neighbours import replaced
 from redteam.records import EMPTY, HARMFUL, Records, ordinary
 from redteam.staging import Data
 
-AT = 7
-"""Where the record stands, and whose it is: users take turns."""
+AT = 11
+"""Where the record stands: a place that every sampler draws in the first two steps. Users take turns."""
 
 
 class Neighbours(NamedTuple):

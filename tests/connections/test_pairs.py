@@ -14,10 +14,15 @@ from connections.recording import Compared, Way, compare_neighbours
 
 ROUNDING = 1e-5
 """By how much, relative to the bound, two float32 sums may differ beyond it."""
-REACHED = {"zero_out": 0.99, "add_remove": 0.99, "replace_one": 0.3}
-"""What the unit moves at least, in bounds: its gradient is larger than any, and nothing takes its place but another unit's."""
+REACHED = {"zero_out": 0.95, "add_remove": 0.95, "replace_one": 0.1}
+"""What the unit moves at least, in bounds: its gradient is larger than any, and secure noise rounds it.
+
+Under `replace_one` another unit takes its place, and another one may be picked more often.
+"""
 LOWERED = {"automatic", "psac", "jl", "microbatch", "adaclip", "global", "global adaptive"}
-"""Clippers under which a unit of any size stays below its bound."""
+"""Clippers that scale large gradients below their bound."""
+LEAST = 0.01
+"""What the unit moves at least under these, in bounds."""
 
 
 @pytest.mark.parametrize("way", ["spec", "callback"])
@@ -54,7 +59,7 @@ def check(combination: Combination, way: Way) -> None:
     farthest = max(compared.distances.values())
     assert len(compared.distances) == 2
     assert farthest <= 1 + ROUNDING, f"one unit moves what is noised by {farthest:.4f} bounds"
-    least = 0.05 if combination.clipper in LOWERED else REACHED[combination.relation]
+    least = LEAST if combination.clipper in LOWERED else REACHED[combination.relation]
     assert farthest >= least, f"the unit moves what is noised by {farthest:.4f} bounds only"
     check_keys(compared)
     check_rows(possible, compared, combination)
