@@ -2,7 +2,9 @@
 
     DppipeError              1  failed
     ├── UsageError           2  the spec, the command line or a named file is wrong
-    │   └── SpecError        2  one or more Problems, each with its place in the spec
+    │   ├── SpecError        2  one or more Problems, each with its place in the spec
+    │   └── NoStore          2  no store of shared budgets where one is looked for
+    ├── StoreFailed          1  the store of shared budgets can't be reached, read or written
     ├── PartlyAdded          1  an error came while a batch was added to a sum
     ├── PrivacyRefusal       3  refused for privacy's sake
     │   └── BudgetExhausted  3  the next step would exceed the budget
@@ -15,6 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+RECORD_ERRORS = (Exception, SystemExit)
+"""What user code may raise over a record. Ctrl-C is none of it."""
 
 
 class DppipeError(Exception):
@@ -49,6 +54,14 @@ class SpecError(UsageError):
     def __init__(self, problems: Sequence[Problem], text: str | None = None) -> None:
         self.problems = tuple(problems)
         super().__init__(text or "\n".join(f"{'.'.join(map(str, p.path)) or 'spec'}: {p.message}" for p in self.problems))
+
+
+class NoStore(UsageError):
+    """There is no store of shared budgets where one is looked for."""
+
+
+class StoreFailed(DppipeError):
+    """The store of shared budgets can't be reached, read or written; nothing was changed in it."""
 
 
 class PrivacyRefusal(DppipeError):

@@ -10,20 +10,24 @@ Read next: `identity.py`, what a run is called in its store; `reconcile.py`, how
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from dppipe.budgets.fingerprints import data_contents
+from dppipe.budgets.advice import with_advice
+from dppipe.budgets.commitments import commit
+from dppipe.budgets.fingerprints import fingerprints
 from dppipe.budgets.identity import has_identity, read_identity, take_identity
+from dppipe.budgets.outlook import scope_facts
 from dppipe.budgets.reconcile import Reconciled, reconcile_run
 from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
 from dppipe.component import Component
-from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.errors import BudgetExhausted, PrivacyRefusal, StoreFailed
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.privacy.charges import LedgerRows, digest, read_ledger
-from dppipe.privacy.filters import Commitment
 from dppipe.privacy.steps import total
 
 
@@ -35,19 +39,18 @@ class Binding:
     entry: Entry
     run_dir: Path
     """Where the run stands now: it may have been moved since it reserved."""
+    reserved: Mapping[str, Any]
+    """The scope's facts when the run had reserved."""
 
+    def facts(self) -> dict[str, Any]:
+        """Return the scope's facts now, with all that this run has reserved.
 
-def commit(plan: Plan, parts: PrivateParts) -> Commitment:
-    """Give the most that a planned run may do; a run without a guarantee has none to give."""
-    if plan.relation is None or plan.epsilon is None or plan.delta is None:
-        raise UsageError("budget.scope: expected a run with a budget, got budget: none. Take the scope or the `none` away.")
-    if plan.schedule == "filter":
-        raise PrivacyRefusal(
-            "budget.scope: expected noise that is fixed in the plan, got a schedule that follows released values."
-        )
-    if plan.reproducible:
-        raise PrivacyRefusal("budget.scope: expected a run with secret noise, got reproducible: true, which gives no protection.")
-    return Commitment(parts.committed(plan), plan.relation, plan.unit, plan.epsilon, plan.delta)
+        Where the store fails, they are those of the moment at which the run reserved.
+        """
+        try:
+            return scope_facts(self.store.status(self.entry.scope))
+        except StoreFailed:
+            return dict(self.reserved)
 
 
 def bind_run(
@@ -70,9 +73,22 @@ def bind_run(
         _check_place(before, run_dir=run_dir)
     if before is not None and before.state == "settled":
         _check_settled(store, before, ledger, run_dir=run_dir)
-    fingerprint = store.fingerprint(data_contents(data)) if data is not None else None
-    entry = store.reserve(scope, run_id, commitment, run_dir=run_dir, plan_hash=digest(plan_bytes), fingerprint=fingerprint)
-    return Binding(store, entry, run_dir)
+    marks = fingerprints(store, data) if data is not None else ()
+    plan_hash = digest(plan_bytes)
+    try:
+        entry = store.reserve(
+            scope,
+            run_id,
+            commitment,
+            run_dir=run_dir,
+            plan_hash=plan_hash,
+            fingerprints=marks,
+        )
+    except BudgetExhausted as error:
+        if before is not None:  # a run that goes on has no choice of epsilon any more
+            raise
+        raise BudgetExhausted(with_advice(str(error), store.status(scope), plan, parts)) from error
+    return Binding(store, entry, run_dir, scope_facts(store.status(scope)))
 
 
 def settle_run(binding: Binding) -> Reconciled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -49,9 +49,10 @@ def steps_of(connection: sa.Connection, run_id: str) -> list[tuple[Any, int]]:
     return [(event_from_data(event), int(count)) for event, count in connection.execute(query).scalar_one()]
 
 
-def scopes_of(connection: sa.Connection, fingerprint: str) -> list[str]:
-    """Give the scopes that a data set was charged to."""
-    query = sa.select(entries.c.scope).where(entries.c.fingerprint == fingerprint).distinct()
+def scopes_of(connection: sa.Connection, fingerprints: Sequence[str]) -> list[str]:
+    """Return the scopes that a data set was charged to, under any of its fingerprints."""
+    known = entries.c.fingerprint.in_(fingerprints)
+    query = sa.select(entries.c.scope).where(known).distinct()
     return list(connection.execute(query).scalars())
 
 

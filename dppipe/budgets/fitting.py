@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dppipe.budgets.scopes import Scope
+from dppipe.budgets.scopes import Scope, Status, counted, percent_left, percent_used
 from dppipe.privacy.accountants.base import Steps
 from dppipe.privacy.events import event_from_data, event_to_data
 from dppipe.privacy.filters import Amount, Commitment
-from dppipe.privacy.rounding import round_up
+from dppipe.privacy.rounding import round_down, round_up
 from dppipe.privacy.steps import first, total
 
 if TYPE_CHECKING:
@@ -19,14 +19,36 @@ if TYPE_CHECKING:
 _MOST_NOISE = 1000.0
 
 
+def refusal(others: Status, commitment: Commitment) -> str:
+    """Say that a run doesn't fit beside the other runs of its scope, and what would.
+
+    Args:
+        others: The scope and its other runs.
+        commitment: What the run may do at most.
+    """
+    scope, cost = others.scope, others.scope.rule.cost(commitment)
+    open_runs = sum(1 for entry in others.runs if entry.state == "reserved")
+    hint = ""
+    if open_runs:
+        settle = f"`dppipe budget reconcile {scope.name}` settles those that have crashed"
+        hint = f" Reservations are open ({counted(open_runs)}): {settle}."
+    return (
+        f"budget.scope: {scope.name!r} has {percent_left(others.left)} of its room left, "
+        f"and this run needs {percent_used(scope.share(cost))}. "
+        f"{what_fits(scope, commitment, room=others.room)}{hint}"
+    )
+
+
 def what_fits(scope: Scope, commitment: Commitment, *, room: Amount) -> str:
     """Say in words what a run could be changed to."""
     if not scope.rule.refunds:
-        epsilon = math.sqrt(room.amount) if scope.rule.kind == "advanced" else room.amount
-        return f"A run with epsilon of at most {_down(epsilon)} at delta of at most {_down(room.delta)} fits."
+        epsilon = scope.rule.largest_certificate(room)
+        most = f"epsilon of at most {round_down(epsilon, 3):g}"
+        return f"A run with {most} at delta of at most {round_down(room.delta, 3):g} fits."
     steps, factor = affordable_steps(scope, commitment, room=room), affordable_noise(scope, commitment, room=room)
-    ways = [f"{steps} of its {total(commitment.steps)} steps"] if steps else []
+    ways = [f"{steps} of its {total(commitment.steps)} steps with the same noise"] if steps else []
     if factor is not None:
+        factor = round_up(factor, 3)
         lowest = min((z for event, _ in commitment.steps for z in _multipliers(event_to_data(event))), default=0.0)
         ways.append(f"all its steps with {factor:g} times the noise (a noise multiplier of {round_up(lowest * factor, 4):g})")
     return f"What fits: {', or '.join(ways)}." if ways else "Nothing fits: not one step, whatever its noise."
@@ -42,8 +64,21 @@ def affordable_steps(scope: Scope, commitment: Commitment, *, room: Amount) -> i
     return good
 
 
-def affordable_noise(scope: Scope, commitment: Commitment, *, room: Amount) -> float | None:
-    """Give the smallest factor on the noise, to three digits, with which all steps fit; None if a thousandfold isn't enough."""
+def affordable_noise(
+    scope: Scope,
+    commitment: Commitment,
+    *,
+    room: Amount,
+    precision: float = 2e-3,
+) -> float | None:
+    """Return the smallest factor on the noise with which all steps fit; None if none does.
+
+    Args:
+        scope: What the run is to fit in.
+        commitment: The run's steps.
+        room: What the scope has left.
+        precision: How far the factor may be above the smallest one, as a part of it.
+    """
 
     def fits(factor: float) -> bool:
         return scope.rule.cost(replace(commitment, steps=scale_noise(commitment.steps, factor))).fits(room)
@@ -51,10 +86,10 @@ def affordable_noise(scope: Scope, commitment: Commitment, *, room: Amount) -> f
     if not fits(_MOST_NOISE):
         return None
     bad, good = 1.0, _MOST_NOISE
-    while good > 1.002 * bad:
+    while good > (1 + precision) * bad:
         middle = math.sqrt(bad * good)
         bad, good = (bad, middle) if fits(middle) else (middle, good)
-    return round_up(good, 3)
+    return good
 
 
 def scale_noise(steps: Steps, factor: float) -> list[tuple[DpEvent, int]]:
@@ -72,11 +107,3 @@ def _scaled(data: dict[str, Any], factor: float) -> dict[str, Any]:
 def _multipliers(data: dict[str, Any]) -> list[float]:
     inner = [z for value in data.values() if isinstance(value, dict) for z in _multipliers(value)]
     return [*inner, data["noise_multiplier"]] if "noise_multiplier" in data else inner
-
-
-def _down(value: float) -> str:
-    """Write a number with three digits, rounded down: what is said to fit must fit."""
-    if value <= 0:
-        return "0"
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.floor(value / unit * (1 - 1e-12)) * unit:.3g}"

@@ -12,8 +12,11 @@ from dppipe.component import Field, Options
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.filters import FILTERS, Amount, Commitment, Filter, best_order, read_filter
+from dppipe.spec.suggestions import suggest_name
 
 State = Literal["reserved", "settled"]
+UNITS = ("example", "user")
+"""Whose privacy a run can protect."""
 
 
 class Scope(Options):
@@ -54,7 +57,13 @@ class Scope(Options):
             fixed: The relation and the unit.
         """
         if filter not in FILTERS:
-            raise UsageError(f"filter: expected one of {', '.join(FILTERS)}, got {filter!r}.")
+            meant = suggest_name(filter, FILTERS)
+            known = ", ".join(FILTERS)
+            raise UsageError(f"filter: expected one of {known}, got {filter!r}.{meant}")
+        unit = fixed.get("unit", "example")
+        if unit not in UNITS:
+            meant = suggest_name(unit, UNITS)
+            raise UsageError(f"unit: expected {' or '.join(UNITS)}, got {unit!r}.{meant}")
         if order is not None and filter != "rdp":
             raise UsageError(f"order: expected none with filter {filter}, got {order}. Only rdp has one.")
         options = {"order": order or best_order(epsilon=epsilon, delta=delta, like=like)} if filter == "rdp" else {}
@@ -74,6 +83,12 @@ class Scope(Options):
     def capacity(self) -> Amount:
         """The most that costs may add up to."""
         return self.rule.capacity(epsilon=self.epsilon, delta=self.delta)
+
+    def share(self, cost: Amount) -> float:
+        """Return the part of the capacity that a cost takes, of its amount or its delta."""
+        capacity = self.capacity
+        of_amount = cost.amount / capacity.amount
+        return max(of_amount, cost.delta / capacity.delta) if capacity.delta else of_amount
 
 
 @dataclass(frozen=True)
@@ -113,13 +128,50 @@ class Status:
         return Amount(max(0.0, capacity.amount - used.amount), max(0.0, capacity.delta - used.delta))
 
     @property
+    def epsilon_spent(self) -> float:
+        """The epsilon that all costs so far convert to at the scope's delta.
+
+        It shows how far the budget is used. What is proven for all runs is the scope's epsilon.
+        """
+        used = self.used
+        if not (used.amount or used.delta):
+            return 0.0
+        epsilon = max(0.0, self.scope.rule.epsilon(used, delta=self.scope.delta))
+        # Of what fits, only rounding could convert to more than the scope's epsilon.
+        return min(epsilon, self.scope.epsilon) if used.fits(self.scope.capacity) else epsilon
+
+    def without(self, run_id: str) -> Status:
+        """Return the scope with all runs but one."""
+        return Status(self.scope, tuple(entry for entry in self.runs if entry.run_id != run_id))
+
+    def fits(self, cost: Amount) -> bool:
+        """Whether another cost stays within the scope: what decides about every reservation."""
+        return total([self.used, cost]).fits(self.scope.capacity)
+
+    @property
     def share(self) -> float:
-        """The part of the budget that is used, from 0 to 1."""
-        used, capacity = self.used, self.scope.capacity
-        shares = [used.amount / capacity.amount]
-        if capacity.delta:
-            shares.append(used.delta / capacity.delta)
-        return max(shares)
+        """The part of the budget that is used: 1 is all of it."""
+        return self.scope.share(self.used)
+
+    @property
+    def left(self) -> float:
+        """The part of the budget that is left, from 0 to 1."""
+        return max(0.0, 1 - self.share)
+
+
+def percent_used(share: float) -> str:
+    """Write a share that is used or needed, rounded up."""
+    return f"{math.ceil(share * 1000 * (1 - 1e-12)) / 10:.1f}%"
+
+
+def percent_left(share: float) -> str:
+    """Write a share that is left, rounded down."""
+    return f"{math.floor(share * 1000) / 10:.1f}%"
+
+
+def counted(runs: int) -> str:
+    """Write a number of runs."""
+    return "1 run" if runs == 1 else f"{runs} runs"
 
 
 def total(costs: Iterable[Amount]) -> Amount:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +18,15 @@ import sqlalchemy as sa
 
 from dppipe.budgets import tables
 from dppipe.budgets.entries import add_entry, all_entries, find_entry, last_entries, scopes_of, steps_of
-from dppipe.budgets.fitting import what_fits
-from dppipe.budgets.scopes import Entry, Scope, Status, total
+from dppipe.budgets.fitting import refusal
+from dppipe.budgets.scopes import Entry, Scope, Status, counted
 from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, UsageError
 from dppipe.privacy.accountants.base import Steps
 from dppipe.privacy.filters import Amount, Commitment
+from dppipe.spec.suggestions import suggest_name
+
+_NAMED = 5
+"""How many runs a message names."""
 
 
 class Store:
@@ -32,29 +36,52 @@ class Store:
     moment; a settlement follows a ledger, so it is never below what was released.
     """
 
-    def __init__(self, place: str | Path | None = None) -> None:
-        """Open a file or a PostgreSQL URL; by default DPPIPE_STORE, else `.dppipe/budgets.db`."""
-        self._database = tables.Database(place)
+    def __init__(self, place: str | Path | None = None, *, make: bool = True) -> None:
+        """Open a file or a PostgreSQL URL; by default DPPIPE_STORE, else `.dppipe/budgets.db`.
+
+        Without `make` a place that holds no store is a NoStore, and nothing is written there.
+        """
+        self._database = tables.Database(place, make=make)
         self.place = self._database.place
 
     def create(self, scope: Scope) -> None:
         """Add a scope; its terms never change."""
         with self._database.transaction() as connection:
             if _options(connection, scope.name) is not None:
+                command = f"dppipe budget delete {scope.name}"
+                way_out = f"delete it with `{command}`, while no run has used it"
                 raise UsageError(
-                    f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. Its terms are fixed."
+                    f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. "
+                    f"Its terms are fixed: take another name, or {way_out}."
                 )
             connection.execute(sa.insert(tables.scopes).values(name=scope.name, options=scope.model_dump(mode="json"), at=_now()))
+
+    def delete(self, scope: str) -> None:
+        """Delete a scope that no run has ever reserved in.
+
+        Guarantee: entries never disappear. A run that reserves at the same moment is either seen
+        here, and the scope stays, or finds no scope.
+        """
+        with self._database.transaction() as connection:
+            self._status(connection, scope)
+            used = last_entries(connection, scope)
+            if used:
+                runs = _named_runs(list(used.values()))
+                raise PrivacyRefusal(
+                    f"{scope}: expected a scope that no run has used, got one with {runs}. "
+                    "What runs have reserved or charged stays on record: nothing was deleted."
+                )
+            connection.execute(sa.delete(tables.scopes).where(tables.scopes.c.name == scope))
 
     def scopes(self) -> list[str]:
         """Give the names of all scopes."""
         with self._database.transaction() as connection:
-            return list(connection.execute(sa.select(tables.scopes.c.name).order_by(tables.scopes.c.name)).scalars())
+            return _names(connection)
 
-    def status(self, scope: str) -> Status:
-        """Say how much of a scope is used, and by which runs."""
+    def status(self, scope: str, *, key: str = "SCOPE") -> Status:
+        """Say how much of a scope is used, and by which runs; messages say that `key` named it."""
         with self._database.transaction() as connection:
-            return self._status(connection, scope)
+            return self._status(connection, scope, key=key)
 
     def reserve(
         self,
@@ -64,7 +91,7 @@ class Store:
         *,
         run_dir: Path | str,
         plan_hash: str,
-        fingerprint: str | None = None,
+        fingerprints: Sequence[str] = (),
     ) -> Entry:
         """Set aside what a run may cost at most, before its first step; a run that doesn't fit is refused with what would.
 
@@ -77,10 +104,13 @@ class Store:
             commitment: The run's whole plan.
             run_dir: Where its ledger stands, for `reconcile`.
             plan_hash: The SHA-256 of its plan.json, where the ledger's chain starts.
-            fingerprint: What `fingerprint` gave for the data set; one that is charged elsewhere is refused.
+            fingerprints: What `fingerprint` gives for the data set, and what earlier versions gave.
+                The first is noted; records that are charged elsewhere under any are refused.
         """
-        terms = self.status(scope).scope  # fixed for good, so the slow sums are done before others have to wait
-        _check_terms(terms, commitment)
+        terms = self.status(
+            scope, key="budget.scope"
+        ).scope  # fixed for good, so the slow sums are done before others have to wait
+        check_terms(terms, relation=commitment.relation, unit=commitment.unit)
         asked = Entry(
             run_id=run_id,
             scope=scope,
@@ -90,11 +120,11 @@ class Store:
             delta=float(commitment.delta),
             run_dir=str(Path(run_dir).absolute()),
             plan_hash=plan_hash,
-            fingerprint=fingerprint,
+            fingerprint=next(iter(fingerprints), None),
             host=socket.gethostname(),
             at=_now(),
         )
-        return self._grant(asked, terms, commitment)
+        return self._grant(asked, terms, commitment, fingerprints)
 
     def settle(self, run_id: str, spent: Steps) -> Entry:
         """Replace a run's reservation by what its whole ledger charged; settling the same again changes nothing."""
@@ -142,12 +172,25 @@ class Store:
             code.update(len(content).to_bytes(8, "big") + content)
         return code.hexdigest()
 
-    def scope_of(self, fingerprint: str) -> str | None:
-        """Give the scope that a data set is charged to, if any."""
+    def has_fingerprints(self) -> bool:
+        """Whether some run has left a fingerprint of its data."""
         with self._database.transaction() as connection:
-            return next(iter(scopes_of(connection, fingerprint)), None)
+            known = tables.entries.c.fingerprint.is_not(None)
+            found = connection.execute(sa.select(tables.entries.c.id).where(known).limit(1))
+            return found.first() is not None
 
-    def _grant(self, asked: Entry, terms: Scope, commitment: Commitment) -> Entry:
+    def scope_of(self, *fingerprints: str) -> str | None:
+        """Return the scope that a data set is charged to under one of its fingerprints, if any."""
+        with self._database.transaction() as connection:
+            return next(iter(scopes_of(connection, fingerprints)), None)
+
+    def _grant(
+        self,
+        asked: Entry,
+        terms: Scope,
+        commitment: Commitment,
+        fingerprints: Sequence[str],
+    ) -> Entry:
         """Compare what a run asks for with what all others hold, and set it aside, at one moment."""
         with self._database.transaction() as connection:
             before = find_entry(connection, asked.run_id)
@@ -155,23 +198,26 @@ class Store:
                 raise PrivacyRefusal(
                     f"{asked.run_id}: expected the scope and the plan that this run has reserved with, got others."
                 )
-            _check_data(connection, asked.scope, asked.fingerprint)
+            status = self._status(connection, asked.scope, key="budget.scope")
+            if status.scope != terms:
+                changed = f"{asked.scope!r} was deleted and made anew while this run started"
+                raise PrivacyRefusal(f"budget.scope: {changed}. Start it again.")
+            _check_data(connection, asked.scope, fingerprints)
             wanted = replace(asked, cost=asked.cost if before is None else _at_least(asked.cost, before.cost), at=_now())
             if before is not None and _stands(before, wanted):
                 return before
-            runs = last_entries(connection, asked.scope).values()
-            others = Status(terms, tuple(entry for entry in runs if entry.run_id != asked.run_id))
-            if total([others.used, wanted.cost]).fits(terms.capacity):
+            others = status.without(asked.run_id)
+            if others.fits(wanted.cost):
                 return add_entry(connection, wanted, commitment.steps)
-        raise BudgetExhausted(
-            f"budget.scope: {asked.scope!r} has {max(0.0, 1 - others.share):.1%} of its budget left, which this run exceeds. "
-            + what_fits(terms, commitment, room=others.room)
-        )
+        raise BudgetExhausted(refusal(others, commitment))
 
-    def _status(self, connection: sa.Connection, scope: str) -> Status:
+    def _status(self, connection: sa.Connection, scope: str, *, key: str = "SCOPE") -> Status:
         options = _options(connection, scope)
         if options is None:
-            raise UsageError(f"{self.place}: no scope named {scope!r}. Make it with `dppipe budget create`, or name another.")
+            meant = suggest_name(scope, _names(connection))
+            make = f"dppipe budget create {scope} --epsilon E --like SPEC"
+            way_out = meant or f" Make it with `{make}`."
+            raise UsageError(f"{key}: no scope named {scope!r} in {self.place}.{way_out}")
         return Status(Scope.from_data(options), tuple(last_entries(connection, scope).values()))
 
 
@@ -193,20 +239,33 @@ def _settled_cost(scope: Scope, entry: Entry, spent: Steps) -> Amount:
     return scope.rule.cost(Commitment(spent, scope.relation, scope.unit, entry.epsilon, entry.delta))
 
 
-def _check_terms(scope: Scope, commitment: Commitment) -> None:
-    for name in ("relation", "unit"):
-        wanted, given = getattr(scope, name), getattr(commitment, name)
+def check_terms(scope: Scope, *, relation: str, unit: str) -> None:
+    """Refuse a run that is measured under another relation or unit than its scope."""
+    for name, wanted, given in (("relation", scope.relation, relation), ("unit", scope.unit, unit)):
         if given != wanted:
-            raise PrivacyRefusal(f"budget.{name}: expected {wanted}, as scope {scope.name!r} is measured in, got {given}.")
+            expected = f"expected {wanted}, as scope {scope.name!r} is measured in, got {given}"
+            raise PrivacyRefusal(f"budget.{name}: {expected}. Set {wanted}, or name another scope.")
 
 
-def _check_data(connection: sa.Connection, scope: str, fingerprint: str | None) -> None:
-    elsewhere = [name for name in scopes_of(connection, fingerprint) if name != scope] if fingerprint else []
+def _check_data(connection: sa.Connection, scope: str, fingerprints: Sequence[str]) -> None:
+    elsewhere = [name for name in scopes_of(connection, fingerprints) if name != scope]
     if elsewhere:
         raise PrivacyRefusal(
             f"budget.scope: expected {elsewhere[0]!r}, which this very data set is charged to, got {scope!r}. "
             "A copy under another name shares the budget: name that scope."
         )
+
+
+def _names(connection: sa.Connection) -> list[str]:
+    name = tables.scopes.c.name
+    return list(connection.execute(sa.select(name).order_by(name)).scalars())
+
+
+def _named_runs(runs: Sequence[Entry]) -> str:
+    """Name the first runs of a scope and count the others."""
+    named = ", ".join(f"{entry.run_id} ({entry.state}, {entry.run_dir})" for entry in runs[:_NAMED])
+    more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
+    return f"{counted(len(runs))}: {named}{more}"
 
 
 def _options(connection: sa.Connection, scope: str) -> dict[str, Any] | None:

@@ -17,10 +17,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from dppipe.errors import DppipeError, UsageError
+from dppipe.budgets.places import chosen_place, is_url
+from dppipe.errors import NoStore, StoreFailed, UsageError
 
-DEFAULT_STORE = Path(".dppipe") / "budgets.db"
 _WAIT_SECONDS = 120
+_LOOK_SECONDS = 10
+"""How long a command that only looks waits for others, and for a server that doesn't answer."""
 _VERSION = "1"
 _SETUP_LOCK = 0x64707069  # any number that nothing else in the database locks
 
@@ -62,20 +64,37 @@ entries = sa.Table(
 class Database:
     """A store's database."""
 
-    def __init__(self, place: str | Path | None = None) -> None:
-        """Open `place`: a file, or the URL of a PostgreSQL database; by default what DPPIPE_STORE names."""
-        chosen = str(place or os.environ.get("DPPIPE_STORE") or DEFAULT_STORE)
+    def __init__(self, place: str | Path | None = None, *, make: bool = True) -> None:
+        """Open a file or a PostgreSQL database.
+
+        Args:
+            place: The file or the URL; by default what DPPIPE_STORE names.
+            make: Whether to make a store where there is none; else that is a NoStore.
+        """
+        chosen = chosen_place(place)
         url = _url(chosen)
         self.place = _shown(url) if "://" in chosen else chosen
         try:
             # Processes fork and are killed: every transaction has a connection of its own.
-            self._engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args=_connect_args(url))
+            options = _connect_args(url, make=make)
+            self._engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args=options)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise UsageError(f"{self.place}: the store can't be opened: {error}. Install dppipe[postgres].") from error
         if url.drivername.startswith("sqlite"):
-            _prepare_sqlite(self._engine, Path(url.database or ""))
+            file = Path(url.database or "")
+            if make:
+                _make_file(file)
+            elif not _exists(file):
+                raise self._missing()
+            _prepare_sqlite(self._engine)
         with self.transaction(first=True) as connection:
+            if not make and not sa.inspect(connection).has_table(facts.name):
+                raise self._missing()
             self._set_up(connection)
+
+    def _missing(self) -> NoStore:
+        way_out = "`dppipe budget create` makes one; DPPIPE_STORE names one elsewhere"
+        return NoStore(f"{self.place}: no store of budgets is there. {way_out}.")
 
     @contextmanager
     def transaction(self, *, first: bool = False) -> Iterator[sa.Connection]:
@@ -87,8 +106,9 @@ class Database:
                     connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)) if first else row)
                 yield connection
         except SQLAlchemyError as error:
-            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            raise DppipeError(f"{self.place}: the store of budgets failed: {cause}. Nothing was changed.") from error
+            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0].rstrip(".")
+            failure = f"the store of budgets failed: {cause}"
+            raise StoreFailed(f"{self.place}: {failure}. Nothing was changed.") from error
 
     def _set_up(self, connection: sa.Connection) -> None:
         _metadata.create_all(connection)
@@ -103,7 +123,7 @@ class Database:
 
 
 def _url(chosen: str) -> sa.URL:
-    if "://" not in chosen and not (":" in chosen and "@" in chosen):  # a URL with a slip in it would be made a file's name
+    if not is_url(chosen):
         return sa.URL.create("sqlite", database=str(Path(chosen).absolute()))
     try:
         url = sa.make_url(chosen)
@@ -124,13 +144,22 @@ def _shown(url: sa.URL) -> str:
     return url.set(query=options).render_as_string(hide_password=True)
 
 
-def _connect_args(url: sa.URL) -> dict[str, Any]:
+def _connect_args(url: sa.URL, *, make: bool) -> dict[str, Any]:
+    wait = _WAIT_SECONDS if make else _LOOK_SECONDS
     if url.get_backend_name() == "sqlite":
-        return {"timeout": _WAIT_SECONDS}
-    return {"connect_timeout": 30, "options": f"-c lock_timeout={_WAIT_SECONDS}s"}
+        return {"timeout": wait}
+    return {"connect_timeout": min(30, wait), "options": f"-c lock_timeout={wait}s"}
 
 
-def _prepare_sqlite(engine: sa.Engine, path: Path) -> None:
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        message = f"expected a file that can be read, got {error.strerror}"
+        raise UsageError(f"{path}: {message}.") from error
+
+
+def _make_file(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The key of the fingerprints stands in it.
@@ -138,10 +167,13 @@ def _prepare_sqlite(engine: sa.Engine, path: Path) -> None:
     except OSError as error:
         raise UsageError(f"{path}: expected a file that can be written to, got {error.strerror}.") from error
 
+
+def _prepare_sqlite(engine: sa.Engine) -> None:
     @sa.event.listens_for(engine, "connect")
     def settle_durability(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
         connection.execute("PRAGMA synchronous = EXTRA")  # a grant that a power cut takes back could be given twice
+        connection.execute("PRAGMA foreign_keys = ON")  # a scope with entries can't be deleted
 
     @sa.event.listens_for(engine, "begin")
     def begin_exclusively(connection: sa.Connection) -> None:

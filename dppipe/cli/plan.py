@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,16 +22,25 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show the noise, the steps and the epsilon curve of a run. No record is read and nothing is written."""
+    from dppipe.cli.scope_outlook import plan_outlook
     from dppipe.planning.privacy_plan import make_plan
     from dppipe.spec.load import load_spec, placing_problems
 
     with placing_problems(spec_path, overrides=overrides or ()):
-        made = make_plan(load_spec(spec_path, overrides=overrides or (), plugins=plugins), allow_estimate=True)
-    typer.echo(made.to_json().decode().rstrip() if as_json else plan_text(made))
+        spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
+        made = make_plan(spec, allow_estimate=True)
+        outlook = plan_outlook(spec, made)
+    if not as_json:
+        typer.echo(plan_text(made, scope=outlook.lines() if outlook is not None else {}))
+    elif outlook is None:
+        typer.echo(made.to_json().decode().rstrip())
+    else:
+        both = json.loads(made.to_json()) | {"shared_budget": outlook.to_data()}
+        typer.echo(json.dumps(both, indent=2))
 
 
-def plan_text(plan: Plan) -> str:
-    """Lay a plan out for a person, within 80 columns."""
+def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
+    """Lay a plan out for a person, within 80 columns; `scope` is what its shared budget says."""
     from dppipe.cli.text import table, wrapped
     from dppipe.privacy.claims import shown, shown_delta
 
@@ -53,6 +64,7 @@ def plan_text(plan: Plan) -> str:
             "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
             "rounding": _rounding(plan),
             "relation": f"{plan.relation}, unit: one {plan.unit}",
+            **(scope or {}),
         }
     parts = [table({name: str(value) for name, value in facts.items() if value})]
     if plan.private and plan.schedule == "committed":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from dppipe.privacy.claims import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
+    from dppipe.spec.spec import Spec
     from dppipe.training.outcome import Outcome
 
 
@@ -37,13 +39,32 @@ def run(
         spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
         made = make_plan(spec)
         if first_rank():
-            console.print(fit_terminal(_opening(made), stream=console.file))
+            # Others of a group would see the room that the first has reserved by then.
+            shared = _shared_budget(spec, made)
+            console.print(fit_terminal(f"{_opening(made)}{shared}", stream=console.file))
         from dppipe.training.progress import ProgressBar
         from dppipe.training.run import run_spec
 
         outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[partial(ProgressBar, made, console=console)])
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+
+
+def _shared_budget(spec: Spec, plan: Plan) -> str:
+    """Refuse a run that doesn't fit into its scope, else say what is left there.
+
+    A run without a scope, whose records stand in one, gets a warning.
+    """
+    from dppipe.budgets.unscoped import unscoped_warning
+    from dppipe.cli.scope_outlook import refuse_unless_it_fits
+
+    outlook = refuse_unless_it_fits(spec, plan)
+    if outlook is not None:
+        return "".join(f"\n{name}: {line}" for name, line in outlook.lines().items())
+    warning = unscoped_warning(spec.data, private=plan.private)
+    if warning is not None:
+        typer.echo(fit_terminal(warning, stream=sys.stderr), err=True)
+    return ""
 
 
 def first_rank() -> bool:

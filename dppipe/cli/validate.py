@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.text import table
 from dppipe.errors import SpecError
 
 
@@ -26,10 +27,14 @@ def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = Non
             ]
             typer.echo(json.dumps({"valid": False, "problems": problems}, indent=2))
         raise
+    outlook = facts.pop("outlook")
     if as_json:
-        typer.echo(json.dumps({"valid": True} | facts, indent=2))
+        scope = None if outlook is None else outlook.to_data()
+        typer.echo(json.dumps({"valid": True} | facts | {"shared_budget": scope}, indent=2))
         return
     typer.echo(f"{spec}: valid")
+    if outlook is not None:
+        typer.echo(table(outlook.lines()))
     if facts["proof"] == "estimate":
         typer.echo("its accountant only estimates: `plan` shows it, `run` refuses it")
     for file, digest in facts["plugins"].items():
@@ -37,11 +42,15 @@ def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = Non
 
 
 def _check(path: Path, overrides: list[str], plugins: Path | None) -> dict[str, Any]:
-    from dppipe.spec.load import load_spec
+    from dppipe.cli.scope_outlook import spec_outlook
+    from dppipe.spec.load import load_spec, placing_problems
     from dppipe.spec.rules import find_proof
     from dppipe.spec.spec import spec_hash
 
-    spec = load_spec(path, overrides=overrides, plugins=plugins)
+    with placing_problems(path, overrides=overrides):
+        spec = load_spec(path, overrides=overrides, plugins=plugins)
+        scoped = spec.budget != "none" and spec.budget.scope is not None
+        outlook = spec_outlook(spec) if scoped else None
     proof = find_proof(spec)
     return {
         "name": spec.name,
@@ -49,4 +58,5 @@ def _check(path: Path, overrides: list[str], plugins: Path | None) -> dict[str, 
         "proof": proof.status if proof else None,
         "hash": spec_hash(spec),
         "plugins": spec.plugin_files(),
+        "outlook": outlook,
     }

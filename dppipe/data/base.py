@@ -17,7 +17,6 @@ from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     import numpy
-    from torch import Tensor
     from torch.utils.data import Dataset
 
     from dppipe.data.reading.private_scaling import PrivateScaling
@@ -178,10 +177,12 @@ class Data(Component):
 
         By position the number of records is public; by hash, for `add_remove`, nothing here compares or shows it.
         """
+        from dppipe.data.reading.map_style import require_map_style
         from dppipe.data.reading.record_checks import refuse_bad_records
 
         loaded = self.load()
         ready = loaded if isinstance(loaded, Splits) else Splits(loaded, None, None)
+        require_map_style(ready.train, place="data")
         if not self.checks_records and not self.drops_bad_records:
             refuse_bad_records(ready, self)
         if ready.val is None:
@@ -225,7 +226,6 @@ class Data(Component):
         import torch
 
         generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
-        targets: Tensor
         inputs = torch.randn(n, *self.input_shape, generator=generator)
         if self.task == "multiclass":
             targets = torch.arange(n) % self.outputs

@@ -13,8 +13,9 @@ from pydantic import ValidationError, model_validator
 from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
 from dppipe.data.base import Data, SplitBy, Splits, Task, split_records
+from dppipe.data.reading.map_style import require_map_style
 from dppipe.data.reading.users import with_users
-from dppipe.errors import DppipeError, Problem, SpecError, UsageError
+from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
@@ -117,6 +118,7 @@ class ClassPathData(Data, kind="class_path"):
             raise _problem(self.class_path, "expected a class with __len__ and __getitem__, got {}, which lacks one.")
         try:
             dataset = cls(**self.init_args)
+            require_map_style(dataset, place="data.class_path")
             if self.user not in (None, "users"):
                 with_users(dataset, getattr(dataset, str(self.user), None))
             self._check(dataset)
@@ -156,7 +158,7 @@ class ClassPathData(Data, kind="class_path"):
     def _find_mistake(self, dataset: Any, index: int) -> DppipeError | None:
         try:
             item = dataset[index]
-        except Exception as error:
+        except RECORD_ERRORS as error:
             return UsageError(f"data.class_path: {self.class_path} failed: {describe_failure(error)}.")
         if not (isinstance(item, tuple | list) and len(item) == 2):
             return UsageError(f"data.class_path: expected items (input, target), got something else from {self.class_path}.")

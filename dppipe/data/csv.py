@@ -107,6 +107,9 @@ class Csv(Data, kind="csv"):
     def by_users(self) -> bool:
         return self.user is not None
 
+    def record_files(self) -> list[Path]:
+        return [self.path]
+
     def load(self) -> TensorDataset | Splits:
         records = self._read(self.path, key="path")
         if self.test_path is None:

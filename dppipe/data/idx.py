@@ -64,6 +64,9 @@ class Idx(Data, kind="idx"):
     def public_scaling(self) -> tuple[Constants, ...]:
         return (Constants(std=(_WHITE,)), *super().public_scaling)
 
+    def record_files(self) -> list[Path]:
+        return [self._file("train", "images"), self._file("train", "labels")]
+
     def count(self) -> int:
         for part in ("train", "t10k"):
             images, labels = self._shape(part, "images")[0], self._shape(part, "labels")[0]

@@ -29,7 +29,7 @@ from dppipe.engine.plan import Plan
 from dppipe.engine.projections import Projections
 from dppipe.engine.row_gradients import RowGradients
 from dppipe.engine.units import Ids, Units, make_units
-from dppipe.errors import PartlyAdded, UsageError
+from dppipe.errors import RECORD_ERRORS, PartlyAdded, UsageError
 
 Mode = Literal["auto", "functional"]
 
@@ -177,7 +177,7 @@ class Engine:
                 factors = factors * mask[:, None]
             try:
                 self._add(gradients, into, factors, finite=norms.isfinite())
-            except Exception as error:
+            except RECORD_ERRORS as error:
                 raise PartlyAdded(
                     f"engine: expected to add a batch to the sum, got {type(error).__name__} on the way."
                 ) from error

@@ -67,6 +67,18 @@ class Filter(Options):
         """Give what a run adds; refuse (PrivacyRefusal) what the filter has no proof for."""
         raise NotImplementedError
 
+    def epsilon(self, used: Amount, *, delta: float) -> float:
+        """Return the epsilon at `delta` that costs of `used` convert to.
+
+        It is the converse of `capacity`, and shows how far a budget is used. It is no claim: the
+        proof covers the capacity, which was fixed first, not the moment at which someone looks.
+        """
+        raise NotImplementedError
+
+    def largest_certificate(self, room: Amount) -> float:
+        """Return the largest epsilon of one more run where certificates add up; else 0."""
+        return 0.0
+
     def to_data(self) -> dict[str, Any]:
         """Give plain data that `read_filter` reads back."""
         return {"kind": self.kind, **self.model_dump(mode="json")}
@@ -87,6 +99,10 @@ class RdpFilter(Filter):
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
         """Give the most that the divergences may add up to."""
         return Amount(_room(self.order, epsilon=epsilon, delta=delta))
+
+    def epsilon(self, used: Amount, *, delta: float) -> float:
+        """Convert the divergence at the filter's order."""
+        return used.amount - _room(self.order, epsilon=0.0, delta=delta)
 
     def cost(self, run: Commitment) -> Amount:
         """Add up the divergences of a run's steps."""
@@ -111,6 +127,11 @@ class ZcdpFilter(Filter):
         """Give the most that rho may add up to."""
         return Amount(max(_room(order, epsilon=epsilon, delta=delta) / order for order in _ALL_ORDERS))
 
+    def epsilon(self, used: Amount, *, delta: float) -> float:
+        """Convert rho at the order that is best for it."""
+        rho = used.amount
+        return min(rho * order - _room(order, epsilon=0.0, delta=delta) for order in _ALL_ORDERS)
+
     def cost(self, run: Commitment) -> Amount:
         """Add up rho over a run's steps."""
         counts = merge(run.steps)
@@ -130,9 +151,17 @@ class BasicFilter(Filter):
         """Give the scope's own epsilon and delta."""
         return Amount(epsilon, delta)
 
+    def epsilon(self, used: Amount, *, delta: float) -> float:
+        """Return the sum of the epsilons."""
+        return used.amount
+
     def cost(self, run: Commitment) -> Amount:
         """Give the run's certificate."""
         return Amount(*_certificate(run))
+
+    def largest_certificate(self, room: Amount) -> float:
+        """Return what is left of epsilon."""
+        return room.amount
 
 
 class AdvancedFilter(Filter):
@@ -153,10 +182,19 @@ class AdvancedFilter(Filter):
         root = 2 * epsilon / (math.sqrt(slope**2 + 2 * epsilon) + slope)
         return Amount(root**2, (1 - self.set_aside) * delta)
 
+    def epsilon(self, used: Amount, *, delta: float) -> float:
+        """Evaluate the theorem at the sum of squares."""
+        slope = math.sqrt(2 * math.log(1 / (self.set_aside * delta)))
+        return slope * math.sqrt(used.amount) + used.amount / 2
+
     def cost(self, run: Commitment) -> Amount:
         """Give the square of the run's epsilon, and its delta."""
         epsilon, delta = _certificate(run)
         return Amount(epsilon**2, delta)
+
+    def largest_certificate(self, room: Amount) -> float:
+        """Return the root of what is left of the squares."""
+        return math.sqrt(room.amount)
 
 
 FILTERS: dict[str, type[Filter]] = {cls.kind: cls for cls in (RdpFilter, ZcdpFilter, BasicFilter, AdvancedFilter)}

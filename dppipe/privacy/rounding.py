@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 
 def round_up(value: float, digits: int) -> float:
@@ -14,3 +14,13 @@ def round_up(value: float, digits: int) -> float:
     if nearest >= value:
         return nearest
     return float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
+
+
+def round_down(value: float, digits: int) -> float:
+    """Round down to a number of significant digits: what is said to fit must fit."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    nearest = float(f"{value:.{digits}g}")
+    if nearest <= value:
+        return nearest
+    return float(Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(Decimal(value)))

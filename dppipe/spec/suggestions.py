@@ -105,6 +105,13 @@ def suggest_kind(value: str, known: Iterable[str]) -> str:
     return _did_you_mean(repr(close[0])) if close else ""
 
 
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Suggest which of the user's own names was meant: ` Did you mean ...?`, or nothing."""
+    spelled = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), spelled, n=1)
+    return _did_you_mean(repr(spelled[close[0]])) if close else ""
+
+
 def suggest_number(text: str) -> str:
     """Say how a text that is nearly a number is written as one, or nothing."""
     plain = text.strip().replace("_", "").replace(",", "")

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from dppipe.clipping.base import Clipper
 from dppipe.clipping.flat import Flat
 from dppipe.component import Component
+from dppipe.data.reading.map_style import require_map_style
 from dppipe.engine.lazy_layers import refuse_lazy_layers
 from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
@@ -122,6 +123,7 @@ class DPCallback(Callback):
             ranges: In the structure of an example, a `range` for each integer that has one, such as `(None, range(10))` or
                 `{"input_ids": range(30000)}`. A record outside contributes nothing; a GPU couldn't recover from its index.
         """
+        require_map_style(dataset, place="loader")
         sampler = self.parts.sampler
         users = user_index(dataset, at_most=sampler.max_records_per_user) if isinstance(sampler, User) else None
         self._loader = PrivateLoader(dataset, sampler=sampler, collate=collate, synthetic=synthetic, ranges=ranges, users=users)
@@ -135,7 +137,7 @@ class DPCallback(Callback):
             refuse_lazy_layers(pl_module)
             self._start.refuse_second_fit()
         if stage == "fit" and self.parts.budget is not None:
-            refuse_unsafe_trainer(trainer, pl_module, public_metrics=self.holdout == "public")
+            refuse_unsafe_trainer(trainer, pl_module, holdout=self.holdout, relation=self.parts.budget.relation)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
@@ -227,8 +229,6 @@ class DPCallback(Callback):
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Validate the mean of the weights, where there is one."""
-        if self._holdout is not None:
-            self._holdout.begin()
         if self._fit is not None:
             self._fit.swap_weights()
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
+from dppipe.errors import RECORD_ERRORS
 from dppipe.training.faults import is_machine_fault
 from dppipe.training.reading import Indices, PhysicalBatch
 
@@ -64,7 +65,7 @@ class Contributions:
             return Contributed(self._none(), batch.units, batch.broken)
         try:
             norms = self._accumulate(batch.parts, batch.units)
-        except Exception as error:
+        except RECORD_ERRORS as error:
             if is_machine_fault(error):
                 raise  # some of it may have been added
             return self._one_by_one(batch)
@@ -91,7 +92,7 @@ class Contributions:
                 if whole:
                     norms.append(self._accumulate(join_rows(whole), ids))
                     kept += [unit] * len(whole)
-            except Exception as error:
+            except RECORD_ERRORS as error:
                 if is_machine_fault(error):
                     raise
         units = numpy.asarray(kept, dtype=numpy.int64) if batch.units is not None else None
@@ -101,7 +102,7 @@ class Contributions:
         """Return whether a record can be evaluated alone; its gradients are thrown away."""
         try:
             self.engine.gradients_of([self.place(row)])
-        except Exception as error:
+        except RECORD_ERRORS as error:
             if is_machine_fault(error):
                 raise
             return False

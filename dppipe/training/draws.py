@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dppipe.class_path import describe_failure
-from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.errors import RECORD_ERRORS, PrivacyRefusal, UsageError
 from dppipe.training.made_up import made_up_examples, made_up_row
 from dppipe.training.ranks import Ranks
 from dppipe.training.slots import Slots, slot_pieces
@@ -183,7 +183,7 @@ class PrivateLoader:
         try:
             batch = self.reader.stack_examples(examples)
             batch_rows(batch)
-        except Exception as error:
+        except RECORD_ERRORS as error:
             raise UsageError(
                 f"loader: expected examples that can be stacked row by row, got made-up ones that can't "
                 f"({describe_failure(error)}). collate sees one example at a time and returns tensors "
@@ -194,11 +194,11 @@ class PrivateLoader:
     def _typical(self) -> int:
         """Return a record with the most common shape among the first: its shapes and types are looked at."""
         kinds: dict[Any, list[int]] = {}
-        first: Exception | None = None
+        first: BaseException | None = None
         for index in range(min(self.records, FIRST_RECORDS)):
             try:
                 kinds.setdefault(self.reader.kind(index), []).append(index)
-            except Exception as error:
+            except RECORD_ERRORS as error:
                 first = first or error
             if sum(map(len, kinds.values())) == COMPARED:
                 break

@@ -9,7 +9,7 @@ from dppipe.errors import PartlyAdded
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
-def is_machine_fault(error: Exception) -> bool:
+def is_machine_fault(error: BaseException) -> bool:
     """Return whether memory has run out, or an error came where no record could have caused it.
 
     A run that ends by it says so in its statement: such an end is outside the guarantee.

@@ -1,8 +1,8 @@
 """Validation on private records: no record of the holdout ends a run, and validation leaves no trace.
 
 The metrics of a private holdout stand under `nonprivate/`. Nothing else may depend on its records:
-not whether the run goes on, not what the module holds when training goes on. What decides how training
-goes on, the learning rate included, is put back by `provenance.py`.
+not whether the run goes on, not what is printed. What validation changes on the Trainer, the module,
+the optimizers or callbacks is put back by `provenance.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
+from dppipe.errors import RECORD_ERRORS, PrivacyRefusal
+from dppipe.training.callback_snapshot import users_callbacks
 from dppipe.training.faults import is_machine_fault
 from dppipe.training.made_up import made_up_examples
-from dppipe.training.module_snapshot import ModuleSnapshot
 from dppipe.training.module_state import VALIDATION_HOOKS
-from dppipe.training.networks import index_argument
+from dppipe.training.namespaces import is_overridden
+from dppipe.training.networks import index_argument, unheard
 from dppipe.training.patches import Patches
 from dppipe.training.rehearsal import naming_mistakes
 
@@ -43,20 +45,39 @@ class PrivateHoldout:
         self._trainer = trainer
         self._module = module
         self._patches = Patches()
-        self._before: ModuleSnapshot | None = None
-        for loader in _loaders(trainer):
-            self._patches.put(loader, "dataset", ReadableRecords(loader.dataset))
-            self._patches.put(loader, "collate_fn", partial(_collate, loader.collate_fn))
+        self._guard_loaders()
         self._patches.put(module, "validation_step", _shaped_like(module.validation_step, self._step))
-        self._patches.put(module, "on_validation_end", _shaped_like(module.on_validation_end, self._end))
         for name in VALIDATION_HOOKS:
             self._patches.put(module, name, _unbroken(getattr(module, name)))
+        for name in ("on_validation_model_eval", "on_validation_model_train"):
+            if is_overridden(name, module):
+                self._patches.put(module, name, _unbroken(getattr(module, name)))
+        for callback in users_callbacks(trainer):
+            for name in (*VALIDATION_HOOKS, "on_sanity_check_end"):
+                self._patches.put(callback, name, _unbroken(getattr(callback, name)))
+
+    def _guard_loaders(self) -> None:
+        """Let loaders leave out what can't be read; those that a Trainer asks for later as well."""
+        if not self._trainer.enable_validation:
+            return
+        loop = self._trainer.fit_loop.epoch_loop.val_loop
+        ask: Callable[[], None] = loop.setup_data
+
+        def setup_data() -> None:
+            ask()
+            for loader in _loaders(self._trainer):
+                if not isinstance(loader.dataset, (ReadableRecords, ReadableStream)):
+                    self._patches.put(loader, "dataset", _readable(loader.dataset))
+                    self._patches.put(loader, "collate_fn", partial(_collate, loader.collate_fn))
+
+        self._patches.put(loop, "setup_data", setup_data)
+        setup_data()  # as the loop itself does next; a second call changes nothing
 
     def rehearse(self, replica: nn.Module) -> None:
         """Try the module's validation on made-up rows, so that a mistake in it shows."""
         loaders = _loaders(self._trainer)
         records: Any = loaders[0].dataset if len(loaders) == 1 else None
-        example = records.first() if records is not None else None
+        example = records.first() if isinstance(records, ReadableRecords) else None
         if example is None:
             return
         batch = loaders[0].collate_fn(made_up_examples(example)[:MADE_UP_ROWS])
@@ -65,32 +86,21 @@ class PrivateHoldout:
         with naming_mistakes(batch), torch.no_grad():
             step(replica, self._trainer.strategy.batch_to_device(batch), *index_argument(step))
 
-    def begin(self) -> None:
-        """Remember what validation may not change on the module."""
-        self._before = ModuleSnapshot(self._module)
-
     def undo(self) -> None:
         """Take everything off the module and the loaders again."""
         self._patches.undo()
-
-    def _end(self) -> None:
-        try:
-            _unbroken(partial(type(self._module).on_validation_end, self._module))()
-        finally:
-            if self._before is not None:
-                self._before.restore()
-                self._before = None
 
     def _step(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
         step = partial(type(self._module).validation_step, self._module)
         if isinstance(batch, Broken):
             return None
-        try:
-            return step(batch, *args, **kwargs)
-        except Exception as error:
-            if is_machine_fault(error):
-                raise
-        kept = self._evaluable(step, batch, args)
+        with unheard():
+            try:
+                return step(batch, *args, **kwargs)
+            except RECORD_ERRORS as error:
+                if is_machine_fault(error):
+                    raise
+            kept = self._evaluable(step, batch, args)
         return _unbroken(step)(kept, *args, **kwargs) if kept is not None else None
 
     def _evaluable(self, step: Callable[..., Any], batch: Any, args: tuple[Any, ...]) -> Any:
@@ -115,8 +125,9 @@ class ReadableRecords(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         try:
-            return self._dataset[index]
-        except Exception as error:
+            with unheard():
+                return self._dataset[index]
+        except RECORD_ERRORS as error:
             if is_machine_fault(error):
                 raise
             return Broken()
@@ -127,12 +138,41 @@ class ReadableRecords(Dataset[Any]):
         return next((example for example in found if not isinstance(example, Broken)), None)
 
 
+def _readable(dataset: Dataset[Any]) -> Dataset[Any]:
+    return ReadableStream(dataset) if isinstance(dataset, IterableDataset) else ReadableRecords(dataset)
+
+
+class ReadableStream(IterableDataset[Any]):
+    """A data set that streams its records, and ends where one can't be read."""
+
+    def __init__(self, dataset: IterableDataset[Any]) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            with unheard():
+                records = iter(self._dataset)
+            while True:
+                with unheard():
+                    record = next(records)
+                yield record
+        except StopIteration:
+            return
+        except RECORD_ERRORS as error:
+            if is_machine_fault(error):
+                raise
+
+
 def _collate(collate: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
     kept = [example for example in examples if not isinstance(example, Broken)]
     for attempt in (kept, [example for example in kept if _runs(collate, [example])]):
         try:
-            return collate(attempt) if attempt else Broken()
-        except Exception as error:
+            with unheard():
+                return collate(attempt) if attempt else Broken()
+        except RECORD_ERRORS as error:
             if is_machine_fault(error):
                 raise
     return Broken()
@@ -140,8 +180,9 @@ def _collate(collate: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
 
 def _runs(function: Callable[..., Any], *args: Any) -> bool:
     try:
-        function(*args)
-    except Exception as error:
+        with unheard():
+            function(*args)
+    except RECORD_ERRORS as error:
         if is_machine_fault(error):
             raise
         return False
@@ -149,12 +190,13 @@ def _runs(function: Callable[..., Any], *args: Any) -> bool:
 
 
 def _unbroken(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a hook whose errors end nothing."""
+    """Return a hook whose errors end nothing, and of which nothing is heard."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
-            return hook(*args, **kwargs)
-        except Exception as error:
+            with unheard():
+                return hook(*args, **kwargs)
+        except RECORD_ERRORS as error:
             if is_machine_fault(error):
                 raise
             return None
@@ -175,11 +217,15 @@ def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callab
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:
     if not trainer.enable_validation:
         return []
-    loop = trainer.fit_loop.epoch_loop.val_loop
-    loop.setup_data()  # as the loop itself does next; a second call changes nothing
-    combined = loop._combined_loader
+    combined = trainer.fit_loop.epoch_loop.val_loop._combined_loader
     found = combined.flattened if combined is not None else []
-    return [loader for loader in found if isinstance(loader, DataLoader) and not isinstance(loader.dataset, IterableDataset)]
+    for loader in found:
+        if not isinstance(loader, (DataLoader, list, tuple)):
+            raise PrivacyRefusal(
+                f"val_dataloaders: expected a DataLoader for a private holdout, got {type(loader).__name__}: an error over "
+                "one of its records would end the run. Use a DataLoader, or declare the holdout public if it is."
+            )
+    return [loader for loader in found if isinstance(loader, DataLoader)]
 
 
 @contextmanager

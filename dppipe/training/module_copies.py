@@ -7,52 +7,73 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import suppress
+from threading import Lock, RLock
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, cast
 
+import numpy
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from dppipe.training.module_state import FITTED, PLAIN, own_attributes
+from dppipe.training.held_objects import find_held
+from dppipe.training.module_state import FITTED, HOOKS, PLAIN, own_attributes, stateful
+
+LOCKS = (type(Lock()), type(RLock()))
+"""What can't be copied and holds nothing: a copy of a module shares it."""
 
 
 def copy_value(value: Any, memo: dict[int, Any]) -> Any:
     """Return a copy of an attribute; `memo` says what stands for objects that aren't copied."""
     if isinstance(value, FunctionType):
-        return _rebound(value, memo)
+        return _copied_function(value, memo)
     if type(value) in PLAIN:
         return value
     if isinstance(value, Tensor) and id(value) not in memo:
         return lazy_copy(value)
+    for function in find_held([value], (FunctionType,)):  # which `deepcopy` would share
+        _copied_function(function, memo)
     return copy.deepcopy(value, memo)
 
 
-def _rebound(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
-    """Return a function that sees the replica where it has captured the module itself."""
-    cells = function.__closure__ or ()
-    if not any(id(_content(cell)) in memo for cell in cells):
-        return function
-    closure = tuple(CellType(memo.get(id(_content(cell)), _content(cell))) for cell in cells)
-    made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__ = function.__kwdefaults__
+def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
+    """Return a function with copies of what it has captured; it sees the replica in the module's place."""
+    if id(function) in memo or not (function.__closure__ or function.__defaults__ or function.__kwdefaults__):
+        return cast(FunctionType, memo.get(id(function), function))
+    cells = tuple(memo.setdefault(id(cell), CellType()) for cell in function.__closure__ or ())
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
+    memo[id(function)] = made
+    vars(made).update(vars(function))
+    for cell, copied in zip(function.__closure__ or (), cells, strict=True):
+        with suppress(ValueError):  # a name that isn't bound yet
+            copied.cell_contents = _captured_copy(cell.cell_contents, memo)
+    if function.__defaults__ is not None:
+        made.__defaults__ = tuple(_captured_copy(value, memo) for value in function.__defaults__)
+    if function.__kwdefaults__ is not None:
+        made.__kwdefaults__ = {name: _captured_copy(value, memo) for name, value in function.__kwdefaults__.items()}
     return made
 
 
-def rebind_hooks(pairs: list[tuple[nn.Module, nn.Module]], memo: dict[int, Any]) -> None:
-    """Let forward hooks that have captured the module see its copy."""
-    for _, twin in pairs:
-        for hooks in (twin._forward_hooks, twin._forward_pre_hooks):
-            for key, hook in list(hooks.items()):
-                if isinstance(hook, FunctionType):
-                    hooks[key] = _rebound(hook, memo)
-
-
-def _content(cell: CellType) -> Any:
+def _captured_copy(value: Any, memo: dict[int, Any]) -> Any:
+    """Return a copy of what a function has captured; data, Lightning's objects and torch's layers are shared."""
+    if id(value) in memo:
+        return memo[id(value)]
+    foreign = type(value).__module__.startswith(("pytorch_lightning.", "lightning.", "dppipe."))
+    network = isinstance(value, nn.Module) and not stateful(value)
+    if foreign or network or isinstance(value, (Dataset, DataLoader)):
+        return value
     try:
-        return cell.cell_contents
-    except ValueError:  # a name that isn't bound yet
-        return None
+        return copy_value(value, memo)
+    except Exception:
+        return value
+
+
+def copy_hooks(source: nn.Module, twin: nn.Module, memo: dict[int, Any]) -> None:
+    """Let a copy of a module have copies of its hooks."""
+    for register in HOOKS:
+        for key, hook in getattr(source, register).items():
+            getattr(twin, register)[key] = copy_value(hook, memo)
 
 
 def shared_objects(original: nn.Module, *, frozen: bool = True) -> dict[int, Any]:
@@ -73,7 +94,7 @@ def shared_objects(original: nn.Module, *, frozen: bool = True) -> dict[int, Any
         for value in own_attributes(module).values():
             if isinstance(value, (Dataset, DataLoader)):
                 memo[id(value)] = value
-    return memo
+    return memo | {id(lock): lock for lock in find_held([original], LOCKS)}
 
 
 def attribute_copies(original: nn.Module) -> dict[int, Any]:
@@ -126,6 +147,20 @@ def held_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor
         for name, parameter in module._parameters.items():
             if parameter is not None and not parameter.requires_grad:
                 yield module._parameters, name, parameter
+
+
+def refill(container: Any, value: Any) -> None:
+    """Put the contents of a copy back into the container that it was made of."""
+    if isinstance(container, Tensor):
+        container.data = value
+    elif isinstance(container, numpy.ndarray):
+        container[...] = value
+    else:
+        container.clear()
+        if isinstance(container, (dict, set)):
+            container.update(value)
+        else:
+            container.extend(value)
 
 
 def lazy_copy(tensor: Tensor) -> Tensor:

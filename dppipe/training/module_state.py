@@ -6,6 +6,7 @@ and version, without copying a value. Read next: `replica.py`, which undoes such
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections import deque
 from collections.abc import Iterable
@@ -24,18 +25,24 @@ PLAIN = (
     *(BuiltinFunctionType, FunctionType, ModuleType),
 )
 """Types whose values can't be changed, or are code."""
+_PLAIN_TYPES = frozenset(PLAIN) - {FunctionType}
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""Where torch keeps the hooks of a module."""
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
 _LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
-VALIDATION_HOOKS = tuple(f"on_validation_{when}" for when in ("start", "epoch_start", "batch_start", "batch_end", "epoch_end"))
+VALIDATION_HOOKS = (
+    *("on_validation_start", "on_validation_epoch_start", "on_validation_batch_start"),
+    *("on_validation_batch_end", "on_validation_epoch_end", "on_validation_end"),
+)
 FITTED = (
     *("training_step", "validation_step", "backward", "log", "log_dict", "optimizers"),
-    *("on_validation_end", *VALIDATION_HOOKS),
+    *("on_validation_model_eval", "on_validation_model_train", *VALIDATION_HOOKS),
 )
 """What stands on the user's module while it is fitted, and must not be copied."""
 MOST = 100_000
-"""Objects that a trail follows at most: an attribute may lead to a whole program."""
+"""Objects that a trail follows at most, since an attribute may lead to a whole program."""
 LONGEST = 4096
-"""Of longer containers only the items themselves are compared, not what they hold."""
+"""The items of longer containers are compared at once, where nothing can be changed inside them."""
 _COMPARED = (int, float, str, frozenset)
 """Types of which an equal value is no change."""
 
@@ -47,27 +54,53 @@ def own_attributes(module: nn.Module) -> dict[str, Any]:
     """
     kind: Any = type(module)
     kept = _kept_names(kind)
-    found = dict(_class_containers(kind))
+    found = dict(class_containers(kind))
     found.update((name, value) for name, value in vars(module).items() if name not in kept)
     return found
 
 
 def stateful(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return the modules, with their paths, whose code isn't torch's own: it may write attributes."""
-    return [
-        (path, module)
-        for path, module in model.named_modules()
-        if not type(module).__module__.startswith(("torch.nn.", "dppipe."))
-    ]
+    """Return the modules, with their paths, that have code or hooks of the user's own: it may write attributes."""
+    found = []
+    for path, module in model.named_modules():
+        own_code = not type(module).__module__.startswith(("torch.nn.", "dppipe."))
+        if own_code or any(getattr(module, register) for register in HOOKS):
+            found.append((path, module))
+    return found
+
+
+def hooks_of(module: nn.Module, *, like: nn.Module) -> list[Any]:
+    """Return the hooks of a module, as far as another has them too: others are the engine's own."""
+    found = []
+    for register in HOOKS:
+        held = getattr(module, register)
+        found += [held.get(key) for key in getattr(like, register)]
+    return found
+
+
+def captured(function: FunctionType) -> list[Any]:
+    """Return what a function has captured, and its defaults."""
+    found: list[Any] = []
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # a name that isn't bound yet
+            continue
+    found += function.__defaults__ or ()
+    found += (function.__kwdefaults__ or {}).values()
+    return found
 
 
 class Trail:
     """The objects that a set of modules holds, in the order in which they are found.
 
     It keeps every object alive, so that another object at the same address isn't taken for it.
+
+    Guarantee: a trail that doesn't reach every object is the same as no other.
     """
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+    def __init__(self, modules: Iterable[nn.Module], hooks: Iterable[Any] = ()) -> None:
+        self._whole = True
         self._found: list[Any] = []
         self._seen: set[int] = set()
         for module in modules:
@@ -75,27 +108,35 @@ class Trail:
                 if name not in FITTED:
                     self._found.append(name)
                     self._follow(value)
+        for hook in hooks:
+            self._follow(hook)
 
     def same_as(self, other: Trail) -> bool:
         """Return whether no attribute was changed between the two."""
-        if len(self._found) != len(other._found):
+        if not (self._whole and other._whole) or len(self._found) != len(other._found):
             return False
         return all(map(_same, self._found, other._found))
 
     def _follow(self, value: Any) -> None:
         self._found.append(value)
-        if type(value) in PLAIN or isinstance(value, nn.Module):
+        if type(value) in _PLAIN_TYPES or isinstance(value, nn.Module):
             return
         if isinstance(value, Tensor):
             self._found += [_version(value), _shares_memory(value)]
             return
-        if id(value) in self._seen or len(self._found) > MOST or isinstance(value, (Dataset, DataLoader)):
+        if id(value) in self._seen or isinstance(value, (Dataset, DataLoader)):
+            return
+        if len(self._seen) >= MOST:
+            self._whole = False
             return
         self._seen.add(id(value))
         self._follow_inside(value)
 
     def _follow_inside(self, value: Any) -> None:
-        if isinstance(value, (list, tuple, deque)):
+        if isinstance(value, FunctionType):
+            held = captured(value)
+            self._follow_items(held, len(held))
+        elif isinstance(value, (list, tuple, deque)):
             self._follow_items(value, len(value))
         elif isinstance(value, dict):
             self._follow_items(value.keys(), len(value))
@@ -114,25 +155,32 @@ class Trail:
             self._follow_attributes(value)
 
     def _follow_attributes(self, value: Any) -> None:
-        held = dict(getattr(value, "__dict__", {}))
-        for base in type(value).__mro__:
-            slots = vars(base).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                held[name] = getattr(value, name, None)
+        held = dict(getattr(value, "__dict__", {})) | slot_values(value)
         self._follow_items(held.values(), len(held))
 
     def _follow_items(self, items: Iterable[Any], count: int) -> None:
         self._found.append(count)
-        if count <= LONGEST:
-            for item in items:
-                self._follow(item)
-        else:
-            self._found.append(hash(tuple(map(id, items))))
+        if count > LONGEST:
+            held = _Items(items)
+            self._found.append(held)
+            if set(map(type, held)) <= _PLAIN_TYPES:
+                return
+            items = held
+        for item in items:
+            self._follow(item)
+
+
+class _Items(tuple[Any, ...]):
+    """The items of a long container, which are compared by identity alone."""
+
+    __slots__ = ()
 
 
 def _same(left: Any, right: Any) -> bool:
     if left is right:
         return True
+    if type(left) is _Items and type(right) is _Items:
+        return len(left) == len(right) and all(map(operator.is_, left, right))
     return type(left) in _COMPARED and type(left) is type(right) and bool(left == right)
 
 
@@ -152,9 +200,23 @@ def _shares_memory(tensor: Tensor) -> bool:
         return False
 
 
+def slot_values(value: Any) -> dict[str, Any]:
+    """Return what an object keeps in the `__slots__` of its class and bases."""
+    held: dict[str, Any] = {}
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            held[name] = getattr(value, name, None)
+    return held
+
+
+def class_containers(kind: Any) -> dict[str, Any]:
+    """Return what can be changed in place among the attributes of a class and its user's bases."""
+    return _class_containers(kind)
+
+
 @lru_cache
 def _class_containers(kind: Any) -> dict[str, Any]:
-    """Return what can be changed in place among the attributes of a class and its user's bases."""
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         if not base.__module__.startswith(_LIBRARIES):

@@ -61,9 +61,9 @@ class Outcome:
     ended: str | None = None
     starts: int = 1
     """How many times the run was started or resumed."""
-    scope: Mapping[str, float] | None = None
-    """The terms and the use of the run's shared budget, when the run last started."""
     versions: Mapping[str, str] = field(default_factory=software_versions)
+    scope: Mapping[str, Any] | None = None
+    """The shared budget at the run's end, with all that the run had reserved; None without one."""
 
     @classmethod
     def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any) -> Outcome:

@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from dppipe.engine import Engine
 from dppipe.engine.losses import SingletonLoss
+from dppipe.errors import PrivacyRefusal
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.model_randomness import ModelRandomness
 from dppipe.randomness.streams import stream_key
 from dppipe.training.baseline_logs import StepLogs
 from dppipe.training.module import SpecModule
 from dppipe.training.networks import from_clean_state, network_and_loss, stand_in, unheard
+from dppipe.training.own_generators import secretly_seeded
 from dppipe.training.pieces import choose_piece
 from dppipe.training.rehearsal import CHECKED_EXAMPLES, naming_mistakes, rehearse
 from dppipe.training.replica import Replica
@@ -59,6 +61,7 @@ class PrivateModel:
         """Why rows don't see each other: "checked" or "by construction"; known once rehearsed."""
         self._prefix = "network." if isinstance(module, SpecModule) else ""
         self._replica = Replica(network, trainer=trainer)
+        self._frozen = [(name, each) for name, each in network.named_parameters() if not each.requires_grad]
         self._row: Any = None
         order: Literal[1, 2] = 1 if parts.noise.mechanism == "laplace" else 2
         evaluated = from_clean_state(loss, self._replica)
@@ -67,11 +70,12 @@ class PrivateModel:
         device = next(iter(self.engine.parameters.values()), torch.zeros(())).device
         self._own_code = self._replica.has_own_code or not loader.in_memory
         self._randomness = ModelRandomness(stream, device=device, own_code=self._own_code)
+        self._holders = (self._replica.module, loader.dataset, loader.reader.collate)
 
     def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
         """Try the module on made-up rows, and choose how many records are evaluated at once."""
         self._replica.follow()
-        with self._randomness.secret():
+        with self._randomness.secret(), secretly_seeded(self._holders):
             batch = place(loader.synthetic(CHECKED_EXAMPLES))
             report = rehearse(self.engine, batch)
             self.independence = report.independence
@@ -90,13 +94,24 @@ class PrivateModel:
     @contextmanager
     def sealed(self) -> Iterator[None]:
         """Let nothing that happens in the block reach the module, the console or public randomness."""
+        self._refuse_unfrozen()
         if not self._own_code:
             with self._randomness.secret():
                 yield
             return
         self._replica.follow()
-        with self._randomness.secret(), unheard(), self._replica.guarded():
+        with self._randomness.secret(), unheard(), secretly_seeded(self._holders), self._replica.guarded():
             yield
+
+    def _refuse_unfrozen(self) -> None:
+        """Refuse parameters that were frozen when training began and aren't any more: nothing trains them."""
+        for name, parameter in self._frozen:
+            if parameter.requires_grad:
+                raise PrivacyRefusal(
+                    f"{self._prefix}{name}: expected to stay frozen, as it was when training began, got requires_grad=True. "
+                    "Private gradients are computed for what is trainable at the start. Make it trainable before fit, "
+                    "with a learning rate of 0 until it is to be trained."
+                )
 
     def stand_in(self) -> None:
         """Let the module see a made-up example, where its code keeps what it sees."""

@@ -10,11 +10,16 @@ under `nonprivate/`. Everything stands on objects of the Trainer, and is undone 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from dppipe.errors import RECORD_ERRORS
+from dppipe.training.callback_snapshot import CallbackSnapshot
 from dppipe.training.controls import Controls
 from dppipe.training.metric_names import Holdout, public_name, unknown_name, validation_name
+from dppipe.training.module_snapshot import ModuleSnapshot
 from dppipe.training.monitors import admit_monitors, refuse_unlogged_monitors
+from dppipe.training.networks import unheard
 from dppipe.training.patches import Patches
 
 if TYPE_CHECKING:
@@ -25,9 +30,10 @@ class Provenance:
     """Lets metrics out of one fit only under names that say where they come from.
 
     Guarantee: in a private fit, a value that is logged outside validation on the declared holdout
-    reaches no callback, scheduler, progress bar or file under `val/`. If the holdout is private and the fit
-    is too, metrics of the holdout reach loggers alone, under `nonprivate/val/`, and validation can
-    neither stop the run nor change the optimizers' settings.
+    reaches no callback, scheduler, progress bar or file under `val/`. If the holdout is private
+    and the fit is too, metrics of the holdout reach loggers alone, under `nonprivate/val/`, and
+    whatever validation changes on the Trainer, the module, the optimizers or callbacks is undone
+    after it.
     """
 
     def __init__(self, *, holdout: Holdout, private: bool) -> None:
@@ -93,26 +99,29 @@ class Provenance:
 
     def _validation(self, run: Callable[[], Any], trainer: pl.Trainer) -> Callable[[], Any]:
         def guarded() -> Any:
-            controls = Controls(trainer) if self._hides else None
+            before: list[Controls | ModuleSnapshot | CallbackSnapshot] = []
+            if self._hides:
+                before = [Controls(trainer), ModuleSnapshot(trainer.lightning_module), CallbackSnapshot(trainer)]
             self.metrics.clear()
             self._validating = True
             try:
                 return run()
             finally:
                 self._validating = False
-                if controls is not None:
-                    controls.restore()
+                for each in before:
+                    each.restore()
 
         return guarded
 
     def _leaving(self, metrics: Callable[[bool], Any], trainer: pl.Trainer) -> Callable[..., Any]:
         def named(on_step: bool) -> Any:
             try:
-                found = metrics(on_step)
-            except Exception:
+                with unheard() if self._hides else nullcontext():
+                    found = metrics(on_step)
+            except RECORD_ERRORS:
                 # A metric that can't be computed is missing: no record of a private holdout may
-                # end a run. The user's own mistakes show in the Trainer's sanity check.
-                if not self._hides or trainer.sanity_checking:
+                # end a run, in the Trainer's sanity check either.
+                if not self._hides:
                     raise
                 found = {"callback": {}, "log": {}, "pbar": {}}
             self.metrics.update(found["callback"])

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from dppipe.engine.losses import batch_rows, join_rows
+from dppipe.errors import RECORD_ERRORS
 from dppipe.training.faults import is_machine_fault
 
 Indices = NDArray[numpy.int64]
@@ -95,7 +96,7 @@ class RecordReader:
         for place, index in enumerate(indices.tolist()):
             try:
                 yield place, self._row(index)
-            except Exception as error:
+            except RECORD_ERRORS as error:
                 if is_machine_fault(error):
                     raise
 
@@ -123,7 +124,7 @@ class RecordReader:
         try:
             yield self._stack([row for _, row in group]), group
             return
-        except Exception as error:
+        except RECORD_ERRORS as error:
             if is_machine_fault(error):
                 raise
         for member in group:
@@ -134,13 +135,13 @@ class RecordReader:
         try:
             if len(rows) > 1 and self.collate is None and alike([row for _, row in rows]):
                 return [rows]
-        except Exception:
+        except RECORD_ERRORS:
             pass  # looked at one by one below
         groups: dict[Hashable, list[Placed]] = {}
         for place, row in rows:
             try:
                 kind = row_kind(row, collated=self.collate is not None)
-            except Exception:
+            except RECORD_ERRORS:
                 continue  # a record that can't be looked into contributes nothing
             groups.setdefault(kind, []).append((place, row))
         return list(groups.values())

@@ -43,7 +43,6 @@ class RunRecord:
         self.validations = 0
         self.started = time.monotonic()
         self._binding: Binding | None = None
-        self._scope: dict[str, float] | None = None
         self._curves = Curves(run.path, plan=plan)
 
     @classmethod
@@ -57,7 +56,7 @@ class RunRecord:
             ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
             remember_origin(run, data=data, spec=config)
             record = cls(run, plan=plan, ledger=ledger)
-            record._bind(parts, data)  # last: what is reserved has a run that can settle it
+            record._binding = _bind(run, plan=plan, parts=parts, data=data)  # last: what is reserved has a run that can settle it
             return record
         except BaseException as error:
             if ledger is not None:
@@ -85,7 +84,7 @@ class RunRecord:
             run.clean_up()
             remember_origin(run, data=data)
             record = cls(run, plan=plan, ledger=ledger)
-            record._bind(parts, data)
+            record._binding = _bind(run, plan=plan, parts=parts, data=data)
             record.validations = max(restored.get("validations", 0), read_summary(run).get("validations", 0))
             # What they say of an earlier end would be below the truth after the next charge.
             for told in (run.summary, run.statement, run.statement.with_suffix(".json")):
@@ -154,7 +153,6 @@ class RunRecord:
                 physical_batch_size=physical_batch_size,
                 independence=independence,
                 validates=validates,
-                scope=self._scope,
                 ended=utc_now(),
                 **dates(self.run),
                 run_dir=str(self.run.path),
@@ -162,6 +160,7 @@ class RunRecord:
                 validations=self.validations,
                 seconds=round(time.monotonic() - self.started, 3),
                 ledger_head=self.ledger.head,
+                scope=self._binding.facts() if self._binding is not None else None,
             )
             write_json(self.run.summary, outcome.to_data())
             register_run(self.run, weights, start=start)
@@ -181,14 +180,12 @@ class RunRecord:
 
                 settle_run(self._binding)
 
-    def _bind(self, parts: PrivateParts, data: Component | None) -> None:
-        """Reserve the run's whole plan in its scope, where it has one."""
-        if parts.budget is None or parts.budget.scope is None:
-            return
-        from dppipe.budgets.binding import bind_run
-        from dppipe.budgets.store import Store
-        from dppipe.budgets.terms import scope_terms
 
-        scope = parts.budget.scope
-        self._binding = bind_run(Store(), scope, run_dir=self.run.path, plan=self.plan, parts=parts, data=data)
-        self._scope = scope_terms(self._binding)
+def _bind(run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component | None) -> Binding | None:
+    """Reserve the run's whole plan in its scope, where it has one."""
+    if parts.budget is None or parts.budget.scope is None:
+        return None
+    from dppipe.budgets.binding import bind_run
+    from dppipe.budgets.store import Store
+
+    return bind_run(Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.privacy.budget import Relation
 from dppipe.training.clocks import clock_faults
+from dppipe.training.metric_names import Holdout
 from dppipe.training.monitors import callback_monitors, private_monitor_fault
 from dppipe.training.namespaces import classes, is_overridden
 from dppipe.training.strategies import PrivateDDP
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 
 
-def refuse_unsafe_trainer(trainer: pl.Trainer, module: pl.LightningModule, *, public_metrics: bool) -> None:
+def refuse_unsafe_trainer(trainer: pl.Trainer, module: pl.LightningModule, *, holdout: Holdout, relation: Relation) -> None:
     """Refuse, all at once, what would void the guarantee; before a record is read."""
+    private = holdout == "private"
     faults = [
         *_options(trainer, module),
-        *_callbacks(trainer, public_metrics=public_metrics),
+        *(_share_of_batches(trainer) if private and relation == "add_remove" else ()),
+        *_callbacks(trainer, public_metrics=not private),
         *clock_faults(trainer),
     ]
     if faults:
@@ -71,6 +75,15 @@ def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
             yield f"{hook}: expected the module not to override it: it could mix examples. Transform in the data set instead."
     if trainer.world_size != 1 and not isinstance(trainer.strategy, PrivateDDP):
         yield f"strategy: expected dppipe.PrivateDDP() for several processes, got {type(trainer.strategy).__name__}."
+
+
+def _share_of_batches(trainer: pl.Trainer) -> Iterator[str]:
+    limit = trainer.limit_val_batches
+    if isinstance(limit, float) and 0 < limit < 1:
+        yield (
+            f"limit_val_batches: expected a number of batches, or all, on a private holdout, got {limit}. Whether that "
+            "share makes a batch depends on how many records there are, which add_remove protects. Set a number."
+        )
 
 
 def _callbacks(trainer: pl.Trainer, *, public_metrics: bool) -> Iterator[str]:

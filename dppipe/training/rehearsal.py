@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from dppipe.class_path import find_users_line
 from dppipe.engine.check import check_engine
-from dppipe.errors import DppipeError, UsageError
+from dppipe.errors import RECORD_ERRORS, DppipeError, UsageError
 from dppipe.training.faults import is_machine_fault
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def naming_mistakes(batch: Any) -> Iterator[None]:
         yield
     except DppipeError:
         raise
-    except Exception as error:
+    except RECORD_ERRORS as error:
         if is_machine_fault(error):
             raise
         place = find_users_line(error) or "model"
@@ -59,7 +59,7 @@ def _described(inputs: Any) -> str:
     return f"made-up inputs of {kind} [{sizes}]"
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """Return an error with its text: no record was read, so none can be in it."""
     text = " ".join(str(error).split()).rstrip(".")
     return f"{type(error).__name__}: {text[:_LONGEST]}" if text else type(error).__name__

@@ -10,30 +10,31 @@ Read next: `networks.py`, which has each evaluation start from the clean state.
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-import numpy
 import torch
 from torch import Tensor, nn
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.training.held_objects import find_held
 from dppipe.training.module_copies import (
+    LOCKS,
     attribute_copies,
+    copy_hooks,
     copy_value,
     held_tensors,
     lazy_copy,
-    rebind_hooks,
     registers,
     replaced,
     shared_objects,
     trainable_names,
     untouched,
 )
-from dppipe.training.module_state import FITTED, Trail, own_attributes, stateful
+from dppipe.training.module_state import FITTED, Trail, hooks_of, own_attributes, stateful
+from dppipe.training.own_generators import GENERATORS
 from dppipe.training.quiet_trainer import QuietTrainer
 
 
@@ -67,7 +68,8 @@ class Replica:
         self._sources = [(holder, name) for holder, name, _ in held_tensors(original)]
         self._held = list(held_tensors(self.module))
         self._kept = [(tensor, lazy_copy(tensor)) for _, _, tensor in self._held]
-        rebind_hooks(self._pairs, self._memo)
+        self._found: list[Any] = []
+        self._own_functions = self._find_own_functions()
         if self._trainer is not None:
             self._trainer.attach(self.module)
         self._public = self._trail(original)
@@ -126,7 +128,6 @@ class Replica:
             return
         frozen = [parameter for parameter in self._trainable if not parameter.requires_grad]
         self._guarded = [(parameter, lazy_copy(parameter)) for parameter in self._trainable]
-        self._reseed()
         for parameter in frozen:  # by a hook: the step goes on, and the gradient isn't used
             parameter.requires_grad_(True)
         try:
@@ -139,19 +140,36 @@ class Replica:
             for parameter in frozen:
                 parameter.requires_grad_(False)
 
-    def _reseed(self) -> None:
-        """Seed generators that the module keeps itself from the shared ones, which are secret in a step."""
-        for _, twin in self._pairs:
-            for value in own_attributes(twin).values():
-                if isinstance(value, torch.Generator):
-                    value.manual_seed(int(torch.randint(2**62, ())))
-                elif isinstance(value, (random.Random, numpy.random.RandomState)):
-                    value.seed(int(torch.randint(2**31, ())))
-
     def _trail(self, model: nn.Module) -> Trail:
-        return Trail(model.get_submodule(path) for path in self._stateful)
+        if not self._stateful:
+            return Trail(())
+        hooks: list[Any] = []
+        for source, twin in self._pairs:
+            hooks += hooks_of(source if model is self._original else twin, like=source)
+        return Trail((model.get_submodule(path) for path in self._stateful), hooks)
+
+    def _find_own_functions(self) -> set[tuple[str, str]]:
+        """Return the functions that a class puts on each of its instances: the replica has its own already."""
+        found: set[tuple[str, str]] = set()
+        for path in self._stateful:
+            twin = self.module.get_submodule(path)
+            for name, value in own_attributes(self._original.get_submodule(path)).items():
+                if isinstance(value, FunctionType) and twin.__dict__.get(name, value) is not value:
+                    found.add((path, name))
+        return found
+
+    def _share_found(self) -> None:
+        """Let the replica keep its generators and locks when its attributes are copied again within a step.
+
+        A step seeds generators in secret. A record that has attributes restored may not undo that for others.
+        """
+        for held in find_held([self._original], (*GENERATORS, *LOCKS)):
+            if id(held) not in self._memo:
+                self._found.append(held)  # kept alive, so that its id stays its own
+                self._memo[id(held)] = held if isinstance(held, LOCKS) else copy.deepcopy(held)
 
     def _copy_attributes(self) -> None:
+        self._share_found()
         memo = dict(self._memo)
         for path in self._stateful:
             source = self._original.get_submodule(path)
@@ -160,10 +178,9 @@ class Replica:
             for name in own_attributes(twin).keys() - wanted.keys():
                 del twin.__dict__[name]
             for name, value in wanted.items():
-                # A function that a class has put on its instance is bound to it: the twin has its own.
-                bound = isinstance(value, FunctionType) and twin.__dict__.get(name, value) is not value
-                if name not in FITTED and not bound:
+                if name not in FITTED and (path, name) not in self._own_functions:
                     twin.__dict__[name] = copy_value(value, memo)
+            copy_hooks(source, twin, memo)
         self._mute()
         self._clean = self._trail(self.module)
 
@@ -190,7 +207,8 @@ def _copy(original: nn.Module, memo: dict[int, Any]) -> nn.Module:
         raise PrivacyRefusal(
             f"model: expected a module that can be copied, got {type(original).__name__}, which "
             f"can't ({type(error).__name__} at {_culprit(original, memo)}). The private step works "
-            "on a copy, so that no record writes into the model. Keep that object elsewhere."
+            "on a copy, so that no record writes into the model. Make that object where it is used, or give "
+            "its class a __deepcopy__ that shares what no record changes."
         ) from error
 
 

@@ -13,6 +13,9 @@ from dppipe.errors import UsageError
 from dppipe.planning.plan import Plan
 from dppipe.training.run_directory import RunDirectory
 
+SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
+"""What a statement takes from the facts of a shared budget."""
+
 
 def read_plan(run: RunDirectory) -> Plan:
     """Read the plan that a run has committed to."""
@@ -43,7 +46,7 @@ def _well_formed(summary: dict[str, Any]) -> bool:
     terms = summary.get("scope") or {}
     if not all(isinstance(count, int) for count in counts) or not isinstance(terms, dict):
         return False
-    if terms and set(terms) != {"epsilon", "delta", "runs", "share"}:
+    if terms and not set(SCOPE_FACTS) <= set(terms):
         return False
     try:
         return all(moment is None or bool(datetime.fromisoformat(moment)) for moment in moments)

@@ -19,7 +19,7 @@ from dppipe.privacy.statements.statement import (
 )
 from dppipe.privacy.statements.text import statement_text
 from dppipe.training.run_directory import RunDirectory, write_json, write_whole
-from dppipe.training.run_files import read_plan, read_summary
+from dppipe.training.run_files import SCOPE_FACTS, read_plan, read_summary
 
 STATED = ("status", "steps", "epsilon", "epsilon_spent", "charged", "validations", "versions", "ledger_head")
 """What a statement takes from the summary."""
@@ -122,7 +122,7 @@ def _other_runs(plan: Plan, summary: Mapping[str, Any]) -> dict[str, Any]:
         earlier.append(EarlierRun(run_dir=one.run_dir, charged=one.charged, ledger_head=head))
     return {
         "scope": plan.scope,
-        "scope_terms": None if terms is None else ScopeTerms(**terms),
+        "scope_terms": None if terms is None else ScopeTerms(**{name: terms[name] for name in SCOPE_FACTS}),
         "pretrained": plan.pretrained and plan.earlier is None,
         "own_module": plan.own_module,
         "earlier": tuple(earlier),

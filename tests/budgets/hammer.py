@@ -43,7 +43,7 @@ def work(place: str, scope: str, log: Path, *, process: int, rounds: int) -> Non
                 say("refused", run_id, 0.0)
                 continue
             say("granted", run_id, entry.cost.amount)
-            if chance.random() < 0.8:
+            if turn == 0 or chance.random() < 0.8:  # few runs fit at once: some of them must settle
                 say("settled", run_id, store.settle(run_id, [(event, chance.randrange(count + 1))]).cost.amount)
 
 

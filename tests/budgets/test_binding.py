@@ -335,7 +335,7 @@ def test_the_commands_make_show_reconcile_and_export(tmp_path: Path, monkeypatch
     assert binding.entry.run_id in shown
     assert "settled" in call(app, ["budget", "reconcile", "clinic"]).stdout
     assert "no reservation is open" in call(app, ["budget", "reconcile", "clinic"]).stdout
-    assert "1 runs" in call(app, ["budget", "list"]).stdout
+    assert "1 run;" in call(app, ["budget", "list"]).stdout
     exported = json.loads(call(app, ["budget", "export"]).stdout)
     assert [entry["state"] for entry in exported["scopes"][0]["history"]] == ["reserved", "settled"]
     assert call(app, ["budget", "show", "ward"]).exit_code == 2

@@ -9,14 +9,16 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import dp_accounting
 import pytest
 
 import dppipe
+from dppipe.budgets.outlook import open_for_scope
 from dppipe.budgets.scopes import Scope
 from dppipe.budgets.store import Store
-from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, UsageError
+from dppipe.errors import BudgetExhausted, DppipeError, NoStore, PrivacyRefusal, UsageError
 from dppipe.privacy.accountants.base import Steps
 from dppipe.privacy.filters import Commitment
 
@@ -29,7 +31,7 @@ def plan(
     return Commitment([(EVENT, steps)] if isinstance(steps, int) else steps, relation, unit, epsilon, delta)
 
 
-def reserve(store: Store, run_id: str, commitment: Commitment | None = None, *, scope: str = "clinic", **others: str) -> float:
+def reserve(store: Store, run_id: str, commitment: Commitment | None = None, *, scope: str = "clinic", **others: Any) -> float:
     given = {"run_dir": "runs/x", "plan_hash": "ab"} | others
     return store.reserve(scope, run_id, commitment or plan(), **given).cost.amount
 
@@ -86,6 +88,17 @@ def test_a_run_that_does_not_fit_is_told_what_does(store: Store) -> None:
     reserve(store, "d", plan([(louder, 600)]))
 
 
+def test_a_refusal_points_to_reservations_that_crashed_runs_may_have_left(store: Store) -> None:
+    reserve(store, "a", plan(600))
+    told = r"Reservations are open \(1 run\): `dppipe budget reconcile clinic` settles"
+    with pytest.raises(BudgetExhausted, match=told):
+        reserve(store, "b", plan(600))
+    store.settle("a", [(EVENT, 600)])
+    with pytest.raises(BudgetExhausted) as caught:
+        reserve(store, "b", plan(600))
+    assert "reconcile" not in str(caught.value)
+
+
 def test_a_full_scope_says_that_nothing_fits(store: Store) -> None:
     scope = store.status("clinic").scope
     reserve(store, "a")
@@ -137,11 +150,11 @@ def test_a_copy_of_the_data_under_another_name_shares_the_budget(store: Store) -
     assert mark == store.fingerprint([b"another", b"one file"])
     assert mark != store.fingerprint([b"one fileanother"])
     assert store.scope_of(mark) is None
-    reserve(store, "a", fingerprint=mark)
+    reserve(store, "a", fingerprints=[mark])
     assert store.scope_of(mark) == "clinic"
     with pytest.raises(PrivacyRefusal, match="'clinic'"):
-        reserve(store, "b", scope="other", fingerprint=mark)
-    reserve(store, "b", fingerprint=mark)
+        reserve(store, "b", scope="other", fingerprints=[mark])
+    reserve(store, "b", fingerprints=[mark])
 
 
 def test_fingerprints_of_two_stores_say_nothing_to_each_other(tmp_path: Path) -> None:
@@ -204,6 +217,18 @@ def test_a_store_made_by_many_processes_at_once_is_one_store(place: str) -> None
     processes = [subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
     answers = [process.communicate(timeout=120) for process in processes]
     assert len({out for out, _ in answers}) == 1, answers
+
+
+def test_looking_for_a_store_makes_none(place: str) -> None:
+    for _ in range(2):
+        with pytest.raises(NoStore, match="no store of budgets is there"):
+            Store(place, make=False)
+        with pytest.raises(UsageError, match=r"budget\.scope: no scope named 'clinic': .* holds no store\.") as caught:
+            open_for_scope("clinic", place=place)
+    assert place.partition("?")[0].rpartition("/")[2] in str(caught.value)
+    Store(place).create(Scope.make("clinic", epsilon=2.0, delta=1e-5))
+    assert Store(place, make=False).scopes() == ["clinic"]
+    assert open_for_scope("clinic", place=place).scopes() == ["clinic"]
 
 
 def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:

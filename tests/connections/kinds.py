@@ -24,7 +24,7 @@ CLIPPERS = {
     "grouped": 'kind: grouped, max_grad_norms: {"*.bias": 0.3, "*": 0.7}',
     "automatic": "kind: automatic",
     "psac": "kind: psac",
-    "global": "kind: global, threshold: 1000",
+    "global": "kind: global, threshold: 60",
     "global adaptive": "kind: global, variant: adaptive, unclipped_num_std: 9.0",
     "adaptive": "kind: adaptive, unclipped_num_std: 9.0",
     "adaptive layerwise": "kind: adaptive, grouping: layerwise, unclipped_num_std: 9.0",

@@ -18,7 +18,7 @@ from dppipe.errors import SpecError, UsageError
 MODULE = """
 import torch
 from dppipe import Data, Field
-from torch.utils.data import TensorDataset
+from torch.utils.data import IterableDataset, TensorDataset
 
 class Pairs:
     def __init__(self, size, item=None, fail=False):
@@ -33,6 +33,12 @@ class Pairs:
 class NoLength:
     pass
 
+class Stream(IterableDataset):
+    def __len__(self):
+        return 10
+    def __iter__(self):
+        return iter(Pairs(10))
+
 class Own(Data):
     size: int = Field(20, gt=0)
 
@@ -44,6 +50,9 @@ class Own(Data):
     def outputs(self): return 4
     def count(self): return self.known_count(self.size)
     def load(self): return TensorDataset(torch.zeros(self.size, 2), torch.arange(self.size) % 4)
+
+class Streaming(Own):
+    def load(self): return Stream()
 
 function = len
 """
@@ -91,6 +100,7 @@ def test_a_data_subclass_tells_its_own_facts() -> None:
         ("own_records.Nothing", {}, r"got 'own_records\.Nothing': .*own_records\.py has no such name"),
         ("own_records.function", {}, r"expected a class, got 'own_records\.function'"),
         ("own_records.NoLength", {}, r"expected a class with __len__ and __getitem__, got 'own_records\.NoLength'"),
+        ("own_records.Stream", {}, r"data\.class_path: expected a map-style data set, .* got Stream\..* into a list"),
         ("own_records.Pairs", {"length": 3}, r"data\.init_args: expected the arguments of Pairs\(size, item=None, fail=False\)"),
         ("own_records.Pairs", {"size": 0}, r"expected records, got an empty own_records\.Pairs"),
         ("own_records.Pairs", {"size": 10, "item": [1, 2, 3]}, r"expected items \(input, target\)"),
@@ -112,6 +122,11 @@ def test_what_a_class_raises_is_named_by_its_line_and_not_by_its_message() -> No
 def test_a_class_that_is_no_data_needs_its_facts_stated() -> None:
     with pytest.raises(SpecError, match=r"expected a subclass of dppipe\.Data, got 'own_records\.Pairs'\. .* state input_shape"):
         make("own_records.Pairs", stated={}, size=10).count()
+
+
+def test_a_data_subclass_that_loads_a_stream_is_an_error_that_names_a_way_out() -> None:
+    with pytest.raises(UsageError, match=r"data: expected a map-style data set, .* got Stream\..* into a list"):
+        make("own_records.Streaming", stated={}).splits(seed=0)
 
 
 def test_options_of_a_data_subclass_are_checked() -> None:

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.filters import AdvancedFilter, Amount, BasicFilter, Commitment, RdpFilter, ZcdpFilter, best_order, read_filter
+from dppipe.privacy.filters import (
+    AdvancedFilter,
+    Amount,
+    BasicFilter,
+    Commitment,
+    Filter,
+    RdpFilter,
+    ZcdpFilter,
+    best_order,
+    read_filter,
+)
 
 SAMPLED = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
 epsilons = st.floats(0.05, 20)
@@ -110,3 +120,18 @@ def test_the_order_for_a_typical_run_leaves_it_most_room() -> None:
 
     assert steps(best_order(epsilon=2.0, delta=1e-5, like=like)) > 0.99 * 881
     assert steps(best_order(epsilon=2.0, delta=1e-5)) > 0.8 * 881
+
+
+@pytest.mark.parametrize("chosen", [RdpFilter(order=6.0), ZcdpFilter(), BasicFilter(), AdvancedFilter()])
+@given(epsilon=st.floats(0.5, 20), delta=st.floats(1e-9, 1e-3), share=st.floats(0.01, 1))
+def test_what_is_used_converts_to_an_epsilon_as_the_capacity_does(
+    chosen: Filter, epsilon: float, delta: float, share: float
+) -> None:
+    capacity = chosen.capacity(epsilon=epsilon, delta=delta)
+    if capacity.amount <= 0:
+        return
+    assert chosen.epsilon(capacity, delta=delta) == pytest.approx(epsilon, rel=1e-6)
+    used = Amount(share * capacity.amount, share * capacity.delta)
+    assert chosen.epsilon(used, delta=delta) <= epsilon * (1 + 1e-6)
+    back = chosen.capacity(epsilon=chosen.epsilon(used, delta=delta), delta=delta).amount
+    assert back == pytest.approx(used.amount, rel=1e-6, abs=1e-9)

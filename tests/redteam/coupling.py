@@ -70,6 +70,9 @@ class Trace:
     def note(self, place: str, facts: Facts) -> None:
         self.notes.append((self.step, place, facts))
 
+    def __deepcopy__(self, memo: Any) -> Trace:
+        return self  # what a callback keeps of private validation is undone, but not what is noted here
+
 
 @contextmanager
 def coupled(

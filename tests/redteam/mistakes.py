@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -162,6 +163,15 @@ class ChoosyOffering(Offering):
     def per_sample_loss(self, batch: Any) -> Tensor:
         if bool((batch[0] > 2.9).all(1).any()):
             raise ValueError("one of these patients can't be")
+        return super().per_sample_loss(batch)
+
+
+class Leaving(Offering):
+    """Ends the program where it doesn't like its inputs."""
+
+    def per_sample_loss(self, batch: Any) -> Tensor:
+        if bool((batch[0] > 2.9).all(1).any()):
+            sys.exit("one of these patients can't be")
         return super().per_sample_loss(batch)
 
 

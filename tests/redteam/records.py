@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -73,6 +73,24 @@ def raises() -> Any:
     raise OSError("record 4711: truncated file")
 
 
+class Undecoded(Mapping[str, Any]):
+    """A mapping that decodes its values when it is asked for them, and can't."""
+
+    def __getitem__(self, name: str) -> Any:
+        raise OSError("record 4711: can't be decoded")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sentence(0))
+
+    def __len__(self) -> int:
+        return len(sentence(0))
+
+
+def exits() -> Any:
+    """Stand for a record whose reader gives up."""
+    raise SystemExit("record 4711: not supported")
+
+
 HARMFUL: dict[str, Example] = {
     "large": (torch.full((FEATURES,), 3.0), 1),
     "huge": (torch.full((FEATURES,), 1e30), 1),
@@ -81,6 +99,7 @@ HARMFUL: dict[str, Example] = {
     "label_out_of_range": (torch.ones(FEATURES), 17),
     "negative_label": (torch.ones(FEATURES), -5),
     "cannot_be_read": raises,
+    "ends_the_program": exits,
     "wrong_shape": (torch.ones(FEATURES + 3), 1),
     "wrong_type": (torch.ones(FEATURES, dtype=torch.complex64), 1),
     "text_for_a_number": ("missing", 1),
@@ -101,9 +120,13 @@ HARMFUL_SENTENCES: dict[str, Example] = {
     "all_padding": {**sentence(5), "mask": torch.zeros(LENGTH)},
     "missing_key": {"tokens": torch.zeros(LENGTH, dtype=torch.int64)},
     "cannot_be_read": raises,
+    "cannot_be_decoded": Undecoded,
 }
 """Records that do harm, for dictionaries."""
-BROKEN_SENTENCES = ["token_out_of_range", "negative_token", "infinite_weight", "all_padding", "missing_key", "cannot_be_read"]
+BROKEN_SENTENCES = [
+    *("token_out_of_range", "negative_token", "infinite_weight", "all_padding", "missing_key", "cannot_be_read"),
+    "cannot_be_decoded",
+]
 
 
 def as_tensors(examples: Sequence[tuple[Tensor, int]]) -> TensorDataset:

@@ -41,7 +41,7 @@ def test_a_broken_row_of_tensors_is_not_noticed_item3(harmful, relation, tmp_pat
 
 
 @pytest.mark.parametrize("relation", slow_but("zero_out", "add_remove"))
-@pytest.mark.parametrize("module", [mistakes.Choosy, mistakes.ChoosyOffering, mistakes.RaisingLate])
+@pytest.mark.parametrize("module", [mistakes.Choosy, mistakes.ChoosyOffering, mistakes.Leaving, mistakes.RaisingLate])
 def test_a_record_that_the_model_raises_on_is_not_noticed_item3(module, relation, tmp_path):
     assert_indistinguishable(Case(Fit(module), lambda: pair("large", relation, contributes=False)), tmp_path)
 
@@ -74,7 +74,7 @@ def test_a_user_with_broken_records_is_not_noticed_item3(harmful, relation, tmp_
     assert_indistinguishable(Case(run, lambda: user_pair(harmful, relation)), tmp_path)
 
 
-@pytest.mark.parametrize("harmful", ["nan", "cannot_be_read", "label_out_of_range", "wrong_shape"])
+@pytest.mark.parametrize("harmful", ["nan", "cannot_be_read", "ends_the_program", "label_out_of_range", "wrong_shape"])
 def test_a_broken_record_of_a_private_holdout_is_not_noticed_item3(harmful, tmp_path):
     run = Fit(modules.Ordinary, private={"holdout": "private"})
     assert_indistinguishable(Case(run, lambda: holdout_pair(harmful)), tmp_path)

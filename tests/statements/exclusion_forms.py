@@ -90,22 +90,22 @@ def says_terms(facts: Facts, epsilon: str, delta: str) -> bool:
     return (float(epsilon), float(delta)) == (known["epsilon"], known["delta"])
 
 
-def says_share(facts: Facts, runs: str, share: str) -> bool:
-    held, used = facts.once("held", held_of_scope)
-    return int(runs) == facts.known["scope"]["runs"] == held and is_shown(share, 100 * used, digits=3)
+def says_spent(facts: Facts, runs: str, epsilon: str) -> bool:
+    held, spent = facts.once("held", spent_of_scope)
+    return int(runs) == facts.known["scope"]["runs"] == held and is_shown(epsilon, spent)
 
 
-def held_of_scope(facts: Facts, name: str) -> tuple[int, float]:
+def spent_of_scope(facts: Facts, name: str) -> tuple[int, float]:
     """Add up the last settlement of every other run and this run's own reservation."""
+    from dppipe.budgets.scopes import Status
     from dppipe.budgets.store import Store
 
     store = Store(facts.path.parent / "budgets.db")
     history = store.history("clinic")
     mine = [entry for entry in history if Path(entry.run_dir) == facts.path]
     others = {entry.run_id: entry for entry in history if Path(entry.run_dir) != facts.path}
-    held = [*others.values(), next(entry for entry in mine if entry.state == "reserved")]
-    used = sum(entry.cost.amount for entry in held) / store.status("clinic").scope.capacity.amount
-    return len(held), used
+    held = (*others.values(), next(entry for entry in mine if entry.state == "reserved"))
+    return len(held), Status(store.status("clinic").scope, held).epsilon_spent
 
 
 form(
@@ -119,9 +119,9 @@ form(
     says_terms,
 )
 form(
-    r"With the whole plan of this run set aside, (\d+) runs? held (\S+) % of it\.",
+    r"With the whole plan of this run counted, its (\d+) runs? ha(?:s|ve) spent epsilon (\S+) of that\.",
     in_scope,
-    says_share,
+    says_spent,
 )
 form(
     r"`dppipe budget show (\w+)` shows what is used now\.",

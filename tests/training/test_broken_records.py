@@ -8,11 +8,11 @@ import pytest
 import pytorch_lightning as pl
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import dppipe
 from dppipe.clipping import Flat, Jl, Microbatch
-from dppipe.errors import DppipeError, PartlyAdded, UsageError
+from dppipe.errors import DppipeError, PartlyAdded, PrivacyRefusal, UsageError
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import FullBatch, User
@@ -355,6 +355,22 @@ def test_a_layer_that_a_hook_freezes_stays_and_the_others_go_on(tmp_path, silent
     assert not torch.allclose(other.layer.weight, weight)
 
 
+class Unfreezes(Offers):
+    def __init__(self):
+        super().__init__()
+        self.layer.bias.requires_grad_(False)
+
+    def on_train_batch_start(self, batch, batch_idx):
+        self.layer.bias.requires_grad_(self.global_step >= 2)
+
+
+def test_a_layer_that_a_hook_unfreezes_is_refused_before_its_step_is_charged(tmp_path):
+    with pytest.raises(PrivacyRefusal, match=r"layer\.bias: expected to stay frozen"):
+        fit(tmp_path, Records(), module=Unfreezes(), steps=4)
+    summary = json.loads((tmp_path / "run0" / "summary.json").read_text())
+    assert (summary["status"], summary["charged"]) == ("failed", 2)
+
+
 @pytest.mark.filterwarnings("ignore:.*returned .None.:UserWarning")
 def test_a_module_without_an_optimizer_is_an_error_before_the_first_charge(tmp_path):
     class Forgets(Ordinary):
@@ -363,4 +379,36 @@ def test_a_module_without_an_optimizer_is_an_error_before_the_first_charge(tmp_p
 
     with pytest.raises(UsageError, match="nothing would be trained"):
         fit(tmp_path, Records(), module=Forgets())
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_while_a_record_is_read_ends_the_run(tmp_path):
+    class Stopped(Records):
+        reads = 0
+
+        def __getitem__(self, index):
+            self.reads += 1
+            if self.reads > 3 * RECORDS:  # in a step, after the checks
+                raise KeyboardInterrupt
+            return super().__getitem__(index)
+
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        fit(tmp_path, Stopped(), steps=9)
+    assert json.loads((tmp_path / "run0" / "summary.json").read_text())["status"] == "interrupted"
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(Records())
+
+
+class StreamOfKnownLength(Stream):
+    def __len__(self):
+        return RECORDS
+
+
+@pytest.mark.parametrize("dataset", [Stream(), StreamOfKnownLength(), object()])
+def test_a_data_set_without_numbered_records_is_an_error_that_names_a_way_out(tmp_path, dataset):
+    with pytest.raises(UsageError, match=r"loader: expected a map-style data set.*Read the records into a list"):
+        fit(tmp_path, dataset)
     assert not list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from typing import ClassVar
 
 import pytest
@@ -125,6 +126,18 @@ def test_what_hooks_set_on_the_module_is_taken_over():
     assert replica.module.losses is not module.losses
 
 
+def test_a_frozen_network_that_a_hook_updates_is_seen_as_the_hook_left_it():
+    module = Keeps()
+    replica = Replica(module)
+    with torch.no_grad():
+        module.frozen.weight.mul_(0.5).add_(module.layer.weight.sum())  # a teacher that follows its student
+    replica.follow()
+    assert torch.equal(replica.module.frozen.weight, module.frozen.weight)
+    replica.module(torch.randn(2, 3))
+    replica.restore()
+    assert torch.equal(replica.module.frozen.weight, module.frozen.weight)
+
+
 def test_modes_that_hooks_change_are_not_taken_over():
     module = Keeps()
     replica = Replica(module)
@@ -179,6 +192,18 @@ def test_a_module_that_can_t_be_copied_is_refused_by_the_name_of_what_can_t():
     module.lines = (line for line in ())
     with pytest.raises(PrivacyRefusal, match="TypeError at lines"):
         Replica(module)
+
+
+def test_a_lock_is_shared_and_what_stands_beside_it_is_copied():
+    module = Keeps()
+    module.meter.lock, module.lock = threading.Lock(), threading.RLock()
+    replica = Replica(module)
+    replica.module(torch.randn(2, 3))
+    replica.restore()
+    assert replica.module.lock is module.lock
+    assert replica.module.meter.lock is module.meter.lock
+    assert replica.module.meter is not module.meter
+    assert (module.meter.total, replica.module.meter.total) == (0.0, 0.0)
 
 
 def test_a_network_of_torchs_own_layers_costs_no_restoring():

@@ -16,6 +16,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import FullBatch
+from dppipe.training.ranks import Ranks
 from dppipe.training.reading import RecordReader
 
 WORDS = 11
@@ -235,3 +236,35 @@ def test_a_module_that_keeps_losses_and_metrics_trains_and_keeps_none_of_a_recor
         kept.append((module.epoch_means, module.running, module.accuracy._update_count))
     assert kept[0] == kept[1]
     assert len(kept[0][0]) == 2
+
+
+class Named(Texts):
+    """Texts with a name beside their numbers."""
+
+    def __getitem__(self, index):
+        return {**super().__getitem__(index), "name": f"record {index}"}
+
+
+class ReadsInSteps(pl.LightningModule):
+    """The same model with a `training_step` alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.reads = Reads()
+
+    def training_step(self, batch, batch_idx):
+        return self.reads.per_sample_loss(batch).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+@pytest.mark.parametrize("module", [Reads, ReadsInSteps])
+def test_texts_beside_numbers_keep_no_record_from_contributing(tmp_path, module, monkeypatch):
+    sums = []
+    monkeypatch.setattr(Ranks, "sum_", lambda ranks, flat: sums.append(flat.clone()))
+    for dataset in (Texts(), Named()):
+        fit(tmp_path, module(), dataset)
+    without_names, with_names = sums[0], sums[2]  # two steps each
+    assert float(without_names.norm()) > 0
+    assert torch.allclose(without_names, with_names, atol=1e-6)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dppipe.class_path import describe_failure
+from dppipe.errors import RECORD_ERRORS
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
@@ -37,7 +38,7 @@ def read_each(dataset: Dataset[Any], look: Callable[[Any], Seen]) -> list[Seen |
             restart()
             try:
                 found.append(look(dataset[index]))
-            except Exception as error:
+            except RECORD_ERRORS as error:
                 found.append(Unreadable(describe_failure(error)))
     return found
 

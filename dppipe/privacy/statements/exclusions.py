@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dppipe.privacy.claims import shown, shown_delta
-from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
     from dppipe.privacy.statements.statement import ScopeTerms, Statement
@@ -106,12 +105,11 @@ def _other_runs(statement: Statement) -> str:
 
 
 def _terms(terms: ScopeTerms) -> str:
-    held = "1 run" if terms.runs == 1 else f"{terms.runs} runs"
-    share = round_up(100 * terms.share, 3)
+    runs = "its 1 run has" if terms.runs == 1 else f"its {terms.runs} runs have"
     return (
         f"All runs of the scope together cost at most epsilon {shown(terms.epsilon)} at delta "
-        f"{shown_delta(terms.delta)}, however each was chosen. With the whole plan of this run set "
-        f"aside, {held} held {share:.3g} % of it."
+        f"{shown_delta(terms.delta)}, however each was chosen. With the whole plan of this run "
+        f"counted, {runs} spent epsilon {shown(terms.epsilon_spent)} of that."
     )
 
 

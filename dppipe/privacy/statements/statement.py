@@ -51,14 +51,14 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class ScopeTerms:
-    """A budget that several runs share, as it stood when this run last started."""
+    """A budget that several runs share, with this run's whole plan counted."""
 
     epsilon: float
     delta: float
+    epsilon_spent: float
+    """What its runs together have spent, or may still spend."""
     runs: int
-    """The runs that hold a part of it, this one among them."""
-    share: float
-    """The part that they hold, with this run's whole plan set aside."""
+    """How many runs it has, this one among them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,43 @@
+"""The plan of the same run under another epsilon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dppipe.planning.parts import PrivateParts
+from dppipe.planning.plan import Plan
+from dppipe.planning.privacy_plan import plan_privacy
+from dppipe.planning.timetable import Timetable
+
+
+def replanned(plan: Plan, parts: PrivateParts, *, epsilon: float) -> Plan | None:
+    """Return what `plan` would be with another `budget.epsilon`; None where that isn't known.
+
+    Guarantee: the noise, the sample rates and the number of steps are those that planning the run
+    anew would find. A plan that the budget has cut short no longer says how many steps were asked
+    for, so a schedule that depends on its last step can't be planned again.
+
+    Args:
+        plan: The run's plan; it must have a budget.
+        parts: What makes the run private.
+        epsilon: The other epsilon, not above the plan's own.
+    """
+    if parts.budget is None:
+        return None
+    budget = parts.budget.model_copy(update={"epsilon": epsilon})
+    changed = replace(parts, budget=budget, earlier=plan.earlier)
+    steps = plan.steps if plan.ends_at == "steps" else None
+    if steps is None and _needs_last_step(plan, changed):
+        return None
+    return plan_privacy(changed, name=plan.name, records=plan.records, steps=steps)
+
+
+def _needs_last_step(plan: Plan, parts: PrivateParts) -> bool:
+    table = Timetable(
+        parts,
+        rate=plan.sample_rate,
+        expected=plan.expected_batch_size,
+        epoch=plan.steps_per_epoch,
+        steps=None,
+    )
+    return table.needs_last_step is not None
