@@ -46,14 +46,13 @@ class PrivateParts:
     @property
     def facts(self) -> dict[str, Any]:
         """What a plan says of the parts themselves."""
-        secret = self.budget is not None and self.budget.relation == "add_remove"
         return {
             "clipping": self.clipping.kind,
             "max_grad_norm": self.clipping.max_grad_norm,
             "averages": self.clipping.averages,
             "mechanism": self.noise.mechanism,
             "secure": self.noise.secure,
-            "split": "hash" if secret else "position",
+            "max_records_per_user": getattr(self.sampler, "max_records_per_user", None),
             "earlier": self.earlier,
             **self.scaling_facts,
         }

@@ -13,10 +13,12 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from dppipe.errors import UsageError
+from dppipe.planning.data_source import DataSource
 from dppipe.planning.earlier import Earlier
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.claims import guarantee_sentences
 from dppipe.privacy.noise_split import gradient_multiplier
+from dppipe.privacy.statements.claims import guarantee_sentences
 
 
 class NoiseRun(BaseModel):
@@ -79,6 +81,8 @@ class Plan(BaseModel):
     epochwise: bool = False
     """Whether an epoch is charged as a whole, on its first step."""
     sampler: str
+    max_records_per_user: int | None = None
+    """How many records of a user take part in a step at most, where users are drawn."""
     sample_rate: float
     expected_batch_size: float
     batches: tuple[BatchRun, ...] = ()
@@ -124,11 +128,13 @@ class Plan(BaseModel):
     diagnostics: Literal["off", "nonprivate"]
     pretrained: bool = False
     """Whether training starts from weights in a file."""
-    split: Literal["position", "hash"] = "position"
-    """How dppipe splits the records, where it does: by position, or by a hash of each record, so that none moves another.
+    split: Literal["position", "hash"] | None = "position"
+    """How dppipe splits the records: by position, or by a hash of each record, so that none moves another.
 
-    A plan without the field is of a version that knew only the first.
+    None where dppipe doesn't split them. A plan without the field is of a version that knew only the first way.
     """
+    data: DataSource | None = None
+    """Where the records come from; None in plans of parts alone, and of earlier versions."""
     earlier: Earlier | None = None
     """The private runs that have trained these weights, where some are recognised: every epsilon includes their cost."""
     own_module: bool = False
@@ -160,6 +166,13 @@ class Plan(BaseModel):
     def bound_factor(self, step: int) -> float:
         """Give the factor on the clipper's bounds at a step."""
         return self.bounds[bisect_left(self._last_of_bounds, step)].factor if self.bounds else 1.0
+
+    @property
+    def splits_by(self) -> Literal["position", "hash"]:
+        """How dppipe splits the records; a plan that was made of parts alone is refused."""
+        if self.split is None:
+            raise UsageError("plan.split: expected position or hash, got none. Make the plan from the spec.")
+        return self.split
 
     @property
     def rounding_cost(self) -> float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers
+from dppipe.planning.data_source import DataSource, source_of_data
 from dppipe.planning.earlier import refuse_earlier, with_earlier
 from dppipe.planning.leftover import refuse_spent
 from dppipe.planning.noise_limits import refuse_noise
@@ -49,6 +50,8 @@ def plan_privacy(
     diagnostics: Literal["off", "nonprivate"] = "off",
     pretrained: bool = False,
     own_module: bool = False,
+    split: Literal["position", "hash"] | None = None,
+    data: DataSource | None = None,
     reproducible: bool = False,
     spec_hash: str = "",
     committed_hash: str = "",
@@ -84,6 +87,8 @@ def plan_privacy(
         diagnostics=diagnostics,
         pretrained=pretrained,
         own_module=own_module,
+        split=split,
+        data=data,
         reproducible=reproducible,
         spec_hash=spec_hash,
         committed_hash=committed_hash,
@@ -279,9 +284,15 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
         diagnostics=spec.diagnostics,
         pretrained=spec.model.pretrained is not None,
         own_module=not type(spec.model).__module__.startswith("dppipe.models.") or spec.model.kind == "class_path",
+        split="hash" if _keeps_count_secret(spec) else "position",
+        data=source_of_data(spec.data),
         reproducible=spec.reproducible,
         spec_hash=spec_hash(spec),
         committed_hash=committed_hash(spec),
         plugins=spec.plugin_files(),
         allow_estimate=allow_estimate,
     )
+
+
+def _keeps_count_secret(spec: Spec) -> bool:
+    return spec.budget != "none" and spec.budget.relation == "add_remove"

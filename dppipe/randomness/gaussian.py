@@ -25,19 +25,6 @@ LEAST_STD, LARGEST_STD = 2.0**-100, 2.0**100
 SECURE_LARGEST_MULTIPLIER = 2.0**10
 """The largest noise multiplier that the guarantee of a secure stream covers."""
 
-DEFAULT_LEVEL = (
-    "Noise comes from AES-256 in counter mode, keyed by the operating system's entropy, and is added in the precision of the "
-    "gradients. Nothing is claimed against an attack on the low-order digits of floating-point numbers."
-)
-SECURE_LEVEL = (
-    "Noise comes from AES-256 in counter mode, keyed by the operating system's entropy; each value is half the sum of four "
-    "float64 Gaussians (Holohan and Braghin 2021). Clipped sums and noise are rounded to a common grid, 2^36 points or more "
-    "to a standard deviation, before they are added, so the low-order digits of a release carry nothing (Mironov 2012); the "
-    "noise is raised by what the rounding can add to the sensitivity, for noise multipliers up to 1024. The clipped sums "
-    "themselves are computed in floating point: their own rounding error is not covered, nor is timing."
-)
-"""What a statement says about the noise without and with `noise.secure`."""
-
 
 class NoiseSource(Protocol):
     """What the private step needs of a source of noise."""

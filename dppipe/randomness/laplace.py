@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 17
 
-LAPLACE_LEVEL = (
-    "Noise is Laplace noise from AES-256 in counter mode, keyed by the operating system's entropy, and is added in the precision "
-    "of the gradients. Nothing is claimed against an attack on the low-order digits of floating-point numbers (Mironov 2012)."
-)
-"""What a statement says about it."""
-
 
 class LaplaceStream:
     """A secret stream of Laplace noise.

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
+from dppipe.errors import UsageError
 from dppipe.optim.averaging.base import Averaging
+from dppipe.planning.data_source import source_of_dataset
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.training.averages import WeightAverage
@@ -49,16 +51,17 @@ class RunOptions:
     scaling: InputScaling | None
 
 
-def plan_fit(trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, *, records: int) -> Plan:
+def plan_fit(trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, loader: PrivateLoader) -> Plan:
     """Return the plan of a fit whose Trainer says how long it lasts."""
     return plan_privacy(
         parts,
         name=options.name,
-        records=records,
-        steps=_wanted_steps(trainer, epoch=parts.sampler.epoch_length(records)),
+        records=loader.units,
+        steps=_wanted_steps(trainer, epoch=parts.sampler.epoch_length(loader.units)),
         holdout=options.holdout,
         reproducible=options.seed is not None,
         own_module=True,
+        data=source_of_dataset(loader.dataset),
     )
 
 
@@ -93,6 +96,7 @@ def begin_fit(
         start: What is known of the weights that training starts from.
         restored: The callback's state in a checkpoint; empty where there is none.
     """
+    _refuse_other_holdout(plan, options)
     start.check(trainer, trainer.lightning_module, plan, ranks=ranks)
     record = _open_record(plan, parts, options, ranks=ranks, restored=restored)
     start.open(record.run.path if isinstance(record, RunRecord) else None)
@@ -118,6 +122,15 @@ def begin_fit(
         means = restored.get("average")
         average = WeightAverage(model.network, options.averaging, steps=plan.steps, means=means)
     return Fit(trainer, model, record, step, average)
+
+
+def _refuse_other_holdout(plan: Plan, options: RunOptions) -> None:
+    """Refuse a callback whose plan says something else of the holdout: the statement follows the plan."""
+    if plan.holdout != options.holdout:
+        raise UsageError(
+            f"DPCallback.holdout: expected {plan.holdout!r}, as its plan has it, got {options.holdout!r}. "
+            "Make the plan with the same holdout."
+        )
 
 
 def _open_record(

@@ -146,7 +146,7 @@ class DPCallback(Callback):
         self._start.refuse_foreign_checkpoint(trainer)
         self._provenance.begin(trainer, pl_module)
         if self.plan is None:
-            self.plan = plan_fit(trainer, self.parts, self._options, records=self._loader.units)
+            self.plan = plan_fit(trainer, self.parts, self._options, self._loader)
         self._trainer = trainer
         self._ranks = Ranks(trainer.global_rank, trainer.world_size)
         stream = Keystream(self._ranks.agree(stream_key("sampler", seed=self._options.seed)))
@@ -283,8 +283,7 @@ class DPCallback(Callback):
             with fit.model.engine, nullcontext() if fit.average is None else fit.average.in_place():
                 # What stands on the user's module is taken off, whatever the record meets with.
                 piece = self._loader.physical_batch_size if self._loader is not None else None
-                facts: dict[str, Any] = {"physical_batch_size": piece, "validates": fit.trainer.enable_validation}
-                facts["independence"] = fit.model.independence
+                facts = {"physical_batch_size": piece, **fit.facts()}
                 state = fit.model.state_dict()
                 self.outcome = fit.record.finish(state, stopped=stopped, steps=self.steps, start=self._start.hashes, **facts)
 

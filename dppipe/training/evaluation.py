@@ -20,7 +20,11 @@ from dppipe.training.statements import STATED, write_statement
 from dppipe.training.tasks import Objective
 
 if TYPE_CHECKING:
+    from torch import nn
+    from torch.utils.data import DataLoader
+
     from dppipe.planning.plan import Plan
+    from dppipe.spec.spec import Spec
 
 
 def is_evaluated(run_dir: Path) -> bool:
@@ -33,26 +37,39 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
     run = RunDirectory.open(run_dir)
     summary = read_summary(run)
     if "test" not in summary:
-        plan = read_plan(run)  # a statement that can't be written must not be found out after the split was scored
-        scores = _score(run, plan, plugins=plugins)
-        summary = read_summary(run, *STATED) | {"test": plain_metrics(scores), "evaluations": 1}
+        scores = _look(run, plugins=plugins)
+        summary = read_summary(run, *STATED) | {"test": plain_metrics(scores)}
         write_json(run.summary, summary)
-        write_statement(run)
     try:
         return {str(name): math.nan if value is None else float(value) for name, value in summary["test"].items()}
     except (AttributeError, TypeError, ValueError):
         raise UsageError(f"{run.summary}: expected metrics under `test`, got something else.") from None
 
 
-def _score(run: RunDirectory, plan: Plan, *, plugins: Path | None) -> dict[str, float]:
+def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
+    """Score the test split; the summary and the statement count the look before it is taken."""
+    plan = read_plan(run)
     spec = spec_of(run, plugins=plugins)
     model = load_network(run, spec)
-    splits = split_records(spec.data, seed=spec.seed, by=plan.split)
+    test = _test_records(run, spec, plan)
+    summary = read_summary(run, *STATED)
+    looks = summary.get("evaluations", 0) + 1
+    write_json(run.summary, summary | {"evaluations": looks})
+    write_statement(run)
+    return _score(model, test, spec)
+
+
+def _test_records(run: RunDirectory, spec: Spec, plan: Plan) -> DataLoader[Any]:
+    splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
     if spec.data.private_scaling is not None:
         scale_splits(splits, read_constants(run))
     test = scoring_loader(splits.test, data=spec.data)
     if test is None:
         raise UsageError("data.split.test: expected a test split to score, got none. Give it a share.")
+    return test
+
+
+def _score(model: nn.Module, test: DataLoader[Any], spec: Spec) -> dict[str, float]:
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
     objective = Objective(spec.data.task, spec.data.outputs)
     metrics = objective.metrics(prefix)

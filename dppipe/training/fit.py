@@ -56,6 +56,11 @@ class Fit:
         if self.average is not None:
             self.average.swap()
 
+    def facts(self) -> dict[str, Any]:
+        """Return what the summary says of the model and its validation."""
+        validates = bool(self.trainer.enable_validation)
+        return {"independence": self.model.independence, "validates": validates}
+
     def note_step(self, updates: int) -> None:
         """Add a finished step to the mean of the weights and to the curves; `updates` counts it."""
         if self.average is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,28 @@ from dppipe.training.run_directory import RunDirectory, write_json
 
 
 def remember_origin(run: RunDirectory, *, data: Component | None, spec: str | None = None) -> None:
-    """Note the run's id and place, its data's files and its first spec; the ledger must be there already."""
+    """Note the run's id, place and start, its data's files and its first spec; the ledger must be there already."""
+    before = _read(run)
     known: dict[str, Any] = {
-        "run": _read(run).get("run") or secrets.token_hex(16),
+        "run": before.get("run") or secrets.token_hex(16),
+        "begun": before.get("begun") if before else utc_now(),
+        "starts": before.get("starts", 1) + 1 if before else 1,
         "ledger": _place(run.ledger),
         "plan": _written(run.plan),
         "data": list(map(_identity, data_files(data))),
     }
     write_json(_path(run), known | {"spec": spec if spec is not None else first_spec(run)})
+
+
+def dates(run: RunDirectory) -> dict[str, Any]:
+    """Return when a run first started, in UTC, and how many times it was started or resumed."""
+    known = _read(run)
+    return {"begun": known.get("begun"), "starts": known.get("starts", 1)}
+
+
+def utc_now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def first_spec(run: RunDirectory) -> str | None:

@@ -56,6 +56,11 @@ class Outcome:
     """Why no row's gradient depends on another row: "checked" by value, or "by construction"."""
     seconds: float
     ledger_head: str | None
+    begun: str | None = None
+    """When the run first started, in UTC."""
+    ended: str | None = None
+    starts: int = 1
+    """How many times the run was started or resumed."""
     versions: Mapping[str, str] = field(default_factory=software_versions)
     scope: Mapping[str, Any] | None = None
     """The shared budget at the run's end, with all that the run had reserved; None without one."""

@@ -18,7 +18,7 @@ from dppipe.training.checkpoints import save_tensors
 from dppipe.training.curves import Curves
 from dppipe.training.ledger import Ledger
 from dppipe.training.metric_names import Holdout, validation_name
-from dppipe.training.origin import remember_origin
+from dppipe.training.origin import dates, remember_origin, utc_now
 from dppipe.training.outcome import Outcome, Stop
 from dppipe.training.run_directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.training.run_files import read_summary, refuse_finished
@@ -153,6 +153,8 @@ class RunRecord:
                 physical_batch_size=physical_batch_size,
                 independence=independence,
                 validates=validates,
+                ended=utc_now(),
+                **dates(self.run),
                 run_dir=str(self.run.path),
                 metrics=self.metrics,
                 validations=self.validations,

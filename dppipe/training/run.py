@@ -59,7 +59,7 @@ def run_spec(
     module = build_module(spec, steps=plan.steps)
     _quieten_lightning()  # after the module has loaded Lightning, which sets its own level when it is loaded
     with fitting_memory("data"):
-        splits = split_records(spec.data, seed=spec.seed, by=plan.split)
+        splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
     private = _private_callback(spec, plan, splits, run_dir=run_dir, resume=resume)
     # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
     most = plan.steps if resume is None else plan.steps + 1

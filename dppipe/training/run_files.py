@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from pydantic import ValidationError
 from dppipe.errors import UsageError
 from dppipe.planning.plan import Plan
 from dppipe.training.run_directory import RunDirectory
+
+SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
+"""What a statement takes from the facts of a shared budget."""
 
 
 def read_plan(run: RunDirectory) -> Plan:
@@ -30,9 +34,24 @@ def read_summary(run: RunDirectory, *needed: str) -> dict[str, Any]:
         summary = json.loads(_read(run.summary))
     except (ValueError, RecursionError):
         summary = None
-    if not isinstance(summary, dict) or not set(needed) <= set(summary) or not isinstance(summary.get("validations", 0), int):
+    if not isinstance(summary, dict) or not set(needed) <= set(summary) or not _well_formed(summary):
         raise UsageError(f"{run.summary}: expected the summary of a run, got something else. Put the one back that it wrote.")
     return summary
+
+
+def _well_formed(summary: dict[str, Any]) -> bool:
+    """Return whether counts are integers and moments are dates, where a summary has them."""
+    counts = [summary.get(name, 0) for name in ("validations", "evaluations", "starts")]
+    moments = [summary.get(name) for name in ("begun", "ended")]
+    terms = summary.get("scope") or {}
+    if not all(isinstance(count, int) for count in counts) or not isinstance(terms, dict):
+        return False
+    if terms and not set(SCOPE_FACTS) <= set(terms):
+        return False
+    try:
+        return all(moment is None or bool(datetime.fromisoformat(moment)) for moment in moments)
+    except (TypeError, ValueError):
+        return False
 
 
 def refuse_finished(run: RunDirectory) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import read_ledger
-from dppipe.privacy.statement import Course, Statement
-from dppipe.privacy.statement_text import statement_text
-from dppipe.randomness.gaussian import DEFAULT_LEVEL, SECURE_LEVEL
-from dppipe.randomness.laplace import LAPLACE_LEVEL
+from dppipe.privacy.statements.statement import (
+    Course,
+    EarlierRun,
+    Files,
+    ScopeTerms,
+    Source,
+    Statement,
+)
+from dppipe.privacy.statements.text import statement_text
 from dppipe.training.run_directory import RunDirectory, write_json, write_whole
-from dppipe.training.run_files import read_plan, read_summary
+from dppipe.training.run_files import SCOPE_FACTS, read_plan, read_summary
 
 STATED = ("status", "steps", "epsilon", "epsilon_spent", "charged", "validations", "versions", "ledger_head")
 """What a statement takes from the summary."""
@@ -29,7 +34,7 @@ def write_statement(run: RunDirectory) -> Statement:
 
 
 def statement_of(run: RunDirectory) -> Statement:
-    """Read the plan and the summary of a run as one statement."""
+    """Read the files of a run as one statement."""
     plan, summary = read_plan(run), read_summary(run, *STATED)
     executed = _executed(run, plan)
     _refuse_more_updates_than_charges(run, plan, summary, executed)
@@ -39,37 +44,98 @@ def statement_of(run: RunDirectory) -> Statement:
         stopped_early=summary.get("stopped_early") is True,
         private=plan.private,
         reproducible=plan.reproducible,
-        unit=plan.unit,
-        relation=plan.relation,
-        records=plan.records,
         epsilon=summary["epsilon"],
         epsilon_spent=summary["epsilon_spent"],
         budget_epsilon=plan.budget_epsilon,
         delta=plan.delta,
         curve=plan.whole_curve,
         schedule=plan.schedule,
-        scope=plan.scope,
         accountant=plan.accountant,
         certified=plan.certified,
-        sampler=plan.sampler,
-        mechanism=plan.mechanism,
-        noise_level=_noise_level(plan),
-        scaling_noise_multiplier=plan.scaling_noise_multiplier,
-        scaling_statistics=plan.scaling_statistics,
-        secure=plan.secure,
-        clipping=_clipping(plan),
         planned=_planned(plan),
         executed=executed,
+        updates=summary["steps"],
         independence=summary.get("independence"),
-        holdout=plan.holdout if _has_holdout(summary) else "none",
-        evaluation_looks=summary["validations"] + summary.get("evaluations", 0),
         diagnostics=plan.diagnostics == "nonprivate",
-        pretrained=plan.pretrained and plan.earlier is None,
-        own_module=plan.own_module,
-        earlier=_earlier(plan),
+        begun=summary.get("begun"),
+        ended=summary.get("ended"),
+        starts=summary.get("starts", 1),
+        files=_files(run),
         versions=summary["versions"],
         config_hash=hashlib.sha256(run.config.read_bytes()).hexdigest() if run.config.exists() else None,
         ledger_head=summary["ledger_head"],
+        **_data(plan),
+        **_mechanism(plan),
+        **_looks(plan, summary),
+        **_other_runs(plan, summary),
+    )
+
+
+def _data(plan: Plan) -> dict[str, Any]:
+    """Return whose records the run trained on, and where they came from."""
+    return {
+        "unit": plan.unit,
+        "max_records_per_user": plan.max_records_per_user,
+        "relation": plan.relation,
+        "records": plan.records,
+        "source": None if plan.data is None else Source(**plan.data.model_dump()),
+        # Plans of earlier versions name a split even where none was made: a run without a spec has none.
+        "split": plan.split if plan.spec_hash else None,
+    }
+
+
+def _mechanism(plan: Plan) -> dict[str, Any]:
+    """Return what was drawn, clipped and noised, and how."""
+    return {
+        "sampler": plan.sampler,
+        "mechanism": plan.mechanism,
+        "secure": plan.secure,
+        "clipping": plan.clipping,
+        "averages": plan.averages,
+        "noisy_counts": plan.statistics_std is not None,
+        "failure_delta": plan.failure_delta,
+        "scaling_noise_multiplier": plan.scaling_noise_multiplier,
+        "scaling_statistics": plan.scaling_statistics,
+    }
+
+
+def _looks(plan: Plan, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how often records beside the training records were looked at."""
+    holdout: Literal["public", "private", "none"] = plan.holdout
+    if not summary.get("validates", True) and not summary["validations"]:
+        holdout = "none"
+    return {
+        "holdout": holdout,
+        "validation_looks": summary["validations"],
+        "test_looks": summary.get("evaluations", 0),
+        "test_holdout": plan.holdout,
+    }
+
+
+def _other_runs(plan: Plan, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of other runs: those before this one, and those of its scope."""
+    terms = summary.get("scope")
+    found = plan.earlier.runs if plan.earlier is not None else ()
+    earlier = []
+    for one in found:
+        head = one.ledger_head
+        earlier.append(EarlierRun(run_dir=one.run_dir, charged=one.charged, ledger_head=head))
+    return {
+        "scope": plan.scope,
+        "scope_terms": None if terms is None else ScopeTerms(**{name: terms[name] for name in SCOPE_FACTS}),
+        "pretrained": plan.pretrained and plan.earlier is None,
+        "own_module": plan.own_module,
+        "earlier": tuple(earlier),
+        "earlier_records": plan.earlier.records if plan.earlier is not None else "same",
+    }
+
+
+def _files(run: RunDirectory) -> Files:
+    return Files(
+        final_weights=run.final_checkpoint.exists(),
+        checkpoint=run.last_checkpoint.exists(),
+        statistics=run.statistics.exists(),
+        curves=any(run.path.glob("events.out.tfevents.*")),
     )
 
 
@@ -81,41 +147,6 @@ def _refuse_more_updates_than_charges(run: RunDirectory, plan: Plan, summary: Ma
             f"{run.summary}: steps: expected at most {charged}, the steps that the ledger charged, got {summary['steps']!r}. "
             "Updates that weren't charged here have no statement."
         )
-
-
-def _has_holdout(summary: Mapping[str, Any]) -> bool:
-    """Return whether a run has validation data, or has scored a test split; older ones don't say."""
-    return bool(summary.get("validates", True) or summary["validations"] or summary.get("evaluations"))
-
-
-def _earlier(plan: Plan) -> tuple[str, ...]:
-    """Say what the claim includes of earlier runs, and what it then rests on."""
-    if plan.earlier is None:
-        return ()
-    said = []
-    for one in plan.earlier.runs:
-        ledger = f"{one.charged} charges, ledger head {one.ledger_head}"
-        said.append(f"Training started from the weights of the private run {one.run_dir} ({ledger}).")
-    if plan.earlier.records == "disjoint":
-        return (*said, "The spec states that no person has records in both: the larger of the two costs is claimed.")
-    chosen = "The settings of this run are taken as chosen without looking at them."
-    return (*said, f"The cost of that training is part of every epsilon here. {chosen}")
-
-
-def _noise_level(plan: Plan) -> str:
-    if plan.mechanism == "laplace":
-        return LAPLACE_LEVEL
-    return SECURE_LEVEL if plan.secure else DEFAULT_LEVEL
-
-
-def _clipping(plan: Plan) -> str:
-    if plan.averages:
-        return f"{plan.clipping}, averaged with others before: noise is scaled to twice the bound"
-    if plan.statistics_std is not None:
-        return f"{plan.clipping}: noisy counts of unclipped ones were released too, within each step's noise multiplier"
-    if not plan.failure_delta:
-        return plan.clipping
-    return f"{plan.clipping}, by estimated norms: {plan.failure_delta:g} of delta pays for bounds that may fail"
 
 
 def _planned(plan: Plan) -> Course | None:

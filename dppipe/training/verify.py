@@ -86,7 +86,7 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     plan = read_plan(run)
     steps = _steps(found, plan=plan)
     charged = sum(charge.count for charge in found.charges) + bool(found.torn)
-    faults = tuple(_shape_faults(run, found, charged=charged))
+    faults = (*_split_faults(run, plan), *_shape_faults(run, found, charged=charged))
     result = replace(nothing, faults=faults, torn=bool(found.torn), rows=found.rows, charged=charged, head=found.head)
     result = replace(result, earlier=plan.earlier.charged if plan.earlier is not None else 0)
     if not found.charges:
@@ -106,6 +106,15 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     last = found.charges[-1]
     odometer = plan.odometer_claim(last.step + bool(found.torn)) if bound == plan.delta else None
     return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit, odometer=odometer)
+
+
+def _split_faults(run: RunDirectory, plan: Plan) -> Iterator[str]:
+    """Report an `add_remove` run of a version that split records by position: its epsilon doesn't cover that."""
+    if plan.spec_hash and plan.relation == "add_remove" and plan.split == "position":
+        yield (
+            f"{run.plan}: expected a split by a hash of each record under add_remove, got one by position. "
+            "With it one record decides where others go, which no epsilon here covers."
+        )
 
 
 def _shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iterator[str]:

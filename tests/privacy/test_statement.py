@@ -12,9 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.claims import guarantee_sentences, shown, shown_delta
-from dppipe.privacy.statement import Course, Statement
-from dppipe.privacy.statement_text import statement_text
+from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.statements.assumptions import assumptions
+from dppipe.privacy.statements.claims import guarantee_sentences
+from dppipe.privacy.statements.comparisons import comparison
+from dppipe.privacy.statements.exclusions import not_covered
+from dppipe.privacy.statements.releases import released
+from dppipe.privacy.statements.statement import Course, Files, Source, Statement
+from dppipe.privacy.statements.text import statement_text
 
 COURSE = Course(steps=140, sample_rate=(0.1, 0.1), noise_multiplier=(1.5, 3.0), max_grad_norm=(1.0, 1.0))
 MADE = Statement(
@@ -34,7 +39,7 @@ MADE = Statement(
     certified=True,
     planned=COURSE,
     executed=COURSE,
-    evaluation_looks=7,
+    validation_looks=7,
     versions={"dppipe": "0.1.0", "dp-accounting": "0.6.0"},
     config_hash="c0ffee",
     ledger_head="1edge5",
@@ -133,27 +138,71 @@ def test_nan_is_never_stated() -> None:
         changed(epsilon=math.nan)
 
 
-@pytest.mark.parametrize(("epsilon", "tier"), [(0.9, "strong"), (3.0, "reasonable"), (30.0, "weak"), (5000.0, "weak")])
-def test_the_size_of_epsilon_is_put_in_words(epsilon: float, tier: str) -> None:
-    _, second = guarantee_sentences(epsilon=epsilon, delta=1e-5, relation="zero_out")
-    assert f"{tier} protection" in second
+@pytest.mark.parametrize("epsilon", [0.9, 3.0, 30.0, 5000.0])
+def test_no_judgement_is_passed_on_the_size_of_epsilon(epsilon: float) -> None:
+    said = " ".join(guarantee_sentences(epsilon=epsilon, delta=1e-5, relation="zero_out"))
+    for word in ("strong", "reasonable", "weak", "protection"):
+        assert word not in said
 
 
 @pytest.mark.parametrize("holdout", ["public", "private", "none"])
 def test_holdouts_are_described(holdout: Any) -> None:
-    said = changed(holdout=holdout, evaluation_looks=1).not_covered()["holdout"]
-    assert ("once" in said) == (holdout == "private")
+    said = not_covered(changed(holdout=holdout, validation_looks=1))["holdout"]
+    assert ("once" in said) == (holdout != "none")
+    assert ("nonprivate/" in said) == (holdout == "private")
 
 
 def test_a_filter_is_named_as_such() -> None:
     assert "filter admitted each step" in statement_text(changed(schedule="filter"))
-    assert "fixed before any record was read" in statement_text(MADE)
+    assert "fixed before the first release" in statement_text(MADE)
 
 
 def test_no_delta_is_shown_below_what_it_is() -> None:
     for delta in (1.2345641e-5, 1.2345678e-5, 1e-5, 9.999999e-7):
         said = " ".join(guarantee_sentences(epsilon=1.0, delta=delta, relation="zero_out"))
         assert f"(1, {shown_delta(delta)})-differentially" in said
-        assert f"a probability of {shown_delta(delta)}:" in said
+        assert said.endswith(f"a probability of {shown_delta(delta)}.")
         assert delta <= float(shown_delta(delta)) <= delta * (1 + 1e-5)
     assert shown_delta(1e-5) == "1e-05"
+
+
+def test_a_seeded_run_is_not_called_certified() -> None:
+    text = statement_text(changed(reproducible=True))
+    assert "| status | NO CLAIM: sampler and noise were seeded |" in text
+    assert "certified" not in text
+
+
+def test_a_split_by_position_under_add_remove_leaves_no_claim() -> None:
+    made = changed(relation="add_remove", records=None, split="position")
+    assert made.guarantee()[0].startswith("NO CLAIM")
+    assert not made.protects
+    assert changed(relation="add_remove", records=None, split="hash").protects
+    assert changed(split="position").protects
+
+
+def test_only_files_that_exist_are_called_released() -> None:
+    assert released(changed()) == ("The weights after every step, and so any checkpoint that was made of them.",)
+    assert "final.ckpt" in " ".join(released(changed(files=Files(final_weights=True))))
+    assert released(changed(status="failed", files=Files(final_weights=True))) == ()
+
+
+def test_a_file_that_refuses_bad_records_is_named() -> None:
+    refusing = Source(kind="csv", files=("a.csv",), on_bad_record="refuse")
+    assert "bad_records" in not_covered(changed(source=refusing))
+    dropping = dataclasses.replace(refusing, on_bad_record="drop")
+    assert "bad_records" not in not_covered(changed(source=dropping))
+    assert "| data | csv: `a.csv` |" in statement_text(changed(source=dropping))
+
+
+def test_an_epsilon_is_compared_with_add_remove_only_where_there_is_a_proof() -> None:
+    assert "the same number under add_remove" in str(comparison(MADE))
+    assert "no proof under add_remove" in str(comparison(changed(sampler="shuffle")))
+    assert "no proof under add_remove" in str(comparison(changed(averages=True)))
+    assert comparison(changed(reproducible=True)) is None
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
+def test_noise_on_averages_is_described_as_the_relation_has_it(relation: Any) -> None:
+    said = " ".join(assumptions(changed(averages=True, relation=relation)))
+    assert ("noise is scaled to twice the bound" in said) == (relation == "zero_out")
+    assert ("the accountant counts twice the bound" in said) == (relation == "replace_one")

@@ -18,8 +18,9 @@ from redteam.facts import Facts, describe
 GIVEN = ("spec.yaml", "records.csv", "records.npz")
 """What a run is given, not what it leaves."""
 TAKEN_OUT = {
-    "summary.json": ("seconds",),
-    "origin.json": ("inode", "changed", "run"),
+    "summary.json": ("seconds", "begun", "ended"),
+    "privacy.json": ("begun", "ended"),
+    "origin.json": ("inode", "changed", "run", "begun"),
     "last.ckpt": ("run",),
     "finished_runs.jsonl": ("run",),
 }

@@ -13,8 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import dppipe
 from dppipe.clipping import Flat
-from dppipe.errors import PrivacyRefusal
+from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant
+from dppipe.planning.privacy_plan import plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import Poisson
 
@@ -249,6 +250,23 @@ def test_a_module_that_offers_per_sample_losses_trains_like_one_that_does_not(tm
         trainer(callback).fit(module, callback.loader(dataset))
         weights.append(module.layer.weight.detach())
     torch.testing.assert_close(*weights, rtol=0, atol=1e-6)
+
+
+def test_a_callback_whose_plan_says_something_else_of_the_holdout_is_refused(tmp_path, dataset):
+    parts = private(tmp_path).parts
+    plan = plan_privacy(parts, name="t", records=len(dataset), steps=3, holdout="private")
+    callback = private(tmp_path, plan=plan, holdout="public")
+    with pytest.raises(UsageError, match="holdout"):
+        trainer(callback, max_steps=3).fit(Mine(), callback.loader(dataset))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_of_a_fit_in_python_names_the_dataset_and_no_split(tmp_path, dataset):
+    callback = private(tmp_path)
+    trainer(callback, max_steps=2).fit(Mine(), callback.loader(dataset))
+    plan = json.loads((tmp_path / "run" / "plan.json").read_text())
+    assert plan["split"] is None
+    assert plan["data"]["kind"] == "torch.utils.data.dataset.TensorDataset"
 
 
 @pytest.mark.parametrize("end", ["well", "by an error"])

@@ -361,7 +361,7 @@ def test_every_clipper_runs_and_its_ledger_verifies(run, clipping):
     [
         ("flat", "clipping          flat, max_grad_norm 1\n", "was clipped (flat);"),
         ("microbatch", "noise is scaled to twice the bound", "noise is scaled to twice the bound"),
-        ("adaptive", "the gradient's own multiplier is", "noisy counts of unclipped ones were released too"),
+        ("adaptive", "the gradient's own multiplier is", "Noisy counts of unclipped ones were released too"),
         (
             "{kind: jl, delta: 1.0e-6}",
             "of which 1e-06 pays for bounds that may fail",

@@ -178,10 +178,44 @@ def test_the_test_split_is_scored_once_and_the_statement_says_so(run):
     assert json.loads((done.path / "privacy.json").read_text())["evaluation_looks"] == looks
 
 
+def test_a_look_at_the_test_split_counts_even_if_it_is_cut_off(run, monkeypatch):
+    from typer.testing import CliRunner
+
+    from dppipe.cli.app import app
+    from dppipe.training.tasks import Objective
+
+    done = run("data.holdout=private")
+
+    def cut_off(*args):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Objective, "score", cut_off)
+        assert CliRunner().invoke(app, ["evaluate", str(done.path)]).exit_code
+    assert "The test split was looked at once" in (done.path / "privacy.md").read_text()
+    assert CliRunner().invoke(app, ["evaluate", str(done.path)]).exit_code == 0
+    assert "The test split was looked at 2 times" in (done.path / "privacy.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("begun", "yesterday"), ("ended", 7), ("starts", "2"), ("scope", {"a": 1}), ("scope", [1])]
+)
+def test_a_summary_with_a_fact_of_another_kind_is_named(run, name, value):
+    from typer.testing import CliRunner
+
+    from dppipe.cli.app import app
+
+    done = run("train.steps=1")
+    (done.path / "summary.json").write_text(json.dumps(done.summary | {name: value}))
+    result = CliRunner().invoke(app, ["evaluate", str(done.path)])
+    assert result.exit_code == 2, result.output
+    assert "summary.json" in result.output.replace("\n", "")
+
+
 @pytest.mark.parametrize("holdout", ["public", "private"])
-def test_a_statement_says_of_a_run_without_validation_data_that_there_was_no_holdout(run, holdout):
+def test_a_statement_says_of_a_run_without_validation_data_that_no_metrics_were_recorded(run, holdout):
     without = run("data.split={train: 1, val: 0, test: 0}", f"data.holdout={holdout}")
     assert without.exit_code == 0, without.output
-    assert "There was no holdout." in (without.path / "privacy.md").read_text()
+    assert "No validation metrics were recorded." in (without.path / "privacy.md").read_text()
     validated = run(f"data.holdout={holdout}")
-    assert "There was no holdout." not in (validated.path / "privacy.md").read_text()
+    assert "No validation metrics were recorded." not in (validated.path / "privacy.md").read_text()

@@ -10,7 +10,8 @@ import torch
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
-from dppipe.randomness.gaussian import DEFAULT_LEVEL, SECURE_LEVEL, GaussianStream
+from dppipe.privacy.statements.noise_levels import DEFAULT_LEVEL, SECURE_LEVEL
+from dppipe.randomness.gaussian import GaussianStream
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ def test_a_run_of_a_spec_protects_users(run):
     assert done.summary["unit"] == "user"
     said = (done.path / "privacy.md").read_text()
     assert "one user" in said
-    assert "| users (public) |" in said
+    assert "| training users (public) |" in said
     assert done.summary["metrics"]["val/accuracy"] > 0.7
 
 

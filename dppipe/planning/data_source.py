@@ -1,0 +1,47 @@
+"""Where the records of a run come from, as far as that is public: what its statement names.
+
+Nothing here depends on a record. Sizes and fingerprints of files would, so neither is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class DataSource(BaseModel):
+    """Where the records come from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    """The data kind of the spec, or the class of a dataset that was made in Python."""
+    files: tuple[str, ...] = ()
+    """The files and folders that the spec names."""
+    user: str | None = None
+    """The column, array or attribute that says whose each record is."""
+    on_bad_record: Literal["refuse", "drop"] = "drop"
+    """What becomes of a record that can't be used: whether the run starts can depend on it."""
+
+
+def source_of_data(data: Any) -> DataSource:
+    """Return what is public about a data kind; `data` is a component of the data family."""
+    options = [getattr(data, name) for name in type(data).model_fields]
+    return DataSource(
+        kind=getattr(data, "class_path", data.kind),
+        files=tuple(str(option) for option in options if isinstance(option, Path)),
+        user=getattr(data, "user", None),
+        on_bad_record="drop" if data.drops_bad_records else "refuse",
+    )
+
+
+def source_of_dataset(dataset: object) -> DataSource:
+    """Return what is public about a dataset that was made in Python.
+
+    A record of it that can't be read contributes nothing.
+    """
+    made = type(dataset)
+    user = "users" if hasattr(dataset, "users") else None
+    return DataSource(kind=f"{made.__module__}.{made.__qualname__}", user=user)
