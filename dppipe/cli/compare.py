@@ -63,9 +63,10 @@ def _shared(cells: Sequence[str]) -> str:
 
 
 def _epsilon(one: Comparison) -> str:
-
+    if one.epsilon is None and one.private:
+        return "NO CLAIM" if "failed" in one.statuses else "unfinished"
     if one.epsilon is None:
-        return "unfinished" if one.private else "NOT PRIVATE"
+        return "NOT PRIVATE"
     low, high = shown(one.epsilon.least), shown(one.epsilon.most)
     return high if low == high else f"{low} to {high}"
 

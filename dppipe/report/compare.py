@@ -27,7 +27,7 @@ class FinishedRun:
     """How it ended, or `unfinished` where it has no summary yet."""
     steps: int
     epsilon: float | None
-    """What is claimed; None where the run is not private, or unfinished."""
+    """What is claimed; None where nothing is: the run is not private, has failed, or is unfinished."""
     delta: float | None
     metrics: Mapping[str, float]
 
@@ -115,7 +115,7 @@ def _read(path: Path) -> FinishedRun:
                 "name": plan.get("name", path.name),
                 "status": summary.get("status", "unfinished"),
                 "steps": summary.get("steps", 0),
-                "epsilon": summary.get("epsilon"),
+                "epsilon": summary.get("epsilon") if summary.get("status") != "failed" else None,
                 "delta": plan.get("delta"),
                 "metrics": {name: value for name, value in _scores(summary).items() if value is not None},
             }

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
+from dppipe.cli.compare import comparison_text
 from dppipe.errors import UsageError
 from dppipe.report.compare import compare_runs, find_runs
 
@@ -78,6 +79,16 @@ def test_what_differs_between_runs_is_a_column_and_the_rest_is_said_once(runs):
     assert command(runs / "flat", runs / "free").output.splitlines()[-1] == "all: ended completed, delta 1e-05"
     (other,) = command(runs / "flat").output.splitlines()[1:]
     assert other.split()[:5] == ["flat", "2", "completed", "3", "1e-05"]
+
+
+def test_a_failed_run_claims_nothing(tmp_path):
+    path = tmp_path / "runs"
+    path.mkdir()
+    (path / "plan.json").write_text(json.dumps({"name": "flat", "delta": 1e-5}))
+    (path / "summary.json").write_text(json.dumps({"epsilon": 3.0, "steps": 5, "status": "failed"}))
+    [compared] = compare_runs(find_runs([path]))
+    assert compared.epsilon is None
+    assert "NO CLAIM" in comparison_text([compared])
 
 
 def test_programs_get_json(runs):
