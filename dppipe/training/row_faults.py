@@ -79,6 +79,7 @@ def _event(sampler: str, mechanism: str, noise_multiplier: float, rate: float, *
     import dp_accounting
 
     made = dp_accounting.LaplaceDpEvent if mechanism == "laplace" else dp_accounting.GaussianDpEvent
-    drawn = Registry().load("sampler", sampler)
-    options = drawn.model_construct(expected_batch_size=size, max_batch_size=largest)
-    return options.event(made(noise_multiplier), rate=rate)
+    family: Any = Registry().load("sampler", sampler)
+    drawn = family.model_construct(expected_batch_size=size, max_batch_size=largest)
+    event: DpEvent = drawn.event(made(noise_multiplier), rate=rate)
+    return event
