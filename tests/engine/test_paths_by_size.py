@@ -21,6 +21,9 @@ from dppipe.randomness import gaussian, laplace
 CLOSE = 1e-3
 """How far above the truth a norm may be where rounding is added back."""
 
+OF_PARTS = 3e-3
+"""How far above it may be where parts cancel, as a share of their norms: the root of some roundings of a square."""
+
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -58,12 +61,12 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[str]]:
     return watch
 
 
-def never_below(squares: torch.Tensor, exact: torch.Tensor, *, largest: int) -> None:
-    """Expect raised norms from the true ones up to a small share above."""
+def never_below(squares: torch.Tensor, exact: torch.Tensor, *, largest: int, reach: Any = 0.0) -> None:
+    """Expect raised norms from the true ones up to a small share, of them or of their parts, above."""
     unit = norms.rounding_of(torch.float32).unit
     raised = raise_norms(squares.sqrt(), largest=largest, unit=unit)
     assert (raised >= exact).all()
-    assert (raised <= exact * (1 + CLOSE) + 1e-30).all()
+    assert (raised <= exact + CLOSE * exact + OF_PARTS * reach).all()
 
 
 @pytest.mark.parametrize(("size", "calls"), [(1, 1), (8, 1), (16, 1), (21, 1), (17, 2), (23, 2), (257, 2)])
@@ -81,18 +84,21 @@ POSITIONS = {1: "none", 2: "_few_squares", 3: "_few_squares", 4: "gram_sizes", 7
 
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("width", [5, 8, 9, 30])
-@pytest.mark.parametrize("spread", [1.0, 0.0], ids=["apart", "cancelling"])
+@pytest.mark.parametrize("spread", [1.0, 1e-6], ids=["apart", "cancelling"])
 def test_outer_products_of_any_number_of_positions_have_the_norms_of_float64(small, count, positions, width, spread):
     watched = count(products, "_few_squares", "gram_sizes", "_norm")
     generator = torch.Generator().manual_seed(width)
     inputs = torch.randn(30, 1, width, generator=generator)
     inputs = inputs + spread * torch.randn(30, positions, width, generator=generator)
     outputs = torch.randn(30, positions, 6, generator=generator)
+    if spread < 1 < positions:  # the sum is all that is left of large parts
+        outputs = outputs - outputs.mean(1, keepdim=True)
+    reach = (inputs.double().norm(dim=2) * outputs.double().norm(dim=2)).sum(1)
     found = Outer(inputs, outputs).squares
     path = POSITIONS[positions]
     assert watched == ({} if path == "none" else {path: 1} | ({"_norm": 2} if path == "gram_sizes" else {}))
     exact = torch.bmm(outputs.double().transpose(1, 2), inputs.double()).flatten(1).norm(dim=1)
-    never_below(found, exact, largest=6 * width)
+    never_below(found, exact, largest=6 * width, reach=reach if spread < 1 else 0.0)
 
 
 @pytest.mark.parametrize(("width", "blocks"), [(8, 1), (9, 2), (24, 3), (25, 4)])
