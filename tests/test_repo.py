@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = "clipping noise sampling models data optim"
 LAYERS = [
     "errors lazy",
-    "component class_path",
+    "component class_path durable",
     "privacy",
     "spec",
     "randomness",

@@ -12,6 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal
 
 _FILE = "budget.json"
@@ -55,4 +56,5 @@ def take_identity(run_dir: Path, *, scope: str, place: str, fresh: bool) -> str:
         os.write(fd, data)
     finally:
         os.close(fd)
+    sync_names(path)
     return run_id

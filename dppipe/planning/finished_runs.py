@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.earlier import EarlierRun
 
@@ -54,6 +55,7 @@ class FinishedRuns:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        sync_names(self.path)
 
     def find(self, hashes: Collection[str], *, strict: bool) -> list[EarlierRun]:
         """Return the runs that have trained any of these tensors, and those whose weights they had

@@ -99,7 +99,27 @@ def begin_fit(
     _refuse_other_holdout(plan, options)
     start.check(trainer, trainer.lightning_module, plan, ranks=ranks)
     record = _open_record(plan, parts, options, ranks=ranks, restored=restored)
-    start.open(record.run.path if isinstance(record, RunRecord) else None)
+    try:
+        start.open(record.run.path if isinstance(record, RunRecord) else None)
+        return _fit_of(trainer, model, parts, plan, options, record, ranks=ranks, restored=restored)
+    except BaseException:
+        if isinstance(record, RunRecord):
+            record.close()  # the ledger's lock would keep this process from trying again
+        raise
+
+
+def _fit_of(
+    trainer: pl.Trainer,
+    model: PrivateModel | PlainModel,
+    parts: PrivateParts,
+    plan: Plan,
+    options: RunOptions,
+    record: RunRecord | Follower,
+    *,
+    ranks: Ranks,
+    restored: Mapping[str, Any],
+) -> Fit:
+    """Release statistics where there are any, and make the step."""
     if options.scaling is not None:
         options.scaling.scale(plan, record, ranks=ranks, seed=options.seed)
     step: PrivateStep | PlainStep

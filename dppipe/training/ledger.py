@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from dppipe.durable import sync_names
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
 from dppipe.privacy.charges import Charge, LedgerCorrupt, LedgerRows, digest, encode_row, read_ledger
 from dppipe.privacy.events import event_to_data
@@ -71,7 +72,7 @@ class Ledger:
         ledger = cls(path, fd=fd, plan=plan)
         try:
             _lock(fd, path=path)
-            _sync_entry(path)
+            sync_names(path)
         except BaseException:
             ledger.close()
             raise
@@ -214,21 +215,6 @@ def _holder(fd: int) -> str:
         locks = []
     pids = [lock[4] for lock in locks if len(lock) > 5 and lock[1] == "FLOCK" and lock[5].split(":")[-1] == inode]
     return f"the process {pids[0]}" if pids else "another process"
-
-
-def _sync_entry(path: Path) -> None:
-    """Make the file's name durable, and those of the directories it stands in, which may be as new."""
-    for directory in path.absolute().parents:
-        try:
-            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        except PermissionError:
-            return  # not this user's directory, so not a new one
-        try:
-            os.fsync(fd)
-        except OSError as error:
-            raise DppipeError(f"{directory}: expected a directory that can be synced to disk, got {error.strerror}.") from error
-        finally:
-            os.close(fd)
 
 
 _OPEN: weakref.WeakSet[Ledger] = weakref.WeakSet()

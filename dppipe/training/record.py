@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dppipe.budgets.identity import has_identity
 from dppipe.component import Component
+from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
@@ -89,6 +90,7 @@ class RunRecord:
             # What they say of an earlier end would be below the truth after the next charge.
             for told in (run.summary, run.statement, run.statement.with_suffix(".json")):
                 told.unlink(missing_ok=True)
+            sync_names(run.summary)
         except BaseException:
             ledger.close()
             raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dppipe.durable import sync
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
 
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -142,9 +142,9 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.tmp-{secrets.token_hex(4)}")
     try:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
@@ -169,11 +169,3 @@ def write_whole(path: Path, data: bytes) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Write plain data as a JSON file, whole or not at all."""
     write_whole(path, json.dumps(data, indent=2, allow_nan=False).encode() + b"\n")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -23,6 +23,7 @@ from dppipe.privacy.charges import LedgerCorrupt, LedgerRows, charged_steps, rea
 from dppipe.privacy.events import changed_event
 from dppipe.privacy.step_filters import step_filter
 from dppipe.spec.registry import Registry
+from dppipe.training.row_faults import row_faults
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.run_files import read_plan, read_summary
 
@@ -73,9 +74,10 @@ class Verification:
 def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: float | None = None) -> Verification:
     """Check a run's ledger and compute its epsilon anew, with the run's accountant and delta unless others are given.
 
-    Guarantee: where the result is intact, every byte of the ledger is what was written after that plan, and `epsilon` bounds
-    all its rows under their relation, if `certified`; with the run's own accountant and delta no checked row claims less than
-    it cost. Of steps that followed released values only their filter's budget is certified: composed curves prove nothing.
+    Guarantee: where the result is intact, every byte of the ledger is what was written after that plan, every row
+    charges what the plan holds for its step, and `epsilon` bounds all rows under their relation, if `certified`;
+    with the run's own accountant and delta no checked row claims less than it cost. Of steps that followed
+    released values only their filter's budget is certified: composed curves prove nothing.
     """
     run = RunDirectory.open(Path(run_dir))
     nothing = Verification(str(run.ledger), (), False, 0, 0, None, None, None, delta, accountant, False, None, None)
@@ -84,11 +86,13 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     except LedgerCorrupt as error:
         return replace(nothing, faults=(str(error),))
     plan = read_plan(run)
-    steps = _steps(found, plan=plan)
     charged = sum(charge.count for charge in found.charges) + bool(found.torn)
-    faults = (*_split_faults(run, plan), *_shape_faults(run, found, charged=charged))
+    unplanned = tuple(row_faults(found, plan=plan, place=run.ledger))
+    faults = (*unplanned, *_split_faults(run, plan), *_shape_faults(run, found, charged=charged))
     result = replace(nothing, faults=faults, torn=bool(found.torn), rows=found.rows, charged=charged, head=found.head)
     result = replace(result, earlier=plan.earlier.charged if plan.earlier is not None else 0)
+    if unplanned:
+        return result
     if not found.charges:
         return replace(result, epsilon=plan.epsilon_after(int(bool(found.torn))), claimed=plan.epsilon_after(0), delta=plan.delta)
     bound, chosen = plan.delta if delta is None else delta, _accountant(accountant or plan.accountant)
@@ -96,7 +100,7 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
         raise UsageError(f"{run.plan}: expected a plan with a delta, got one without. Give --delta.")
     relation = found.charges[-1].relation
     charged_by = with_earlier(chosen, plan.earlier, before=(), failure=plan.failure_delta, relation=relation)
-    cost = charged_by.compose(steps, relation=relation)
+    cost = charged_by.compose(_steps(found, plan=plan), relation=relation)
     result = replace(result, epsilon=cost.epsilon(bound), delta=bound, accountant=chosen.kind, certified=cost.certified)
     own = chosen.kind == plan.accountant and bound == plan.delta
     if own:
@@ -122,9 +126,6 @@ def _shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iter
         yield f"{run.ledger}:{found.rows + 1}: expected a whole row, got a torn one. It counts as charged; resume closes it."
     elif not found.ended:
         yield f"{run.ledger}:{found.rows}: expected a newline after the row, got the end of the file. The row counts."
-    for name in ("relation", "unit"):
-        if len({getattr(charge, name) for charge in found.charges}) > 1:
-            yield f"{run.ledger}: expected one {name} in all rows, got several."
     claims = [charge.epsilon for charge in found.charges]
     for number, (before, after) in enumerate(pairwise(claims), start=2):
         if after < before:

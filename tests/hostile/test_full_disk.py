@@ -47,7 +47,7 @@ def test_a_disk_that_fails_at_any_file_is_named_and_the_run_goes_on_afterwards(
     here: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Each whole file is synced, and then its directory; the disk fails at one of these after another."""
-    sync, left = run_directory._sync, 0
+    sync, left = run_directory.sync, 0
 
     def failing(path: Path) -> None:
         nonlocal left
@@ -59,7 +59,7 @@ def test_a_disk_that_fails_at_any_file_is_named_and_the_run_goes_on_afterwards(
     for attempt in range(0, 100, 2 if number == errno.ENOSPC else 9):
         left = attempt
         with monkeypatch.context() as patch:
-            patch.setattr(run_directory, "_sync", failing)
+            patch.setattr(run_directory, "sync", failing)
             code, output = run(*START)
         if code == 0:
             break
