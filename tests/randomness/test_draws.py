@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dppipe.randomness.draws import integers, permutation, subset, successes
+from dppipe.randomness.draws import integers, subset, successes
 from dppipe.randomness.streams import secret_stream
 
 ALARM = 1e-9
@@ -73,18 +73,6 @@ def test_subsets_are_distinct_ascending_and_in_range(records: int, size: int) ->
     assert drawn.shape == (size,)
     assert (numpy.diff(drawn) > 0).all()
     assert size == 0 or (drawn[0] >= 0 and drawn[-1] < records)
-
-
-def test_words_that_are_equal_decide_no_order() -> None:
-    """With them the sort would put one record before the other every time."""
-
-    class Given:
-        words = iter([[5, 3, 5, 1], [2, 9, 4, 4], [7, 1, 8, 3]])
-
-        def bytes(self, length: int, /) -> bytes:
-            return numpy.array(next(self.words), numpy.uint64).tobytes()
-
-    assert permutation(Given(), 4).tolist() == [1, 3, 0, 2]
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.3, 0.5, 0.9])
