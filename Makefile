@@ -3,7 +3,7 @@
 #   make test         set up, then tests, lint and types
 # Set-up is skipped when pyproject.toml and constraints.txt haven't changed since the last one.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint format docs slow chaos clean
+.PHONY: help quickstart test lint format docs slow chaos mutants clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -11,6 +11,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 KILLS  ?= 200
 SEED   ?= 1
+JOBS   ?= 2
 # oneDNN's newest bf16 kernels stop with an illegal instruction on machines that advertise AMX but don't grant it.
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_FP16
 
@@ -39,6 +40,10 @@ slow: $(READY)  ## the tests that train for longer
 chaos: $(READY)  ## kill runs at random instants, 200 times, and resume them; about five minutes
 	@echo "==> chaos"
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/chaos/campaign.py $(KILLS) $(SEED)
+
+mutants: $(READY)  ## plant each listed bug in a copy, and see which no test catches; about an hour
+	@echo "==> mutants"
+	@$(BIN)/python tests/mutants/run.py --jobs $(JOBS) $(MUTANTS)
 
 lint: $(READY)  ## lint and types alone
 	@echo "==> ruff"

@@ -51,6 +51,18 @@ def test_of_an_idx_folder_only_the_training_files_count(tmp_path: Path) -> None:
     assert data_contents(Idx(root=tmp_path / "one")) == data_contents(Idx(root=tmp_path / "two"))
 
 
+@pytest.mark.parametrize("changed", ["train-images-idx3-ubyte", "train-labels-idx1-ubyte"])
+def test_a_data_set_is_another_one_if_any_of_its_training_files_is(tmp_path: Path, changed: str) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"):
+            (tmp_path / folder / name).write_text(name)
+    (tmp_path / "two" / changed).write_text("other records")
+    store = Store(tmp_path / "budgets.db")
+    first, second = (fingerprints(store, Idx(root=tmp_path / folder)) for folder in ("one", "two"))
+    assert not set(first) & set(second)
+
+
 def test_records_without_a_file_are_known_by_what_makes_them() -> None:
     split = {"train": 0.5, "val": 0.0, "test": 0.0}
     assert data_contents(Digits()) == data_contents(Digits.from_data({"holdout": "public", "split": split}))

@@ -252,6 +252,19 @@ class InADefault(InACapturedList):
         self.read = self.write = write
 
 
+class InAKeywordDefault(InACapturedList):
+    """Has a function whose keyword-only default is a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def write(seen: Any = None, *, held: list[Any] = [0.0]) -> Any:  # noqa: B006
+            held[0] = held[0] if seen is None else seen
+            return held[0]
+
+        self.read = self.write = write
+
+
 class InADictionaryOfFunctions(InACapturedList):
     """Keeps such functions in a dictionary."""
 

@@ -27,6 +27,7 @@ PLACES = {
     "a name that functions share": late_state.InACapturedName,
     "functions in a dictionary": late_state.InADictionaryOfFunctions,
     "a default of a function": late_state.InADefault,
+    "a keyword default of a function": late_state.InAKeywordDefault,
     "a list that a forward hook has captured": late_state.InAListOfAHook,
     "an object that is a forward hook": late_state.InAHookObject,
 }

@@ -298,6 +298,32 @@ def test_nothing_that_private_validation_changes_on_the_trainer_changes_training
     assert torch.allclose(plain.layer.weight, changed.layer.weight, atol=1e-7)
 
 
+class TwoGroups(Validates):
+    """Has a learning rate for each of its parameters, and changes one of them in validation."""
+
+    def __init__(self, changed):
+        super().__init__()
+        self.changed = changed
+        self.rates = []
+
+    def configure_optimizers(self):
+        groups = [{"params": [self.layer.weight], "lr": 0.1}, {"params": [self.layer.bias], "lr": 0.2}]
+        return torch.optim.SGD(groups)
+
+    def on_train_batch_start(self, batch, batch_idx):
+        self.rates.append([group["lr"] for group in self.trainer.optimizers[0].param_groups])
+
+    def on_validation_epoch_end(self):
+        self.trainer.optimizers[0].param_groups[self.changed]["lr"] = 99.0
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_every_parameter_group_has_its_own_settings_back_after_private_validation(fit, changed):
+    module = TwoGroups(changed)
+    fit(module, scored())
+    assert module.rates == [[0.1, 0.2]] * STEPS
+
+
 class Loud(Validates):
     """Prints, warns and logs what it sees, and so does its data set."""
 

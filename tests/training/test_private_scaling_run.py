@@ -18,6 +18,7 @@ from dppipe.clipping import Flat
 from dppipe.data.base import Splits
 from dppipe.data.reading.bounded_statistics import Histograms
 from dppipe.data.reading.private_scaling import PrivateScaling
+from dppipe.data.reading.scaling import Constants
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
@@ -26,7 +27,7 @@ from dppipe.privacy.budget import Budget
 from dppipe.privacy.gaussian import gaussian_epsilon
 from dppipe.sampling import FullBatch, Poisson, User
 from dppipe.training.ledger import Ledger
-from dppipe.training.private_scaling import InputScaling, release_constants
+from dppipe.training.private_scaling import InputScaling, release_constants, scale_splits
 from dppipe.training.record import RunRecord
 from dppipe.training.run_directory import RunDirectory
 from dppipe.training.verify import verify_ledger
@@ -90,6 +91,15 @@ def released(tmp_path, *, z, seed=None, features=None, count=200, bins=None):
     data = InputScaling(scaling, Splits(train, None, None), features)
     constants = release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=seed)
     return constants, inputs, ledger
+
+
+@pytest.mark.parametrize("missing", [(), (1,), (2,), (1, 2)], ids=["all splits", "no val", "no test", "train alone"])
+def test_every_split_is_scaled_alike(missing):
+    parts = [torch.utils.data.TensorDataset(torch.full((2, 3), 5.0), torch.zeros(2)) for _ in range(3)]
+    splits = Splits(*(None if place in missing else part for place, part in enumerate(parts)))
+    scale_splits(splits, Constants(mean=(1.0, 3.0, 5.0), std=(2.0, 1.0, 4.0)))
+    for part in splits:
+        assert part is None or part.tensors[0].tolist() == [[2.0, 2.0, 0.0]] * 2
 
 
 def test_what_is_released_is_near_the_truth_at_little_noise(tmp_path):
