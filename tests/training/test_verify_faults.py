@@ -198,6 +198,11 @@ def one_more(rows: Rows) -> Rows:
     return [*rows, replace(rows[-1], step=rows[-1].step + 1, epsilon=rows[-1].epsilon * 2)]
 
 
+def two_more(rows: Rows) -> Rows:
+    """Repeat it twice: the step that a filter refused at the end of a run may have had less noise."""
+    return one_more(one_more(rows))
+
+
 def lower_claim(charge: Charge) -> Charge:
     return replace(charge, epsilon=charge.epsilon * 0.9)
 
@@ -239,7 +244,7 @@ UNPLANNED: dict[str, tuple[str, Callable[[Rows], Rows], list[str]]] = {
     ),
     "claims that fall": ("plain", at(6, lower_claim), [r":6: expected epsilon of at least", r":6: .*rows cost"]),
     "claims below the cost": ("plain", each(lower_claim), [rf":{n}: .*as the rows cost" for n in range(1, 7)]),
-    "a step that the filter refuses": ("filter", one_more, [r":15: expected a step that the zcdp filter admits"]),
+    "a step that the filter refuses": ("filter", two_more, [r":\d+: expected a step that the zcdp filter admits"]),
 }
 
 
