@@ -263,6 +263,17 @@ def test_a_ledger_that_lost_rows_is_refused(start):
     assert "ledger" in done.output
 
 
+def test_a_ledger_that_lost_rows_which_only_the_summary_has_seen_is_refused(start):
+    path, *_ = start(signal.SIGINT)
+    (path / "checkpoints" / "last.ckpt").unlink()
+    lines = (path / "ledger.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "ledger.jsonl").write_bytes(b"".join(lines[:3]))
+    done = resume(path)
+    assert done.exit_code == 3, done.output
+    assert "expected the rows that the summary has seen" in " ".join(done.output.split())
+    assert len(rows(path)) == 3
+
+
 def test_a_finished_run_has_nothing_to_go_on_with(run):
     done = run()
     again = resume(done.path)
