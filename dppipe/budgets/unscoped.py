@@ -9,7 +9,7 @@ from dppipe.budgets.fingerprints import fingerprints
 from dppipe.budgets.places import may_hold_store
 from dppipe.component import Component
 from dppipe.errors import DppipeError, NoStore, UsageError
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Status

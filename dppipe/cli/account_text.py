@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.cli.text import table, wrapped
 from dppipe.errors import UsageError
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 from dppipe.privacy.statements.claims import guarantee_sentences
 
 if TYPE_CHECKING:

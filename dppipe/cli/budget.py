@@ -13,7 +13,7 @@ from dppipe.cli.budget_create import Name, Place, create
 from dppipe.cli.budget_text import status_data, status_line, status_text
 from dppipe.cli.options import AsJson
 from dppipe.cli.text import wrapped
-from dppipe.privacy.claims import shown
+from dppipe.privacy.printing import shown
 
 if TYPE_CHECKING:
     from dppipe.budgets.store import Store

@@ -16,7 +16,7 @@ from dppipe.cli.budget_text import status_data, status_text
 from dppipe.cli.options import AsJson
 from dppipe.cli.text import wrapped
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.privacy.claims import shown_delta
+from dppipe.privacy.printing import shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Scope

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dppipe.cli.text import short_path, table
-from dppipe.privacy.claims import shown_delta
+from dppipe.privacy.printing import shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Status

@@ -11,7 +11,7 @@ import typer
 
 from dppipe.cli.options import AsJson
 from dppipe.cli.text import WIDTH, table
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.report.compare import Comparison, Spread

@@ -24,7 +24,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check every byte of a run's ledger. Epsilon is computed anew, from its rows alone."""
-    from dppipe.privacy.claims import shown, shown_delta
+    from dppipe.privacy.printing import shown, shown_delta
     from dppipe.training.verify import verify_ledger
 
     found = verify_ledger(run, accountant=accountant, delta=delta)

@@ -42,7 +42,7 @@ def plan(
 def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
     """Lay a plan out for a person, within 80 columns; `scope` is what its shared budget says."""
     from dppipe.cli.text import table, wrapped
-    from dppipe.privacy.claims import shown, shown_delta
+    from dppipe.privacy.printing import shown, shown_delta
 
     drawn = _drawn(plan)
     facts = {
@@ -80,7 +80,7 @@ def _odometer_heading(plan: Plan) -> str:
 
 
 def _spent(plan: Plan, step: int) -> str:
-    from dppipe.privacy.claims import shown
+    from dppipe.privacy.printing import shown
 
     claim = plan.odometer_claim(step)
     return f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" + (f"  ({shown(claim)})" if claim is not None else "")
@@ -142,7 +142,7 @@ def _split(plan: Plan) -> str:
 
 
 def _rounding(plan: Plan) -> str:
-    from dppipe.privacy.claims import shown
+    from dppipe.privacy.printing import shown
 
     if not plan.rounding_cost:
         return ""
@@ -151,7 +151,7 @@ def _rounding(plan: Plan) -> str:
 
 
 def _scaling(plan: Plan) -> str:
-    from dppipe.privacy.claims import shown
+    from dppipe.privacy.printing import shown
 
     if plan.scaling_noise_multiplier is None:
         return ""
@@ -160,7 +160,7 @@ def _scaling(plan: Plan) -> str:
 
 
 def _earlier(plan: Plan) -> str:
-    from dppipe.privacy.claims import shown
+    from dppipe.privacy.printing import shown
 
     if plan.earlier is None:
         return ""

@@ -13,7 +13,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.text import fit_terminal, short_path, table
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier import with_earlier
 from dppipe.privacy.calibration import calibrate
-from dppipe.privacy.claims import shown
+from dppipe.privacy.printing import shown
 from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:

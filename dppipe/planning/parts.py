@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.claims import shown
+from dppipe.privacy.printing import shown
 from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
 

@@ -26,7 +26,7 @@ from dppipe.planning.timetable import Timetable, refuse_length, steps_for
 from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
-from dppipe.privacy.claims import shown
+from dppipe.privacy.printing import shown
 from dppipe.privacy.step_filters import step_filter
 from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash

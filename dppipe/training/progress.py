@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dppipe.planning.plan import Plan
-from dppipe.privacy.claims import shown
+from dppipe.privacy.printing import shown
 from dppipe.training.lightning_bases import Callback
 
 if TYPE_CHECKING:

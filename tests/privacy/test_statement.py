@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 from dppipe.privacy.statements.assumptions import assumptions
 from dppipe.privacy.statements.claims import guarantee_sentences
 from dppipe.privacy.statements.comparisons import comparison

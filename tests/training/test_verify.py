@@ -18,7 +18,7 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.claims import shown
+from dppipe.privacy.printing import shown
 from dppipe.sampling.poisson import Poisson
 from dppipe.training.ledger import Charge, Ledger
 from dppipe.training.verify import verify_ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 from dppipe.privacy.rounding import round_up
 
 NOT_PRIVATE = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.privacy.statements.statement import ScopeTerms, Statement

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.claims import EPSILON_DIGITS
+from dppipe.privacy.printing import EPSILON_DIGITS
 from dppipe.privacy.rounding import round_up
 from dppipe.privacy.statements.assumptions import assumptions
 from dppipe.privacy.statements.claims import guarantee_sentences

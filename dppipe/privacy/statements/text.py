@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from dppipe.privacy.claims import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta
 from dppipe.privacy.statements.assumptions import assumptions
 from dppipe.privacy.statements.claims import units_of
 from dppipe.privacy.statements.comparisons import comparison

@@ -1,4 +1,4 @@
-"""How epsilon and delta are written for people: always rounded up."""
+"""How epsilon and delta are printed: always rounded up."""
 
 from __future__ import annotations
 
