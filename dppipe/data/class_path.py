@@ -20,6 +20,7 @@ from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageE
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
+    from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
 
 LOOKED_AT = 100
@@ -88,6 +89,17 @@ class ClassPathData(Data, kind="class_path"):
             return self.stated_task is None and self._own.by_users
         except SpecError:
             return False  # what is wrong with the class is said where its records are counted
+
+    @property
+    def private_scaling(self) -> PrivateScaling | None:
+        try:
+            return None if self.stated_task else self._own.private_scaling
+        except SpecError:
+            return None  # what is wrong with the class is said where its records are counted
+
+    @property
+    def scaled_features(self) -> int | None:
+        return None if self.stated_task else self._own.scaled_features
 
     @property
     def public_scaling(self) -> tuple[Constants, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy
 import torch
@@ -28,14 +29,31 @@ class Units:
 
     slots: Tensor
     """`[B]`: the unit of each row, numbered from 0."""
-    weights: Tensor
-    """`[B]`: one over the number of the unit's unmasked rows; 0 for a masked row."""
     grid: Tensor
     """`[U, K]`: the rows of each unit, filled up with its first row."""
-    grid_weights: Tensor
-    """`[U, K]`: the weights of those rows, 0 for what was filled up."""
+    filled: Tensor
+    """`[U, K]` of bool: what was filled up."""
+    mask: Tensor | None
+    """`[B]` of bool: the rows that count, where not all do."""
+    dtype: torch.dtype
+    """The type of the weights."""
     in_order: bool
     """Whether the grid is all rows in their order, so that laying a unit's rows side by side moves nothing."""
+    whole: bool
+    """Whether each unit has K unmasked rows, so that nothing was filled up or has to be left out."""
+
+    @cached_property
+    def weights(self) -> Tensor:  # -> [B]
+        """One over the number of the unit's unmasked rows; 0 for a masked row."""
+        keep = torch.ones_like(self.slots) if self.mask is None else self.mask
+        keep = keep.to(self.dtype)
+        present = keep.new_zeros(self.count).index_add_(0, self.slots, keep)
+        return keep / present.clamp(min=1)[self.slots]
+
+    @cached_property
+    def grid_weights(self) -> Tensor:  # -> [U, K]
+        """The weights of the rows in the grid, 0 for what was filled up."""
+        return self.weights[self.grid].masked_fill(self.filled, 0)
 
     @property
     def count(self) -> int:
@@ -49,14 +67,24 @@ class Units:
 
     def average(self, values: Tensor) -> Tensor:  # [B, ...] -> [U, ...]
         """Average each unit's rows."""
+        if self.whole:
+            return self._side_by_side(values).mean(1)
         total = values.new_zeros(self.count, *values.shape[1:])
         return total.index_add_(0, self.slots, _weighted(values, self.weights))
 
     def gather(self, values: Tensor, *, weighted: bool = False) -> Tensor:  # [B, T, ...] -> [U, K * T, ...]
         """Lay the positions of each unit's rows side by side; `weighted` makes their sum the average."""
-        rows = torch.unflatten(values, 0, tuple(self.grid.shape)) if self.in_order else values[self.grid]
-        scaled = _weighted(rows, self.grid_weights) if weighted else torch.where(_like(self.grid_weights > 0, rows), rows, 0)
-        return scaled.flatten(1, 2)
+        rows = self._side_by_side(values)
+        if self.whole:
+            rows = rows / self.grid.shape[1] if weighted else rows
+        elif weighted:
+            rows = _weighted(rows, self.grid_weights)
+        else:
+            rows = torch.where(_like(self.grid_weights > 0, rows), rows, 0)
+        return rows.flatten(1, 2)
+
+    def _side_by_side(self, values: Tensor) -> Tensor:  # [B, ...] -> [U, K, ...]
+        return torch.unflatten(values, 0, tuple(self.grid.shape)) if self.in_order else values[self.grid]
 
 
 def make_units(ids: Ids, mask: Tensor | None, *, like: Tensor) -> Units:
@@ -68,16 +96,15 @@ def make_units(ids: Ids, mask: Tensor | None, *, like: Tensor) -> Units:
     filled = places >= sizes[:, None]
     grid = order[starts[:, None] + numpy.where(filled, 0, places)]
     in_order = numpy.array_equal(grid.ravel(), numpy.arange(len(host)))
-    on_device = [torch.from_numpy(array).to(like.device) for array in (slots, grid, filled)]
-    return _weigh(on_device[0], on_device[1], on_device[2], mask, in_order=in_order, like=like)
-
-
-def _weigh(slots: Tensor, grid: Tensor, filled: Tensor, mask: Tensor | None, *, in_order: bool, like: Tensor) -> Units:
-    """Weigh each row by one over the number of its unit's unmasked rows."""
-    keep = torch.ones(slots.shape, dtype=like.dtype, device=like.device) if mask is None else mask.to(like.dtype)
-    present = torch.zeros(len(grid), dtype=like.dtype, device=like.device).index_add_(0, slots, keep)
-    weights = keep / present.clamp(min=1)[slots]
-    return Units(slots, weights, grid, weights[grid].masked_fill(filled, 0), in_order)
+    return Units(
+        slots=torch.from_numpy(slots).to(like.device),
+        grid=torch.from_numpy(grid).to(like.device),
+        filled=torch.from_numpy(filled).to(like.device),
+        mask=mask,
+        dtype=like.dtype,
+        in_order=in_order,
+        whole=mask is None and not filled.any(),
+    )
 
 
 def first_of_units(units: Ids) -> Tensor:  # [B] -> [B] of bool

@@ -73,8 +73,10 @@ def hooks_of(module: nn.Module, *, like: nn.Module) -> list[Any]:
     """Return the hooks of a module, as far as another has them too: others are the engine's own."""
     found = []
     for register in HOOKS:
-        held = getattr(module, register)
-        found += [held.get(key) for key in getattr(like, register)]
+        keys = getattr(like, register)
+        if keys:
+            held = getattr(module, register)
+            found += [held.get(key) for key in keys]
     return found
 
 

@@ -145,10 +145,13 @@ class Replica:
     def _trail(self, model: nn.Module) -> Trail:
         if not self._stateful:
             return Trail(())
+        modules = []
         hooks: list[Any] = []
         for source, twin in self._pairs:
-            hooks += hooks_of(source if model is self._original else twin, like=source)
-        return Trail((model.get_submodule(path) for path in self._stateful), hooks)
+            module = source if model is self._original else twin
+            modules.append(module)
+            hooks += hooks_of(module, like=source)
+        return Trail(modules, hooks)
 
     def _find_own_functions(self) -> set[tuple[str, str]]:
         """Return the functions that a class puts on each of its instances: the replica has its own already."""

@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 from torch.utils.data import Subset
 
-from dppipe.data import ClassPathData
+from dppipe.component import Component
+from dppipe.data import ClassPathData, Data
 from dppipe.errors import SpecError, UsageError
 
 MODULE = """
@@ -51,6 +52,13 @@ class Own(Data):
     def count(self): return self.known_count(self.size)
     def load(self): return TensorDataset(torch.zeros(self.size, 2), torch.arange(self.size) % 4)
 
+from dppipe.data.reading.normalize import Normalize
+
+class Scaled(Own):
+    normalize: Normalize = None
+    @property
+    def scaled_features(self): return 1
+
 class Streaming(Own):
     def load(self): return Stream()
 
@@ -73,6 +81,26 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def make(name: str, *, stated: dict[str, Any] = STATED, **init_args: Any) -> ClassPathData:
     return ClassPathData.from_data({"class_path": name, "init_args": init_args, **stated})
+
+
+def test_private_statistics_that_a_data_class_asks_for_are_planned_and_scale_its_features() -> None:
+    private = {"kind": "private", "noise_multiplier": 10, "lower": 0, "upper": 1}
+    data = make("own_records.Scaled", stated={}, normalize=private)
+    assert data.private_scaling is not None
+    assert data.private_scaling.noise_multiplier == 10
+    assert data.scaled_features == 1
+
+
+def test_whatever_a_data_class_may_override_is_asked_of_it() -> None:
+    decided_by_the_block = {
+        "known_count",  # for the class itself to call
+        "train_users",  # from `users` and `split`, which the class gets from the block
+        "drops_bad_records",  # `on_bad_record` of a class of one's own
+        "checks_records",
+    }
+    own = {name for name in vars(Data) if not name.startswith("_") and name not in Data.model_fields}
+    forwarded = set(vars(ClassPathData))
+    assert own - forwarded - decided_by_the_block - set(vars(Component)) - {"model_config"} == set()
 
 
 def test_a_data_set_is_split_by_index_and_imported_only_when_read() -> None:
