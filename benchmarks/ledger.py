@@ -26,6 +26,12 @@ from dppipe.bench.compare import machine
 from dppipe.bench.workloads import WORKLOADS, Workload
 from dppipe.clipping import Flat
 from dppipe.engine import Engine
+from dppipe.learners import step as step_module
+from dppipe.learners.charging import charging
+from dppipe.learners.pace import CommittedPace
+from dppipe.learners.ranks import Ranks
+from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
+from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.pld import Pld
@@ -33,16 +39,10 @@ from dppipe.privacy.budget import Budget
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
+from dppipe.runs import ledger as ledger_module
+from dppipe.runs.curves import Curves
+from dppipe.runs.ledger import Ledger
 from dppipe.sampling import Poisson
-from dppipe.training import ledger as ledger_module
-from dppipe.training import step as step_module
-from dppipe.training.charging import charging
-from dppipe.training.curves import Curves
-from dppipe.training.draws import LogicalBatch, PrivateLoader
-from dppipe.training.ledger import Ledger
-from dppipe.training.pace import CommittedPace
-from dppipe.training.ranks import Ranks
-from dppipe.training.step import PrivateStep
 
 WARM_UP = 3
 TIMED = {

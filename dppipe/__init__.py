@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper
     from dppipe.component import Field
     from dppipe.data.base import Data
+    from dppipe.lightning.callback import DPCallback
+    from dppipe.lightning.strategies import PrivateDDP
     from dppipe.models.base import Model
     from dppipe.noise.base import NoiseSchedule
     from dppipe.optim.base import Optimizer
+    from dppipe.pipeline.load import load_model
     from dppipe.privacy.budget import Budget
-    from dppipe.training.callback import DPCallback
-    from dppipe.training.loading import load_model
-    from dppipe.training.run_directory import RunDirectory
-    from dppipe.training.strategies import PrivateDDP
+    from dppipe.runs.directory import RunDirectory
 
 __version__ = "0.1.0"
 
@@ -41,14 +41,14 @@ __getattr__ = lazy_names(
     {
         "Budget": ".privacy.budget",
         "Clipper": ".clipping.base",
-        "DPCallback": ".training.callback",
+        "DPCallback": ".lightning.callback",
         "Data": ".data.base",
         "Field": ".component",
         "Model": ".models.base",
         "NoiseSchedule": ".noise.base",
         "Optimizer": ".optim.base",
-        "PrivateDDP": ".training.strategies",
-        "RunDirectory": ".training.run_directory",
-        "load_model": ".training.loading",
+        "PrivateDDP": ".lightning.strategies",
+        "RunDirectory": ".runs.directory",
+        "load_model": ".pipeline.load",
     },
 )

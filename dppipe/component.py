@@ -1,6 +1,7 @@
 """The one base of everything a spec can name: a frozen value whose typed fields are its YAML options.
 
-A component is registered by its `kind` and found by the file it stands in (`dppipe.spec.registry`); it never reads the spec.
+A component is registered by its `kind` and found by the file it stands in
+(`dppipe.spec.kinds.registry`); it never reads the spec.
 Files of components load without torch and dp_accounting: what builds or computes imports them inside its methods.
 """
 

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 import torch
+from small_runs import run  # noqa: F401  a fixture
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 

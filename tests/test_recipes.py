@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import dppipe
 from dppipe.cli.app import app
-from dppipe.training.verify import verify_ledger
+from dppipe.runs.verify import verify_ledger
 
 ROOT = Path(dppipe.__file__).parents[1]
 RECIPES = sorted((ROOT / "pipelines" / "recipes").glob("*.yaml"))

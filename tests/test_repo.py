@@ -30,7 +30,10 @@ LAYERS = [
     FAMILIES,
     "planning",
     "budgets",
-    "training",
+    "runs",
+    "learners",
+    "lightning",
+    "pipeline",
     "audit report plugin_kit bench",
     "cli",
     "__main__",
@@ -42,7 +45,10 @@ NEVER = {
     "spec": {"torch", *LIGHTNING, "dp_accounting"},
     "engine": LIGHTNING,
     "planning": {"torch", *LIGHTNING},
-    "training": LIGHTNING,  # whichever name the user has loaded: `dppipe/training/namespaces.py`
+    "runs": LIGHTNING,
+    "learners": LIGHTNING,
+    "lightning": LIGHTNING,  # whichever name the user has loaded: `dppipe/lightning/namespaces.py`
+    "pipeline": LIGHTNING,
 } | dict.fromkeys(FAMILIES.split(), LIGHTNING)
 
 

@@ -94,8 +94,8 @@ def workload_of(subject: Subject) -> tuple[Workload, Clips]:
 
 def spec_workload(spec: Spec) -> Workload:
     """Give a spec's own model on made-up examples, as many as fit its expected batch."""
-    from dppipe.training.networks import network_and_loss
-    from dppipe.training.run import build_module
+    from dppipe.lightning.networks import network_and_loss
+    from dppipe.pipeline.run import build_module
 
     size = spec.sampler.physical_batch_size
     rows = max(1, round(spec.sampler.expected(spec.public_count())))

@@ -16,9 +16,9 @@ from torch import nn
 from dppipe.bench.workloads import Workload
 from dppipe.engine import Engine
 from dppipe.engine.contracts import Clips
+from dppipe.learners.step import zeros_of
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.streams import stream_key
-from dppipe.training.step import zeros_of
 
 Step = Callable[[], None]
 RATE = 1e-4

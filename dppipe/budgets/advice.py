@@ -16,7 +16,7 @@ from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.plan import Plan
 from dppipe.planning.replanning import replanned
-from dppipe.privacy.steps import first, total
+from dppipe.privacy.events.sequences import first, total
 
 _DIGITS = 4
 _PRECISION = 1e-5

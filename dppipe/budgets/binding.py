@@ -28,7 +28,7 @@ from dppipe.errors import BudgetExhausted, PrivacyRefusal, StoreFailed
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.privacy.charges import LedgerRows, digest, read_ledger
-from dppipe.privacy.steps import total
+from dppipe.privacy.events.sequences import total
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.plan import Plan
-from dppipe.privacy.filters import Commitment
+from dppipe.privacy.filters.filters import Commitment
 
 
 def commit(plan: Plan, parts: PrivateParts) -> Commitment:

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from dppipe.budgets.scopes import Entry
 from dppipe.budgets.tables import entries
-from dppipe.privacy.accountants.base import Steps
-from dppipe.privacy.events import event_from_data, event_to_data
-from dppipe.privacy.filters import Amount
+from dppipe.privacy.events.plain import event_from_data, event_to_data
+from dppipe.privacy.events.sequences import Steps
+from dppipe.privacy.filters.filters import Amount
 
 # The steps of a long schedule are large, and only their owner is ever asked for them.
 _BRIEF = [column for column in entries.c if column.name not in ("id", "steps")]

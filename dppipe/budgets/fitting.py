@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dppipe.budgets.scopes import Scope, Status, counted, percent_left, percent_used
-from dppipe.privacy.accountants.base import Steps
-from dppipe.privacy.events import event_from_data, event_to_data
-from dppipe.privacy.filters import Amount, Commitment
+from dppipe.privacy.events.plain import event_from_data, event_to_data
+from dppipe.privacy.events.sequences import Steps, first, total
+from dppipe.privacy.filters.filters import Amount, Commitment
 from dppipe.privacy.rounding import round_down, round_up
-from dppipe.privacy.steps import first, total
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

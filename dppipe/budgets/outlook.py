@@ -17,7 +17,7 @@ from dppipe.budgets.store import Store, check_terms
 from dppipe.errors import NoStore, UsageError
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.plan import Plan
-from dppipe.privacy.filters import Amount
+from dppipe.privacy.filters.filters import Amount
 from dppipe.privacy.printing import shown, shown_delta
 
 _ESTIMATE = "The accountant only estimates: `dppipe run` refuses it."

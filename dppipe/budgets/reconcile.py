@@ -19,7 +19,7 @@ from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
 from dppipe.errors import DppipeError
 from dppipe.privacy.charges import charged_steps, digest, read_ledger
-from dppipe.privacy.filters import Commitment
+from dppipe.privacy.filters.filters import Commitment
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 from dppipe.component import Field, Options
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.filters import FILTERS, Amount, Commitment, Filter, best_order, read_filter
-from dppipe.spec.suggestions import suggest_name
+from dppipe.privacy.filters.filters import FILTERS, Amount, Commitment, Filter, best_order, read_filter
+from dppipe.spec.messages.suggestions import suggest_name
 
 State = Literal["reserved", "settled"]
 UNITS = ("example", "user")

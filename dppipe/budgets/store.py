@@ -1,7 +1,8 @@
 """The store of budgets: a run reserves before it starts and settles what it did; a crashed run's reservation stays.
 
 Nothing is granted twice, whatever processes, crashes and machines do: reservations count in full until they are settled, and
-they are settled from the run's own ledger. Read next: `dppipe.privacy.filters`, why these sums; `reconcile.py`, after a crash.
+they are settled from the run's own ledger. Read next: `dppipe.privacy.filters.filters`, why these sums;
+`reconcile.py`, after a crash.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from dppipe.budgets.entries import add_entry, all_entries, find_entry, last_entr
 from dppipe.budgets.fitting import refusal
 from dppipe.budgets.scopes import Entry, Scope, Status, counted
 from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, UsageError
-from dppipe.privacy.accountants.base import Steps
-from dppipe.privacy.filters import Amount, Commitment
-from dppipe.spec.suggestions import suggest_name
+from dppipe.privacy.events.sequences import Steps
+from dppipe.privacy.filters.filters import Amount, Commitment
+from dppipe.spec.messages.suggestions import suggest_name
 
 _NAMED = 5
 """How many runs a message names."""

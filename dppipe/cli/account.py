@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dppipe.cli.account_sampler import check_positive, load_named, sampler_from_options
-from dppipe.cli.account_text import answer_table, one_answer, theorem_table, write_plot
 from dppipe.cli.options import AsJson
+from dppipe.cli.printing.account import answer_table, one_answer, theorem_table, write_plot
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.privacy.steps import MOST_COUNTED
+from dppipe.privacy.events.sequences import MOST_COUNTED
 from dppipe.privacy.support import ACCOUNTANTS, relations
 
 if TYPE_CHECKING:
@@ -177,9 +177,9 @@ def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tup
 
 def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, deltas: list[float]) -> list[dict[str, Any]]:
     """Compose equal (epsilon, delta) mechanisms by each theorem, sampled at a rate."""
-    from dppipe.privacy.compositions import advanced_epsilon, basic_epsilon, optimal_epsilon
     from dppipe.privacy.rounding import round_up
-    from dppipe.privacy.single_steps import amplified
+    from dppipe.privacy.textbook.one_step import amplified
+    from dppipe.privacy.textbook.theorems import advanced_epsilon, basic_epsilon, optimal_epsilon
 
     check_positive("--step-epsilon", epsilon)
     if steps is None or not 1 <= steps <= MOST_COUNTED:

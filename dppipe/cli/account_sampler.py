@@ -72,7 +72,7 @@ def _refuse_unused(kind: str, fields: set[str], *, sample_rate: float | None, ba
 
 def load_named(family: str, kind: str) -> Any:
     """Load a kind; say which option names one that isn't there."""
-    from dppipe.spec.registry import Registry
+    from dppipe.spec.kinds.registry import Registry
 
     try:
         return Registry().load(family, kind)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.budget_create import Name, Place, create
-from dppipe.cli.budget_text import status_data, status_line, status_text
 from dppipe.cli.options import AsJson
-from dppipe.cli.text import wrapped
+from dppipe.cli.printing.scopes import status_data, status_line, status_text
+from dppipe.cli.printing.wrapping import wrapped
 from dppipe.privacy.printing import shown
 
 if TYPE_CHECKING:

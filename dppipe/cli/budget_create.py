@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dppipe.cli.budget_text import status_data, status_text
 from dppipe.cli.options import AsJson
-from dppipe.cli.text import wrapped
+from dppipe.cli.printing.scopes import status_data, status_text
+from dppipe.cli.printing.wrapping import wrapped
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.printing import shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Scope
-    from dppipe.privacy.filters import Commitment
+    from dppipe.privacy.filters.filters import Commitment
 
 Place = Annotated[
     str | None,
@@ -181,7 +181,7 @@ def _value(value: Any) -> str:
 
 def _fault(wrong: Any) -> str:
     from dppipe.budgets.scopes import Scope
-    from dppipe.spec.describe import describe_field
+    from dppipe.spec.messages.describe import describe_field
 
     name = str(wrong["loc"][0])
     if name == "name":

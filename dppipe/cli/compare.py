@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson
-from dppipe.cli.text import WIDTH, table
+from dppipe.cli.printing.wrapping import WIDTH, table
 from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:

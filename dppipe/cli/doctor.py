@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.text import wrapped
+from dppipe.cli.printing.wrapping import wrapped
 
 if TYPE_CHECKING:
-    from dppipe.engine.report import EngineReport
+    from dppipe.engine.checks.report import EngineReport
 
 
 def doctor(spec_path: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
     """Check the engine on a spec's own model and made-up input. It must agree with a loop over single examples; what each
     layer costs is shown."""
+    from dppipe.pipeline.doctor import examine
     from dppipe.spec.load import load_spec, placing_problems
-    from dppipe.training.doctor import examine
 
     with placing_problems(spec_path, overrides=overrides or ()):
         report = examine(load_spec(spec_path, overrides=overrides or (), plugins=plugins))

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from dppipe.class_path import find_users_line
-from dppipe.cli.text import fit_terminal
+from dppipe.cli.printing.wrapping import fit_terminal
 from dppipe.errors import DppipeError
 
 _PACKAGE = Path(__file__).parents[1]

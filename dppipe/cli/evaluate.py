@@ -8,13 +8,13 @@ import sys
 import typer
 
 from dppipe.cli.options import AsJson, Plugins, RunPath
-from dppipe.cli.text import fit_terminal, table
+from dppipe.cli.printing.wrapping import fit_terminal, table
 
 
 def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> None:
     """Score the test split of a finished run, once. The statement says so; later calls show the same scores."""
-    from dppipe.training.evaluation import evaluate_run, is_evaluated
-    from dppipe.training.outcome import plain_metrics
+    from dppipe.pipeline.evaluate import evaluate_run, is_evaluated
+    from dppipe.runs.outcome import plain_metrics
 
     if is_evaluated(run):
         note = "The test split was scored before, and is scored once. These are the scores from then."

@@ -25,7 +25,7 @@ def verify(
 ) -> None:
     """Check every byte of a run's ledger. Epsilon is computed anew, from its rows alone."""
     from dppipe.privacy.printing import shown, shown_delta
-    from dppipe.training.verify import verify_ledger
+    from dppipe.runs.verify import verify_ledger
 
     found = verify_ledger(run, accountant=accountant, delta=delta)
     if as_json:

@@ -22,7 +22,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show the noise, the steps and the epsilon curve of a run. No record is read and nothing is written."""
-    from dppipe.cli.scope_outlook import plan_outlook
+    from dppipe.cli.printing.scope_outlook import plan_outlook
     from dppipe.planning.privacy_plan import make_plan
     from dppipe.spec.load import load_spec, placing_problems
 
@@ -41,8 +41,9 @@ def plan(
 
 def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
     """Lay a plan out for a person, within 80 columns; `scope` is what its shared budget says."""
-    from dppipe.cli.text import table, wrapped
+    from dppipe.cli.printing.wrapping import table, wrapped
     from dppipe.privacy.printing import shown, shown_delta
+    from dppipe.runs.statement.claims import guarantee_of_plan
 
     drawn = _drawn(plan)
     facts = {
@@ -71,7 +72,7 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
         tenths = [max(1, round(plan.steps * k / 10)) for k in range(1, 11)]
         parts.append(f"epsilon spent after each tenth of the run{_odometer_heading(plan)}")
         parts.append("\n".join(_spent(plan, step) for step in dict.fromkeys(tenths)))
-    parts.append("\n".join(wrapped(sentence) for sentence in plan.guarantee()))
+    parts.append("\n".join(wrapped(sentence) for sentence in guarantee_of_plan(plan)))
     return "\n\n".join([f"{plan.name}", *parts])
 
 

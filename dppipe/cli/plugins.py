@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Plugins
-from dppipe.cli.text import WIDTH
+from dppipe.cli.printing.wrapping import WIDTH
 
 if TYPE_CHECKING:
     from dppipe.plugin_kit import CheckedKind, KindFacts, OptionFacts
@@ -31,7 +31,7 @@ def list_plugins(
 ) -> None:
     """List kinds, built-in or not: file, purpose and options."""
     from dppipe.plugin_kit.listing import list_kinds, unread_files
-    from dppipe.spec.registry import Registry
+    from dppipe.spec.kinds.registry import Registry
 
     registry = Registry(plugins)
     found, unread = list_kinds(registry, block=block), unread_files(registry)
@@ -56,7 +56,7 @@ def new(
     All three work before the first edit; files that are there stay as they are.
     """
     from dppipe.plugin_kit.scaffold import write_plugin
-    from dppipe.spec.plugins import show_path
+    from dppipe.spec.kinds.plugins import show_path
 
     written = write_plugin(what, name, folder=folder)
     for file in (written.plugin, written.test, written.pipeline):

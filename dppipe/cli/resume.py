@@ -26,9 +26,9 @@ def resume(
     from rich.console import Console
 
     from dppipe.cli.run import closing_text, first_rank
-    from dppipe.training.progress import ProgressBar
-    from dppipe.training.resume import prepare_resume
-    from dppipe.training.run import run_spec
+    from dppipe.lightning.progress import ProgressBar
+    from dppipe.pipeline.resume import prepare_resume
+    from dppipe.pipeline.run import run_spec
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     directory, spec, plan, taken = prepare_resume(

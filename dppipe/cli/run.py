@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.text import fit_terminal, short_path, table
+from dppipe.cli.printing.wrapping import fit_terminal, short_path, table
 from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
+    from dppipe.runs.outcome import Outcome
     from dppipe.spec.spec import Spec
-    from dppipe.training.outcome import Outcome
 
 
 def run(
@@ -42,8 +42,8 @@ def run(
             # Others of a group would see the room that the first has reserved by then.
             shared = _shared_budget(spec, made)
             console.print(fit_terminal(f"{_opening(made)}{shared}", stream=console.file))
-        from dppipe.training.progress import ProgressBar
-        from dppipe.training.run import run_spec
+        from dppipe.lightning.progress import ProgressBar
+        from dppipe.pipeline.run import run_spec
 
         outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[partial(ProgressBar, made, console=console)])
     if outcome is not None:
@@ -56,7 +56,7 @@ def _shared_budget(spec: Spec, plan: Plan) -> str:
     A run without a scope, whose records stand in one, gets a warning.
     """
     from dppipe.budgets.unscoped import unscoped_warning
-    from dppipe.cli.scope_outlook import refuse_unless_it_fits
+    from dppipe.cli.printing.scope_outlook import refuse_unless_it_fits
 
     outlook = refuse_unless_it_fits(spec, plan)
     if outlook is not None:

@@ -15,7 +15,7 @@ def schema(plugins: Plugins = None) -> None:
     An editor that knows YAML schemas completes and checks a spec that begins with the line
     `# yaml-language-server: $schema=spec.schema.json`.
     """
-    from dppipe.spec.registry import Registry
+    from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.schema import json_schema
 
     typer.echo(json.dumps(json_schema(Registry(plugins)), indent=2))

@@ -9,13 +9,13 @@ from typing import Any
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.text import table
+from dppipe.cli.printing.wrapping import table
 from dppipe.errors import SpecError
 
 
 def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
     """Check a spec. Every problem is told at once, with its line and column."""
-    from dppipe.spec.layout import SpecRefusal
+    from dppipe.spec.messages.layout import SpecRefusal
 
     try:
         facts = _check(spec, overrides or [], plugins)
@@ -42,7 +42,7 @@ def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = Non
 
 
 def _check(path: Path, overrides: list[str], plugins: Path | None) -> dict[str, Any]:
-    from dppipe.cli.scope_outlook import spec_outlook
+    from dppipe.cli.printing.scope_outlook import spec_outlook
     from dppipe.spec.load import load_spec, placing_problems
     from dppipe.spec.rules import find_proof
     from dppipe.spec.spec import spec_hash

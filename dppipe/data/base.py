@@ -8,11 +8,11 @@ Read next: `digits.py`, then `idx.py`; how files are read stands in `reading/`.
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
-from pydantic import model_validator
-
-from dppipe.component import Component, Field, Options
+from dppipe.component import Component, Field
+from dppipe.data.reading.tasks import Task
+from dppipe.data.splitting.parts import Split, SplitBy, Splits, take
 from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -22,39 +22,10 @@ if TYPE_CHECKING:
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
 
-Task = Literal["multiclass", "binary", "regression"]
-SplitBy = Literal["position", "hash"]
-"""What decides a record's part: its position, or a hash of its content (of its user's id, where users are the unit)."""
+__all__ = ["Data", "Split", "SplitBy", "Splits", "Task", "draw_order", "split_records", "split_users", "take", "valid_part"]
 
 SYNTHETIC_SEED = 2**31 - 1
 """Not a seed that records are likely to be drawn from: made-up examples shouldn't be records of a made-up data set."""
-
-
-class Split(Options):
-    """Shares of the records; the split is drawn from the public `seed`."""
-
-    train: float = Field(0.8, gt=0, le=1, description="The share that is trained on.")
-    val: float = Field(0.1, ge=0, lt=1, description="The share that validates.")
-    test: float = Field(0.1, ge=0, lt=1, description="The share that `dppipe evaluate` scores, once.")
-
-    @model_validator(mode="after")
-    def _shares_fit(self) -> Self:
-        if self.train + self.val + self.test > 1 + 1e-9:
-            raise ValueError(f"expected shares that sum to at most 1, got {self.train + self.val + self.test:g}. Lower one.")
-        return self
-
-    def counts(self, records: int) -> tuple[int, int, int]:
-        """Give the number of training, validation and test records."""
-        val, test = int(self.val * records), int(self.test * records)
-        return min(round(self.train * records), records - val - test), val, test
-
-
-class Splits(NamedTuple):
-    """The data sets of a run; each item is a pair of input and target."""
-
-    train: Dataset[Any]
-    val: Dataset[Any] | None
-    test: Dataset[Any] | None
 
 
 class Data(Component):
@@ -279,22 +250,3 @@ def valid_part(dataset: Dataset[Any] | None) -> Dataset[Any] | None:
 
     valid = valid_of(dataset) if dataset is not None else None
     return dataset if dataset is None or valid is None else take(dataset, numpy.flatnonzero(valid))
-
-
-def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
-    """Return the records at these indices with what is noted on them, in the order of the data; tensors stay tensors."""
-    import numpy
-    import torch
-    from torch.utils.data import Subset, TensorDataset
-
-    from dppipe.data.reading.marks import copy_marks
-
-    ordered = numpy.sort(indices)
-    if len(ordered) == len(cast(Sized, dataset)):
-        return dataset
-    part: Dataset[Any]
-    if isinstance(dataset, TensorDataset):
-        part = TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
-    else:
-        part = Subset(dataset, ordered.tolist())
-    return cast("Dataset[Any]", copy_marks(dataset, part, ordered))

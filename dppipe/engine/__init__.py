@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dppipe.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dppipe.engine.check import check_engine
+    from dppipe.engine.checks.check import check_engine
     from dppipe.engine.contracts import ClippedSum
     from dppipe.engine.engine import Engine, clipped_sum
     from dppipe.engine.losses import singleton_loss
@@ -25,7 +25,7 @@ __getattr__ = lazy_names(
     {
         "ClippedSum": ".contracts",
         "Engine": ".engine",
-        "check_engine": ".check",
+        "check_engine": ".checks.check",
         "clipped_sum": ".engine",
         "find_physical_batch_size": ".memory",
         "first_of_units": ".units",

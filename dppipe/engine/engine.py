@@ -18,16 +18,16 @@ from torch import Tensor, nn
 
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
-from dppipe.engine.coordinates import transformed
 from dppipe.engine.exact import exact
-from dppipe.engine.gradients import Dense, Gradients
+from dppipe.engine.gradients.coordinates import transformed
+from dppipe.engine.gradients.forms import Dense, Gradients
+from dppipe.engine.gradients.norms import row_sizes
+from dppipe.engine.gradients.projections import Projections
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
-from dppipe.engine.lazy_layers import refuse_lazy_layers
 from dppipe.engine.losses import ONE_LOSS, SingletonLoss, batch_rows
-from dppipe.engine.norms import row_sizes
-from dppipe.engine.plan import Plan
-from dppipe.engine.projections import Projections
 from dppipe.engine.row_gradients import RowGradients
+from dppipe.engine.tape.layout import Plan
+from dppipe.engine.tape.lazy_layers import refuse_lazy_layers
 from dppipe.engine.units import Ids, Units, make_units
 from dppipe.errors import RECORD_ERRORS, PartlyAdded, UsageError
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.engine.contracts import Clips
-from dppipe.engine.norms import raise_norms, rounding_of, wider
+from dppipe.engine.gradients.norms import raise_norms, rounding_of, wider
 from dppipe.errors import UsageError
 
 

@@ -13,17 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dppipe.engine.checks.refusals import refuse_changed_state, refuse_mixing_layers
 from dppipe.engine.contracts import PerSampleLoss
-from dppipe.engine.fallback import row_by_row
-from dppipe.engine.functional import FunctionalGradients
-from dppipe.engine.gradients import Dense, Gradients
+from dppipe.engine.gradients.forms import Dense, Gradients
 from dppipe.engine.losses import batch_rows, take_rows
-from dppipe.engine.plan import Plan, make_plan
-from dppipe.engine.refusals import refuse_changed_state, refuse_mixing_layers
 from dppipe.engine.rules.base import Unhandled
-from dppipe.engine.tape import Tape
+from dppipe.engine.tape.fallback import row_by_row
+from dppipe.engine.tape.functional import FunctionalGradients
+from dppipe.engine.tape.layout import Plan, make_plan
+from dppipe.engine.tape.tape import Tape
+from dppipe.engine.tape.weights import Weights, constants_of
 from dppipe.engine.units import Units
-from dppipe.engine.weights import Weights, constants_of
 from dppipe.errors import UsageError
 
 REPLANS = 20

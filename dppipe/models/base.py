@@ -2,7 +2,7 @@
 
 Nothing here may mix the examples of a batch: batch normalisation would void the guarantee, and the engine refuses it.
 Every kind has the options of transfer, too, which `build` needn't know of: training applies them to what it gives.
-Read next: `logistic.py`, then `mlp.py`; `dppipe/training/adapting.py` for transfer.
+Read next: `logistic.py`, then `mlp.py`; `dppipe/pipeline/adapting.py` for transfer.
 """
 
 from __future__ import annotations

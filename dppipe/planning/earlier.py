@@ -13,9 +13,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.accountants.base import Accountant, Composition, Steps
+from dppipe.privacy.accountants.base import Accountant, Composition
 from dppipe.privacy.budget import Budget, Relation
-from dppipe.privacy.events import event_from_data
+from dppipe.privacy.events.plain import event_from_data
+from dppipe.privacy.events.sequences import Steps
 from dppipe.privacy.failures import with_failure
 from dppipe.privacy.parallel import with_disjoint
 from dppipe.privacy.preludes import with_prelude

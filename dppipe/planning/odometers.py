@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dppipe.planning.plan import CurvePoint
+from dppipe.privacy.events.sequences import total
 from dppipe.privacy.rounding import round_up
-from dppipe.privacy.steps import total
 
 if TYPE_CHECKING:
     from dppipe.planning.timetable import Timetable
-    from dppipe.privacy.accountants.base import Accountant, Steps
+    from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
+    from dppipe.privacy.events.sequences import Steps
 
 
 def odometer(

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from dppipe.noise.base import NoiseSchedule
     from dppipe.planning.earlier import Earlier
     from dppipe.planning.plan import Plan
-    from dppipe.privacy.accountants.base import Accountant, Steps
+    from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
+    from dppipe.privacy.events.sequences import Steps
     from dppipe.sampling.base import Sampler
     from dppipe.spec.spec import Spec
 

@@ -18,7 +18,6 @@ from dppipe.planning.data_source import DataSource
 from dppipe.planning.earlier import Earlier
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.noise_split import gradient_multiplier
-from dppipe.privacy.statements.claims import guarantee_sentences
 
 
 class NoiseRun(BaseModel):
@@ -235,15 +234,3 @@ class Plan(BaseModel):
     def from_json(cls, data: bytes | str) -> Self:
         """Read a plan back."""
         return cls.model_validate_json(data)
-
-    def guarantee(self) -> tuple[str, str]:
-        """Say what is promised in two plain sentences."""
-        return guarantee_sentences(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            relation=self.relation,
-            unit=self.unit,
-            certified=self.certified,
-            private=self.private,
-            reproducible=self.reproducible,
-        )

@@ -23,12 +23,12 @@ from dppipe.planning.parts import PrivateParts, parts_of
 from dppipe.planning.plan import CurvePoint, Plan
 from dppipe.planning.recognition import recognise
 from dppipe.planning.timetable import Timetable, refuse_length, steps_for
-from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
+from dppipe.privacy.accountants.base import Accountant, require_certificate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
+from dppipe.privacy.events.sequences import Steps, first
+from dppipe.privacy.filters.step_filters import step_filter
 from dppipe.privacy.printing import shown
-from dppipe.privacy.step_filters import step_filter
-from dppipe.privacy.steps import first
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 
 if TYPE_CHECKING:

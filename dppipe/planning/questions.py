@@ -19,7 +19,8 @@ from dppipe.privacy.support import verdict
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from dppipe.privacy.accountants.base import Accountant, Steps
+    from dppipe.privacy.accountants.base import Accountant
+    from dppipe.privacy.events.sequences import Steps
     from dppipe.sampling.base import Sampler
 
 

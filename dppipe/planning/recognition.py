@@ -22,9 +22,9 @@ from dppipe.planning.finished_runs import finished_runs
 from dppipe.planning.plan import Plan
 from dppipe.planning.stored_tensors import tensor_hashes
 from dppipe.privacy.charges import LedgerRows, charged_steps, read_ledger
-from dppipe.privacy.events import changed_event, event_to_data
-from dppipe.privacy.steps import merge
-from dppipe.spec.yaml_reader import read_yaml
+from dppipe.privacy.events.plain import changed_event, event_to_data
+from dppipe.privacy.events.sequences import merge
+from dppipe.spec.yaml.reader import read_yaml
 
 if TYPE_CHECKING:
     from dppipe.spec.spec import Spec

@@ -4,7 +4,7 @@ A tensor is known by its bytes alone: another file format, other names, a prefix
 tensors don't hide it. `torch.save` writes a zip archive with the bytes of each tensor in an entry
 of its own; a safetensors file has them one after another behind a header. Nothing in a file is
 unpickled. What can't be read so has no hashes here; training hashes the tensors that it has loaded
-in the same way (`dppipe.training.starting_weights`), and refuses what planning couldn't see.
+in the same way (`dppipe.lightning.starting_weights`), and refuses what planning couldn't see.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from dppipe.errors import UsageError
 from dppipe.planning.plan import BatchRun, BoundRun, NoiseRun
 
 if TYPE_CHECKING:
-    from dppipe.planning.privacy_plan import PrivateParts
-    from dppipe.privacy.accountants.base import Steps
+    from dppipe.planning.parts import PrivateParts
+    from dppipe.privacy.events.sequences import Steps
 
 MOST_STEPS = 10_000_000
 """The most steps of a run."""

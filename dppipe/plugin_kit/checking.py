@@ -15,10 +15,10 @@ from dppipe.component import Component
 from dppipe.errors import DppipeError, UsageError
 from dppipe.plugin_kit.checks.table import CHECKS, Check, Fault, Trial
 from dppipe.plugin_kit.checks.variations import make_components
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.plugin_scan import FoundKind, find_folder, scan_file
-from dppipe.spec.plugins import find_line, hash_file, import_plugin, show_path
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.plugin_scan import FoundKind, find_folder, scan_file
+from dppipe.spec.kinds.plugins import find_line, hash_file, import_plugin, show_path
+from dppipe.spec.kinds.registry import Registry
 
 NO_KIND = "none"
 """Stands for the family where a file defines no kind."""

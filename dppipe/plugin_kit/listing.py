@@ -15,12 +15,12 @@ from pydantic.fields import FieldInfo
 import dppipe
 from dppipe.component import Component, Options
 from dppipe.errors import UsageError
-from dppipe.spec.describe import describe_field, fields_by_key
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.plugin_scan import scan_folder
-from dppipe.spec.plugins import show_path
-from dppipe.spec.registry import Registry
-from dppipe.spec.suggestions import suggest_kind
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.plugin_scan import scan_folder
+from dppipe.spec.kinds.plugins import show_path
+from dppipe.spec.kinds.registry import Registry
+from dppipe.spec.messages.describe import describe_field, fields_by_key
+from dppipe.spec.messages.suggestions import suggest_kind
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from string import Template
 from dppipe.errors import UsageError
 from dppipe.plugin_kit.starters import clipper, data, model, optimizer, schedule
 from dppipe.plugin_kit.starters.starter import TEST_HEAD, Starter
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.plugin_scan import DEFAULT_FOLDER
-from dppipe.spec.plugins import show_path
-from dppipe.spec.registry import Registry
-from dppipe.spec.scalars import read_scalar
-from dppipe.spec.suggestions import suggest_kind
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.plugin_scan import DEFAULT_FOLDER
+from dppipe.spec.kinds.plugins import show_path
+from dppipe.spec.kinds.registry import Registry
+from dppipe.spec.messages.suggestions import suggest_kind
+from dppipe.spec.yaml.scalars import read_scalar
 
 STARTERS: Mapping[str, Starter] = {
     "clipper": clipper.STARTER,

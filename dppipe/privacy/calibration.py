@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.accountants.base import Accountant, Steps, require_certificate
+from dppipe.privacy.accountants.base import Accountant, require_certificate
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.events.sequences import MOST_COUNTED, Steps, first, total
 from dppipe.privacy.rounding import round_up
-from dppipe.privacy.steps import MOST_COUNTED, first, total
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

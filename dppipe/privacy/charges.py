@@ -1,4 +1,4 @@
-"""A ledger as bytes: one charge a line, each line chained to the one before; written by `dppipe.training.ledger`.
+"""A ledger as bytes: one charge a line, each line chained to the one before; written by `dppipe.runs.ledger`.
 
 The canonical line of a charge is compact JSON (no spaces, ASCII, keys in the order of FIELDS, floats by their shortest exact
 decimal). `prev` is the SHA-256 of the previous line's bytes without newline, of plan.json's bytes for the first. `hash` is the
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, get_args
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.events import event_from_data, event_to_data
+from dppipe.privacy.events.plain import event_from_data, event_to_data
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent

@@ -13,8 +13,9 @@ from typing import Any
 
 from pydantic import InstanceOf
 
-from dppipe.privacy.accountants.base import Accountant, Composition, Counts, PrivacyCurve, Steps
+from dppipe.privacy.accountants.base import Accountant, Composition, PrivacyCurve
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts, Steps
 
 
 def with_failure(accountant: Accountant, probability: float) -> Accountant:

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import InstanceOf
 
-from dppipe.privacy.accountants.base import Accountant, Composition, Counts, Steps
+from dppipe.privacy.accountants.base import Accountant, Composition
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.steps import merge
+from dppipe.privacy.events.sequences import Counts, Steps, merge
 
 
 def with_prelude(accountant: Accountant, before: Steps) -> Accountant:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class BallsInBins(Sampler, kind="balls_in_bins"):
     """Puts each record into one batch of an epoch, chosen uniformly and independently of all others.
 
-    Guarantee: the event is an epoch of so many batches (`dppipe.privacy.balls_in_bins`). Unlike in a shuffled epoch the places
-    of all other records say nothing about this one's, so the random place amplifies; rdp certifies it in both directions.
+    Guarantee: the event is an epoch of so many batches (`dppipe.privacy.events.balls_in_bins`).
+    Unlike in a shuffled epoch the places of all other records say nothing about this one's, so the
+    random place amplifies; rdp certifies it in both directions.
     """
 
     epochwise: ClassVar[bool] = True
@@ -42,7 +43,7 @@ class BallsInBins(Sampler, kind="balls_in_bins"):
         return (records or 0) / self.epoch_length(records)
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
-        from dppipe.privacy.balls_in_bins import event_class
+        from dppipe.privacy.events.balls_in_bins import event_class
 
         event: DpEvent = event_class()(round(1 / rate), mechanism)
         return event

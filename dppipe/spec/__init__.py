@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from dppipe.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.load import load_spec, spec_from_text
-    from dppipe.spec.registry import Registry
     from dppipe.spec.schema import json_schema
     from dppipe.spec.spec import Spec, spec_hash
     from dppipe.spec.train import Train
@@ -21,7 +21,7 @@ __all__ = ["Registry", "Spec", "Train", "json_schema", "load_spec", "spec_from_t
 __getattr__ = lazy_names(
     __name__,
     {
-        "Registry": ".registry",
+        "Registry": ".kinds.registry",
         "Spec": ".spec",
         "Train": ".train",
         "json_schema": ".schema",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dppipe.spec.layout import Refusal
+from dppipe.spec.messages.layout import Refusal
 
 if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper

@@ -16,9 +16,9 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from dppipe.component import Component
 from dppipe.errors import SpecError, UsageError
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.plugins import describe_failure
-from dppipe.spec.registry import Registry, built_in_kinds, load_built_in
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.plugins import describe_failure
+from dppipe.spec.kinds.registry import Registry, built_in_kinds, load_built_in
 
 FAMILY_MARK = "x-dppipe-family"
 """Stands for a component in a JSON schema until `schema.py` puts the registered kinds there."""
@@ -56,7 +56,7 @@ class ComponentOf:
         except SpecError as error:
             raise _error(error.problems[0].message, value) from error
         except Exception as error:
-            if cls.__module__.startswith("dppipe.") and not cls.__module__.startswith("dppipe.spec.plugins."):
+            if cls.__module__.startswith("dppipe.") and not cls.__module__.startswith("dppipe.spec.kinds.plugins."):
                 raise
             raise _error(f"the kind {kind!r} failed on its options: {describe_failure(error, _file_of(cls))}.", value) from error
 

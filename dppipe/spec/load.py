@@ -9,14 +9,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dppipe.errors import PrivacyRefusal, Problem, SpecError, UsageError
-from dppipe.spec.explain import explain
-from dppipe.spec.layout import Refusal, error_of
+from dppipe.spec.kinds.registry import Registry
+from dppipe.spec.messages.explain import explain
+from dppipe.spec.messages.layout import Refusal, error_of
 from dppipe.spec.numbers import find_extremes
-from dppipe.spec.registry import Registry
 from dppipe.spec.rules import check_rules
-from dppipe.spec.source import Source, read_source
 from dppipe.spec.spec import Spec
-from dppipe.spec.yaml_reader import MAX_BYTES
+from dppipe.spec.yaml.reader import MAX_BYTES
+from dppipe.spec.yaml.source import Source, read_source
 
 
 def load_spec(path: Path | str, *, overrides: Sequence[str] = (), plugins: Path | str | None = None) -> Spec:

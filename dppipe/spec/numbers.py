@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dppipe.errors import Problem
-from dppipe.spec.yaml_reader import Path
+from dppipe.spec.yaml.reader import Path
 
 LEAST, LARGEST = 1e-60, 1e30
 

@@ -15,9 +15,9 @@ from pydantic.fields import FieldInfo
 
 from dppipe.component import Component, Options
 from dppipe.privacy.budget import Budget
-from dppipe.spec.describe import describe_field, fields_by_key, options_in_type
-from dppipe.spec.families import FAMILIES, Family
-from dppipe.spec.registry import built_in_kinds, load_built_in
+from dppipe.spec.kinds.families import FAMILIES, Family
+from dppipe.spec.kinds.registry import built_in_kinds, load_built_in
+from dppipe.spec.messages.describe import describe_field, fields_by_key, options_in_type
 from dppipe.spec.spec import Spec
 from dppipe.spec.train import Train
 

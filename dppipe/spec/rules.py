@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.privacy.support import Verdict, verdict
 from dppipe.spec.combinations import refuse_together
-from dppipe.spec.layout import Refusal
+from dppipe.spec.messages.layout import Refusal
 from dppipe.spec.spec import Spec
 
 

@@ -12,8 +12,8 @@ from pydantic.json_schema import models_json_schema
 from dppipe.component import Component, Options
 from dppipe.errors import UsageError
 from dppipe.spec.component_field import FAMILY_MARK
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.spec import Spec
 
 

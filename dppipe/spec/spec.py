@@ -16,9 +16,9 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from dppipe.component import Component, Field, Options
 from dppipe.privacy.budget import Budget
 from dppipe.spec.component_field import ComponentOf, default_component
-from dppipe.spec.registry import plugin_files
+from dppipe.spec.kinds.registry import plugin_files
 from dppipe.spec.train import Train
-from dppipe.spec.yaml_writer import write_yaml
+from dppipe.spec.yaml.writer import write_yaml
 
 
 def _budget_or_none(value: Any, budget: ModelWrapValidatorHandler[Budget]) -> Any:

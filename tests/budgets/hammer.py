@@ -16,7 +16,7 @@ import dp_accounting
 
 from dppipe.budgets.store import Store
 from dppipe.errors import BudgetExhausted
-from dppipe.privacy.filters import Commitment
+from dppipe.privacy.filters.filters import Commitment
 
 
 def work(place: str, scope: str, log: Path, *, process: int, rounds: int) -> None:

@@ -25,10 +25,10 @@ from dppipe.planning.replanning import replanned
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.events import event_to_data
+from dppipe.privacy.events.plain import event_to_data
+from dppipe.runs.ledger import Ledger
 from dppipe.sampling.full_batch import FullBatch
 from dppipe.sampling.poisson import Poisson
-from dppipe.training.ledger import Ledger
 
 AUTO = PrivateParts(
     sampler=Poisson(sample_rate=0.02),

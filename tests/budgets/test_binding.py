@@ -24,8 +24,8 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
+from dppipe.runs.ledger import Charge, Ledger
 from dppipe.sampling.poisson import Poisson
-from dppipe.training.ledger import Charge, Ledger
 
 STEPS = 20
 PARTS = PrivateParts(

@@ -13,7 +13,7 @@ from dppipe.budgets import store as store_module
 from dppipe.budgets.scopes import Scope
 from dppipe.budgets.store import Store
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
-from dppipe.privacy.filters import Commitment
+from dppipe.privacy.filters.filters import Commitment
 
 EVENT = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
 PLAN = Commitment([(EVENT, 10)], "zero_out", "example", 0.5, 1e-7)

@@ -18,7 +18,7 @@ from dppipe.data.digits import Digits
 from dppipe.data.idx import Idx
 from dppipe.data.synthetic import Synthetic
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.filters import Commitment
+from dppipe.privacy.filters.filters import Commitment
 
 EVENT = dp_accounting.GaussianDpEvent(5.0)
 

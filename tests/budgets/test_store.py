@@ -19,8 +19,8 @@ from dppipe.budgets.outlook import open_for_scope
 from dppipe.budgets.scopes import Scope
 from dppipe.budgets.store import Store
 from dppipe.errors import BudgetExhausted, DppipeError, NoStore, PrivacyRefusal, UsageError
-from dppipe.privacy.accountants.base import Steps
-from dppipe.privacy.filters import Commitment
+from dppipe.privacy.events.sequences import Steps
+from dppipe.privacy.filters.filters import Commitment
 
 EVENT = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
 

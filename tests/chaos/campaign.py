@@ -52,7 +52,7 @@ MEANS_ON_A_DISK = [*MEANS, *["full-disk"] * 9]
 MEANS_IN_A_PAIR = ["rank-kill"] * 6 + ["kill", "term"]
 MOST_DEATHS = 8
 """After so many deaths a run is left in peace, so that it gets done."""
-HEAVY = ["dppipe.training.run", "dppipe.training.resume", "dppipe.training.verify", "dppipe.training.progress"]
+HEAVY = ["dppipe.pipeline.run", "dppipe.pipeline.resume", "dppipe.runs.verify", "dppipe.lightning.progress"]
 
 
 @dataclass

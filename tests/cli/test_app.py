@@ -16,7 +16,7 @@ import dppipe
 from dppipe.cli.app import app
 from dppipe.cli.errors import Commands, say_error
 from dppipe.cli.init import STARTER
-from dppipe.cli.text import short_path, table
+from dppipe.cli.printing.wrapping import short_path, table
 from dppipe.errors import BudgetExhausted, DppipeError, Interrupted, PrivacyRefusal, UsageError
 
 ROOT = Path(__file__).parents[2]

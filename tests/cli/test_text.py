@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dppipe.cli.text import fit_terminal, table, wrapped
+from dppipe.cli.printing.wrapping import fit_terminal, table, wrapped
 
 LONG = "expected one thing, got another, and here is quite a lot about what may be done about it"
 PATH = "/data/with some spaces/in it/that is longer than a line of a terminal/spec.yaml"
@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def fitted(message: str, width: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("dppipe.cli.text._columns", lambda stream: width)
+    monkeypatch.setattr("dppipe.cli.printing.wrapping._columns", lambda stream: width)
     return fit_terminal(message, stream=Terminal())
 
 

@@ -15,8 +15,8 @@ import dppipe
 from dppipe.errors import DppipeError
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.spec import Registry, spec_from_text
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import built_in_kinds
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import built_in_kinds
 
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 VARIANTS = {

@@ -21,8 +21,8 @@ from redteam.coupling import Trace, coupled
 from redteam.staging import Data
 
 import dppipe
+from dppipe.pipeline.run import run_spec
 from dppipe.randomness.keystream import Keystream
-from dppipe.training.run import run_spec
 
 Way = Literal["spec", "callback"]
 

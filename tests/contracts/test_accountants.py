@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants.base import Accountant, Certificate, Estimate, require_certificate
-from dppipe.privacy.balls_in_bins import event_class
+from dppipe.privacy.events.balls_in_bins import event_class
 from dppipe.privacy.support import ACCOUNTANTS, SAMPLERS, verdict
 
 RELATIONS = ("zero_out", "add_remove", "replace_one")

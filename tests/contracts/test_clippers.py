@@ -22,8 +22,8 @@ import dppipe
 from dppipe.clipping.base import Clipper
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.spec.registry import Registry
-from dppipe.training.releases import add_statistics, count_statistics, noise_unit
+from dppipe.learners.releases import add_statistics, count_statistics, noise_unit
+from dppipe.spec.kinds.registry import Registry
 
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 REGISTRY = Registry(PLUGINS)

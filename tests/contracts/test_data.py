@@ -18,7 +18,7 @@ from torch.utils.data import TensorDataset, default_collate
 
 from dppipe.data.base import Data
 from dppipe.errors import SpecError, UsageError
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 KINDS = Registry().kinds("data")
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from dppipe.models.base import Model
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 SHAPES: dict[str, Sequence[int]] = {"cnn": (1, 28, 28)}
 """Inputs of the kinds that don't take any shape."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dppipe.noise.base import NoiseSchedule
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 KINDS = Registry().kinds("noise")
 

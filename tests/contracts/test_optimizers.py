@@ -14,7 +14,7 @@ from torch.optim import Optimizer as TorchOptimizer
 
 from dppipe.optim.base import Optimizer
 from dppipe.optim.schedules.base import LRSchedule
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 OPTIMIZERS = Registry().kinds("optimizer")
 SCHEDULES = Registry().kinds("schedule")

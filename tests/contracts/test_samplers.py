@@ -18,14 +18,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dppipe.privacy.balls_in_bins import event_class
-from dppipe.privacy.events import event_from_data, event_to_data
+from dppipe.privacy.events.balls_in_bins import event_class
+from dppipe.privacy.events.plain import event_from_data, event_to_data
 from dppipe.privacy.support import SAMPLERS
 from dppipe.randomness.keystream import ByteSource
 from dppipe.randomness.streams import numpy_stream, secret_stream
 from dppipe.sampling.base import Sampler
 from dppipe.sampling.poisson import Poisson
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 KINDS = Registry().kinds("sampler")
 RECORDS, STEPS = 200, 3000

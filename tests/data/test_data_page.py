@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from dppipe.cli.app import app
 from dppipe.data import ClassPathData
 from dppipe.spec.component_field import split_kind
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import Registry, built_in_kinds
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import Registry, built_in_kinds
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -10,7 +10,7 @@ from torch import nn
 import dppipe.engine.rules as rules
 from dppipe.clipping import Flat
 from dppipe.engine import Engine, check_engine, clipped_sum
-from dppipe.engine.gradients import Dense
+from dppipe.engine.gradients.forms import Dense
 from dppipe.errors import PrivacyRefusal
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dppipe.engine.gradients import Outer
-from dppipe.engine.norms import row_squares
+from dppipe.engine.gradients.forms import Outer
+from dppipe.engine.gradients.norms import row_squares
 
 
 @pytest.mark.parametrize("size", [1, 7, 1023, 1024, 1025, 4096, 100_003, 2_600_000])

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from dppipe.clipping import Flat
-from dppipe.engine import costs, norms, products
-from dppipe.engine.gradients import Outer
-from dppipe.engine.norms import raise_norms, row_squares
+from dppipe.engine.gradients import costs, norms, products
+from dppipe.engine.gradients.forms import Outer
+from dppipe.engine.gradients.norms import raise_norms, row_squares
 from dppipe.engine.rules import conv_kernels, embedding, linear
 from dppipe.engine.units import Units
 from dppipe.randomness import gaussian, laplace

@@ -16,9 +16,9 @@ from torch import nn
 from dppipe.clipping import AdaClip, Automatic, Flat, Global, Jl, Layerwise, Psac
 from dppipe.engine import Engine
 from dppipe.engine.bounds import enforce_bounds
-from dppipe.engine.gradients import Outer, Total
+from dppipe.engine.gradients.forms import Outer, Total
+from dppipe.engine.gradients.norms import raise_norms, rounding_of, row_squares
 from dppipe.engine.groups import make_groups
-from dppipe.engine.norms import raise_norms, rounding_of, row_squares
 from dppipe.engine.rules import RULES
 from dppipe.engine.rules.embedding import Lookups
 

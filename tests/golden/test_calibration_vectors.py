@@ -8,7 +8,7 @@ import pytest
 from dppipe.privacy.accountants import Gdp, Pld, Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import affordable_steps, calibrate
-from dppipe.privacy.step_filters import StepFilter, advanced_measure, rdp_measure
+from dppipe.privacy.filters.step_filters import StepFilter, advanced_measure, rdp_measure
 
 
 def poisson(rate: float, z: float) -> dp_accounting.DpEvent:

@@ -14,9 +14,9 @@ from scipy import stats
 
 from dppipe.privacy.accountants import Advanced, Basic, Certificate, Estimate, Gdp, Pld, Rdp, Tcdp, Zcdp
 from dppipe.privacy.accountants.base import Accountant
-from dppipe.privacy.compositions import advanced_epsilon, basic_epsilon, optimal_epsilon
-from dppipe.privacy.concentrated import LIMITS, amplified_tcdp, sampled_rhos, zcdp_epsilon, zcdp_epsilon_simple
-from dppipe.privacy.single_steps import amplified
+from dppipe.privacy.rdp.concentrated import LIMITS, amplified_tcdp, sampled_rhos, zcdp_epsilon, zcdp_epsilon_simple
+from dppipe.privacy.textbook.one_step import amplified
+from dppipe.privacy.textbook.theorems import advanced_epsilon, basic_epsilon, optimal_epsilon
 
 
 def gaussian(z: float) -> dp_accounting.DpEvent:

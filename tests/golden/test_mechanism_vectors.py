@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 
 from dppipe.privacy.accountants import Pld, Rdp
-from dppipe.privacy.concentrated import zcdp_epsilon, zcdp_epsilon_simple
-from dppipe.privacy.divergences import divergences
 from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_scale
-from dppipe.privacy.profiles import directions
-from dppipe.privacy.single_steps import amplified, step_epsilon
+from dppipe.privacy.pld.profiles import directions
+from dppipe.privacy.rdp.concentrated import zcdp_epsilon, zcdp_epsilon_simple
+from dppipe.privacy.rdp.divergences import divergences
+from dppipe.privacy.textbook.one_step import amplified, step_epsilon
 
 
 def gaussian(z: float) -> dp_accounting.DpEvent:
@@ -161,7 +161,7 @@ def test_probability_of_large_loss_is_not_delta() -> None:
 
 @pytest.mark.parametrize(("rate", "z"), [(0.01, 1.0), (0.2, 0.7), (0.5, 5.0), (0.003, 20.0)])
 def test_quadrature_agrees_with_the_sum_at_whole_orders(rate: float, z: float) -> None:
-    from dppipe.privacy.divergences import _quadrature, _whole_order
+    from dppipe.privacy.rdp.divergences import _quadrature, _whole_order
 
     orders = np.array([2.0, 3.0, 7.0, 20.0, 50.0])
     summed = [_whole_order(z, rate, int(order)) for order in orders]

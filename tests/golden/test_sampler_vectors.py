@@ -14,10 +14,10 @@ from dppipe.noise import Constant, Dynamic, DynamicMomentum, Linear, NoiseSchedu
 from dppipe.optim import schedules
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Accountant, Gdp, Pld, Rdp
-from dppipe.privacy.balls_in_bins import _removed, event_class
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.divergences import divergences
+from dppipe.privacy.events.balls_in_bins import _removed, event_class
 from dppipe.privacy.gaussian import gaussian_epsilon
+from dppipe.privacy.rdp.divergences import divergences
 from dppipe.sampling import FullBatch, Poisson, Sampler, Shuffle
 
 

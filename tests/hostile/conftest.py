@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
-from dppipe.training.record import RunRecord
+from dppipe.runs.record import RunRecord
 
 SPEC = """
 version: 1

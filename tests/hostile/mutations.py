@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import Registry
 
 BASE = """
 version: 1

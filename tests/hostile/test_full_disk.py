@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import dppipe
 from dppipe.cli.app import app
-from dppipe.training import run_directory
+from dppipe.runs import directory as run_directory
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -107,7 +107,7 @@ AS_NOBODY = """
 import json, os, sys
 from pathlib import Path
 from typer.testing import CliRunner
-import dppipe.training.run, dppipe.training.resume, dppipe.training.evaluation, dppipe.training.progress
+import dppipe.pipeline.run, dppipe.pipeline.resume, dppipe.pipeline.evaluate, dppipe.lightning.progress
 from dppipe.cli.app import app
 cases = json.loads(sys.argv[3])
 os.chdir(sys.argv[1])

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from dppipe.optim.averaging import Averaging, Ema, Polyak
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 KINDS = Registry().kinds("averaging")
 WEIGHTS = numpy.random.default_rng(0).normal(size=40)

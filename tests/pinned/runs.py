@@ -18,9 +18,9 @@ import torch
 import yaml
 
 import dppipe
+from dppipe.pipeline.run import run_spec
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.spec.load import spec_from_text
-from dppipe.training.run import run_spec
 
 FILE = Path(__file__).with_name("pinned.json")
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"

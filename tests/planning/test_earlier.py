@@ -22,10 +22,10 @@ from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.planning.stored_tensors import tensor_hash, tensor_hashes
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.events import event_to_data
+from dppipe.privacy.events.plain import event_to_data
 from dppipe.sampling.poisson import Poisson
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import load_built_in
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import load_built_in
 
 DELTA = 1e-5
 EARLIER = PoissonSampledDpEvent(0.02, GaussianDpEvent(1.5))

@@ -16,7 +16,7 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.events import event_to_data
+from dppipe.privacy.events.plain import event_to_data
 from dppipe.sampling.poisson import Poisson
 
 

@@ -18,9 +18,10 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Advanced, Gdp, Pld, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.events.sequences import first
 from dppipe.privacy.preludes import with_prelude
-from dppipe.privacy.steps import first
 from dppipe.privacy.support import verdict
+from dppipe.runs.statement.claims import guarantee_of_plan
 from dppipe.sampling import (
     BallsInBins,
     FullBatch,
@@ -235,4 +236,4 @@ def test_an_estimate_may_be_looked_at_but_not_committed_to():
         plan(accountant=Gdp(), steps=10)
     made = plan(accountant=Gdp(), steps=10, allow_estimate=True)
     assert not made.certified
-    assert "ESTIMATE" in made.guarantee()[0]
+    assert "ESTIMATE" in guarantee_of_plan(made)[0]

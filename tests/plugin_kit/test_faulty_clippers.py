@@ -14,7 +14,7 @@ from dppipe.clipping.base import Clipper
 from dppipe.engine import clipped_sum
 from dppipe.errors import UsageError
 from dppipe.plugin_kit.checking import CheckedKind
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 Check = Callable[[str], CheckedKind]
 

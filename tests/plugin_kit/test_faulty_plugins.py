@@ -311,7 +311,7 @@ def test_a_folder_may_hold_files_without_kinds(here: Path) -> None:
     with pytest.raises(UsageError, match="expected a folder with plugin files, got none"):
         check_folder()
     (here / "plugins" / "mine.py").write_text(
-        "from dppipe import Clipper, Field\nfrom dppipe.spec.plugins.also import BASE\n" + PLAIN
+        "from dppipe import Clipper, Field\nfrom dppipe.spec.kinds.plugins.also import BASE\n" + PLAIN
     )
     (here / "plugins" / "torn.py").write_text("class (\n")
     assert [(Path(checked.file).name, checked.ok) for checked in check_folder()] == [("mine.py", True), ("torn.py", False)]

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from dppipe.cli.app import app
 from dppipe.plugin_kit import list_kinds
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import Registry, built_in_kinds
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import Registry, built_in_kinds
 
 SOFT = """\
 from dppipe import Clipper, Field

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import dppipe
 from dppipe.cli.app import app
 from dppipe.plugin_kit.checking import CheckedKind
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import built_in_kinds, load_built_in
-from dppipe.training.verify import verify_ledger
+from dppipe.runs.verify import verify_ledger
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import built_in_kinds, load_built_in
 
 Check = Callable[[str], CheckedKind]
 

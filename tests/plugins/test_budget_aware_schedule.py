@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.plugin_kit import check_file
-from dppipe.privacy.filters import Amount, Commitment, RdpFilter, best_order
+from dppipe.privacy.filters.filters import Amount, Commitment, RdpFilter, best_order
 from dppipe.sampling import Poisson
+from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.load import spec_from_text
-from dppipe.spec.registry import Registry
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 BudgetAware = Registry(PLUGINS).load("noise", "budget_aware")

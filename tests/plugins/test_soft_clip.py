@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.plugin_kit import check_file
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 SoftClip = Registry(PLUGINS).load("clipping", "soft")

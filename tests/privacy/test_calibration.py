@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants import Advanced, Basic, Gdp, Pld, Rdp, Tcdp, Zcdp
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, Steps
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition
 from dppipe.privacy.budget import Budget, Relation
 from dppipe.privacy.calibration import affordable_steps, calibrate
+from dppipe.privacy.events.sequences import Counts, Steps, first
 from dppipe.privacy.rounding import round_up
-from dppipe.privacy.steps import first
 
 
 def gaussian(z: float) -> dp_accounting.DpEvent:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dppipe.privacy.accountants import Rdp
-from dppipe.privacy.balls_in_bins import event_class
-from dppipe.privacy.coarsening import coarsened
+from dppipe.privacy.events.balls_in_bins import event_class
+from dppipe.privacy.events.coarsening import coarsened
 
 
 def poisson(rate: float, z: float) -> dp_accounting.DpEvent:

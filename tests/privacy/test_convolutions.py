@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import fft
 
-from dppipe.privacy import convolutions
-from dppipe.privacy.convolutions import TAIL, convolved
-from dppipe.privacy.fourier import UNIT, round_off, transform
-from dppipe.privacy.loss_curves import loss_curves
-from dppipe.privacy.losses import event_losses
-from dppipe.privacy.steps import cumulative
-from dppipe.privacy.ways import Stage, Way
-from dppipe.privacy.windows import LEFT_OUT, Windows
+from dppipe.privacy.events.sequences import cumulative
+from dppipe.privacy.pld import convolution as convolutions
+from dppipe.privacy.pld.convolution import TAIL, convolved
+from dppipe.privacy.pld.curves import loss_curves
+from dppipe.privacy.pld.distributions import event_losses
+from dppipe.privacy.pld.fft import UNIT, round_off, transform
+from dppipe.privacy.pld.grid import Stage, Way
+from dppipe.privacy.pld.windows import LEFT_OUT, Windows
 
 OWN = 1 - 1e-12
 """The sums below are rounded too, relative to themselves: all that is added up there is positive."""

@@ -18,7 +18,7 @@ import pytest
 
 from dppipe.privacy.accountants import Advanced, Basic, Pld, Rdp
 from dppipe.privacy.accountants.base import Accountant
-from dppipe.privacy.divergences import ORDERS
+from dppipe.privacy.rdp.divergences import ORDERS
 
 COARSE = 1e-3
 """How far dppipe's PLD may lie above the interval of prv-accountant: both round losses onto a grid."""

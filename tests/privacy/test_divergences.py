@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dppipe.privacy.accountants import Rdp
-from dppipe.privacy.concentrated import LIMITS, sampled_rhos
-from dppipe.privacy.divergences import divergences
 from dppipe.privacy.gaussian import gaussian_delta
+from dppipe.privacy.rdp.concentrated import LIMITS, sampled_rhos
+from dppipe.privacy.rdp.divergences import divergences
 
 TINY = [(7.569369452455044e-05, 176.0346628995813), (1.2231187465227449e-05, 37.806994650274014), (2e-7, 1.3), (1e-6, 4.4)]
 """Rates and noise multipliers at which a step costs about 1e-13 or less."""

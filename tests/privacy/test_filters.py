@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.filters import (
+from dppipe.privacy.filters.filters import (
     AdvancedFilter,
     Amount,
     BasicFilter,

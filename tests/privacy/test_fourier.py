@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import fft
 
-from dppipe.privacy import fourier
-from dppipe.privacy.fourier import UNIT, _weights, round_off, transform
+from dppipe.privacy.pld import fft as fourier
+from dppipe.privacy.pld.fft import UNIT, _weights, round_off, transform
 
 
 def random_values(seed: int, size: int) -> NDArray[np.complex128]:

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dppipe.privacy.accountants import Pld
-from dppipe.privacy.compositions import optimal_epsilon
-from dppipe.privacy.convolutions import convolved
 from dppipe.privacy.gaussian import gaussian_delta
-from dppipe.privacy.losses import event_losses
-from dppipe.privacy.profiles import directions
-from dppipe.privacy.ways import Way
+from dppipe.privacy.pld.convolution import convolved
+from dppipe.privacy.pld.distributions import event_losses
+from dppipe.privacy.pld.grid import Way
+from dppipe.privacy.pld.profiles import directions
+from dppipe.privacy.textbook.theorems import optimal_epsilon
 
 NEIGHBOURS = {
     "zero_out": NeighboringRelation.REPLACE_SPECIAL,

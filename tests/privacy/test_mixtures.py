@@ -15,8 +15,8 @@ from scipy import stats
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants import Pld
-from dppipe.privacy.losses import event_losses
-from dppipe.privacy.mixtures import mixture_profiles
+from dppipe.privacy.pld.distributions import event_losses
+from dppipe.privacy.pld.mixtures import mixture_profiles
 
 Parts = Sequence[tuple[float, float]]
 """Sensitivities and their probabilities."""

@@ -19,9 +19,9 @@ from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dppipe.privacy.fourier import UNIT
-from dppipe.privacy.profiles import directions
-from dppipe.privacy.sampling_profiles import Direction
+from dppipe.privacy.pld.fft import UNIT
+from dppipe.privacy.pld.profiles import directions
+from dppipe.privacy.pld.sampling_profiles import Direction
 
 Delta = Callable[[mpmath.mpf], mpmath.mpf]
 rates = st.floats(-16, 0).map(lambda log: min(math.exp(log), 0.999))

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dppipe.privacy.accountants import Advanced, Basic, Pld
 from dppipe.privacy.accountants.base import Accountant
-from dppipe.privacy.single_steps import step_epsilon
+from dppipe.privacy.textbook.one_step import step_epsilon
 
 CASES = [(100, 20, 2.0, 1e-5), (1000, 100, 4.0, 1e-6), (50, 50, 5.0, 1e-5), (10_000, 100, 1.0, 1e-5), (40, 1, 1.0, 1e-4)]
 """Records, draws, noise multiplier and delta."""

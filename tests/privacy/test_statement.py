@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.printing import shown, shown_delta
-from dppipe.privacy.statements.assumptions import assumptions
-from dppipe.privacy.statements.claims import guarantee_sentences
-from dppipe.privacy.statements.comparisons import comparison
-from dppipe.privacy.statements.exclusions import not_covered
-from dppipe.privacy.statements.releases import released
-from dppipe.privacy.statements.statement import Course, Files, Source, Statement
-from dppipe.privacy.statements.text import statement_text
+from dppipe.runs.statement.assumptions import assumptions
+from dppipe.runs.statement.claims import guarantee_sentences
+from dppipe.runs.statement.comparisons import comparison
+from dppipe.runs.statement.data import statement_data
+from dppipe.runs.statement.exclusions import not_covered
+from dppipe.runs.statement.releases import released
+from dppipe.runs.statement.statement import Course, Files, Source, Statement
+from dppipe.runs.statement.text import statement_text
 
 COURSE = Course(steps=140, sample_rate=(0.1, 0.1), noise_multiplier=(1.5, 3.0), max_grad_norm=(1.0, 1.0))
 MADE = Statement(
@@ -59,7 +60,7 @@ def test_the_guarantee_stands_on_top_in_two_sentences() -> None:
 
 
 def test_epsilon_is_rounded_up_everywhere() -> None:
-    data = changed(epsilon=1.000001, epsilon_spent=0.50001).to_data()
+    data = statement_data(changed(epsilon=1.000001, epsilon_spent=0.50001))
     assert data["epsilon"] == 1.001
     assert data["epsilon_spent"] == 0.5001
     assert "(1.001, 1e-05)" in data["guarantee"][0]
@@ -71,7 +72,7 @@ def test_a_printed_epsilon_is_never_below_the_computed_one(epsilon: float) -> No
 
 
 def test_the_machine_readable_form_is_json_and_whole() -> None:
-    data = json.loads(json.dumps(MADE.to_data(), allow_nan=False))
+    data = json.loads(json.dumps(statement_data(MADE), allow_nan=False))
     for name in ("unit", "relation", "epsilon", "delta", "curve", "accountant", "accountant_version", "certified", "sampler",
                  "schedule", "planned", "executed", "released", "not_covered", "noise_level", "seeded", "versions", "config_hash",
                  "ledger_head", "evaluation_looks", "assumptions", "guarantee", "protects"):  # fmt: skip
@@ -91,15 +92,15 @@ def test_a_run_without_a_budget_is_not_private() -> None:
     text = statement_text(made)
     assert "NOT PRIVATE" in text
     assert "differentially private" not in text
-    assert made.to_data()["protects"] is False
-    json.dumps(made.to_data(), allow_nan=False)
+    assert statement_data(made)["protects"] is False
+    json.dumps(statement_data(made), allow_nan=False)
 
 
 def test_a_seeded_run_gives_no_protection() -> None:
     made = changed(reproducible=True)
     assert "gives no protection: seeded" in statement_text(made)
     assert not made.protects
-    assert made.to_data()["seeded"] is True
+    assert statement_data(made)["seeded"] is True
 
 
 def test_an_estimate_is_called_one() -> None:
@@ -114,8 +115,8 @@ def test_an_estimate_is_called_one() -> None:
 def test_an_infinite_epsilon_is_no_privacy() -> None:
     made = changed(epsilon=math.inf)
     assert "NOT PRIVATE" in made.guarantee()[0]
-    assert made.to_data()["epsilon"] is None
-    json.dumps(made.to_data(), allow_nan=False)
+    assert statement_data(made)["epsilon"] is None
+    json.dumps(statement_data(made), allow_nan=False)
 
 
 def test_the_number_of_records_stays_secret_under_add_remove() -> None:

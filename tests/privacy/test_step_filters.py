@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.privacy.accountants import Gdp, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.filters import Amount
-from dppipe.privacy.step_filters import (
+from dppipe.privacy.filters.filters import Amount
+from dppipe.privacy.filters.step_filters import (
     Measure,
     Odometer,
     StepFilter,

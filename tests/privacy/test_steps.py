@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.events import event_from_data, event_to_data
-from dppipe.privacy.steps import between, cumulative, first, gaussian_precision, merge, total
+from dppipe.privacy.events.plain import event_from_data, event_to_data
+from dppipe.privacy.events.sequences import between, cumulative, first, gaussian_precision, merge, total
 
 A, B = dp_accounting.GaussianDpEvent(1.0), dp_accounting.GaussianDpEvent(2.0)
 STEPS = st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 5)), max_size=8)

@@ -128,7 +128,7 @@ def test_unknown_names_are_refused(key: str, value: str) -> None:
 
 
 def test_matrix_and_accountant_modules_load_nothing_heavy() -> None:
-    modules = ["dppipe.privacy.support", "dppipe.privacy.budget", "dppipe.privacy.statements.text", "dppipe.privacy.accountants"]
+    modules = ["dppipe.privacy.support", "dppipe.privacy.budget", "dppipe.runs.statement.text", "dppipe.privacy.accountants"]
     modules += [f"dppipe.privacy.accountants.{name}" for name in ACCOUNTANTS]
     heavy = ("dp_accounting", "numpy", "scipy", "torch")
     code = f"import sys, {', '.join(modules)}; print([name for name in {heavy!r} if name in sys.modules])"

@@ -7,8 +7,8 @@ import math
 import dp_accounting
 import pytest
 
-from dppipe.privacy.single_steps import step_epsilon
-from dppipe.privacy.textbook import _SHARES, TextbookCurve
+from dppipe.privacy.textbook.curve import _SHARES, TextbookCurve
+from dppipe.privacy.textbook.one_step import step_epsilon
 
 STEPS, DELTA = 40, 1e-5
 STEP = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(3.0))

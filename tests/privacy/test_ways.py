@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dppipe.privacy.ways import Way
+from dppipe.privacy.pld.grid import Way
 
 ways = st.builds(
     lambda logs, lowest, infinite: Way(lowest, np.exp(logs), infinite),

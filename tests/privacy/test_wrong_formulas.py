@@ -16,11 +16,11 @@ from dppipe.privacy.accountants import Gdp, Pld, Tcdp, Zcdp
 from dppipe.privacy.accountants.base import Estimate
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import calibrate
-from dppipe.privacy.compositions import advanced_epsilon, optimal_epsilon
-from dppipe.privacy.filters import ZcdpFilter
+from dppipe.privacy.filters.filters import ZcdpFilter
+from dppipe.privacy.filters.step_filters import step_filter
 from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_scale
-from dppipe.privacy.single_steps import amplified, step_epsilon
-from dppipe.privacy.step_filters import step_filter
+from dppipe.privacy.textbook.one_step import amplified, step_epsilon
+from dppipe.privacy.textbook.theorems import advanced_epsilon, optimal_epsilon
 
 DELTA = 1e-5
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.statements.noise_levels import DEFAULT_LEVEL, SECURE_LEVEL
 from dppipe.randomness.gaussian import GaussianStream
+from dppipe.runs.statement.noise_levels import DEFAULT_LEVEL, SECURE_LEVEL
 
 SIGMAS = 6.2
 """A normal variable is further out than this 6e-10 times."""

@@ -29,11 +29,11 @@ from redteam.watching import Watch
 from torch import Tensor
 from torch.utils.data import Dataset, Subset, TensorDataset
 
-import dppipe.training.run  # noqa: F401  every module that makes keys is loaded before keys are coupled
+import dppipe.pipeline.run  # noqa: F401  every module that makes keys is loaded before keys are coupled
+from dppipe.learners.records.loader import PrivateLoader
 from dppipe.randomness import streams
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.laplace import LaplaceStream
-from dppipe.training.draws import PrivateLoader
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,16 @@ from redteam import mistakes, modules, texts
 from redteam.neighbours import holdout_pair, pair
 from redteam.running import Case, Command, Fit, distinguish
 
-import dppipe.training.callback as callback
-import dppipe.training.private_model as private_model
-import dppipe.training.replica as replica
+import dppipe.lightning.callback as callback
+import dppipe.lightning.isolation.private_model as private_model
+import dppipe.lightning.isolation.replica as replica
 from dppipe.data.base import Data
-from dppipe.engine import check
+from dppipe.engine.checks import check
+from dppipe.learners.contributions import Contributed, Contributions
+from dppipe.learners.records.reading import RecordReader
+from dppipe.lightning.isolation.replica import Replica
+from dppipe.lightning.metrics.provenance import Provenance
 from dppipe.randomness.model_randomness import ModelRandomness
-from dppipe.training.contributions import Contributed, Contributions
-from dppipe.training.provenance import Provenance
-from dppipe.training.reading import RecordReader
-from dppipe.training.replica import Replica
 
 
 def nothing(*args, **kwargs):

@@ -9,7 +9,7 @@ from redteam import late_state
 from redteam.neighbours import pair
 from redteam.running import Case, Fit, assert_indistinguishable
 
-import dppipe.training.module_state as module_state
+import dppipe.lightning.isolation.module_state as module_state
 
 PLACES = {
     "an attribute of torch's own layer": late_state.OnALayer,

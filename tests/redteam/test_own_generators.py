@@ -12,7 +12,7 @@ from redteam.own_generators import Augmenting, Drawing, DrawingAndKeeping, Noise
 from redteam.running import Case, Fit, assert_indistinguishable, observe
 from torch import Tensor
 
-from dppipe.training.own_generators import find_generators, secretly_seeded
+from dppipe.lightning.isolation.own_generators import find_generators, secretly_seeded
 
 KINDS = ["torch", "numpy", "old numpy", "python"]
 

@@ -14,13 +14,13 @@ from redteam.neighbours import pair
 from redteam.running import Case, Command, Fit, distinguish
 from redteam.watching import Watch
 
+from dppipe.learners.ranks import Ranks
+from dppipe.learners.step import PrivateStep
+from dppipe.lightning.callback import DPCallback
 from dppipe.randomness.gaussian import GaussianStream
-from dppipe.training.callback import DPCallback
-from dppipe.training.curves import Curves
-from dppipe.training.outcome import Outcome
-from dppipe.training.ranks import Ranks
-from dppipe.training.record import RunRecord
-from dppipe.training.step import PrivateStep
+from dppipe.runs.curves import Curves
+from dppipe.runs.outcome import Outcome
+from dppipe.runs.record import RunRecord
 
 SEEN: list[float] = []
 """What a planted bug can see of the records of its run: the size of each un-noised sum."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dppipe.errors import DppipeError, PrivacyRefusal, Problem, SpecError, UsageError
-from dppipe.spec.layout import SpecRefusal
 from dppipe.spec.load import placing_problems
+from dppipe.spec.messages.layout import SpecRefusal
 
 
 def placed(path: Path, error: DppipeError, *, overrides: tuple[str, ...] = ()) -> DppipeError:

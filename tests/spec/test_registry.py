@@ -13,8 +13,8 @@ import pytest
 from dppipe.component import Component
 from dppipe.errors import SpecError, UsageError
 from dppipe.spec import Registry, spec_from_text
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.registry import built_in_kinds, load_built_in
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.registry import built_in_kinds, load_built_in
 
 SOFT = '''\
 from dppipe import Clipper, Field, NoiseSchedule

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dppipe.spec import Registry, json_schema, spec_from_text
-from dppipe.spec.families import FAMILIES
+from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.reference import make_reference
-from dppipe.spec.yaml_reader import read_yaml
+from dppipe.spec.yaml.reader import read_yaml
 
 _TYPES: dict[str, Any] = {
     "object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None),

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from dppipe.errors import PrivacyRefusal, SpecError
 from dppipe.privacy.budget import Budget
 from dppipe.spec import Spec, load_spec, spec_from_text, spec_hash
-from dppipe.spec.yaml_writer import write_yaml
+from dppipe.spec.yaml.writer import write_yaml
 
 DOCUMENTED = """\
 version: 1

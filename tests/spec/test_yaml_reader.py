@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dppipe.spec.scalars import read_scalar
-from dppipe.spec.yaml_reader import MAX_DEPTH, Place, read_yaml
-from dppipe.spec.yaml_writer import write_yaml
+from dppipe.spec.yaml.reader import MAX_DEPTH, Place, read_yaml
+from dppipe.spec.yaml.scalars import read_scalar
+from dppipe.spec.yaml.writer import write_yaml
 
 
 @pytest.mark.parametrize(

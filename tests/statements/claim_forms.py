@@ -212,7 +212,7 @@ def same_under_both(facts: Facts) -> bool:
 def says_same(facts: Facts, name: str) -> bool:
     """Compute epsilon under both relations, by this package's own accountant."""
     from dppipe.privacy.charges import charged_steps, read_ledger
-    from dppipe.spec.registry import Registry
+    from dppipe.spec.kinds.registry import Registry
 
     charges = read_ledger(facts.path / "ledger.jsonl", plan=(facts.path / "plan.json").read_bytes()).charges
     accountant: Any = Registry().load("accountant", facts.accountant)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import dppipe
 from dppipe.cli.app import app
 from dppipe.planning import privacy_plan
-from dppipe.training.record import RunRecord
+from dppipe.runs.record import RunRecord
 
 SPEC = """
 version: 1
@@ -96,7 +96,7 @@ class Falling(NoiseSchedule, kind="falling"):
 '''
 KILLED = """
 import os, signal, sys
-from dppipe.training.record import RunRecord
+from dppipe.runs.record import RunRecord
 from dppipe.cli.app import app
 step = RunRecord.step
 def then_die(record, **facts):

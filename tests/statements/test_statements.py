@@ -219,7 +219,7 @@ def test_a_killed_run_has_no_statement_and_loses_updates(runs: dict[str, Facts])
 
 
 def test_the_old_split_under_add_remove_is_reported_by_verify(runs: dict[str, Facts]) -> None:
-    from dppipe.training.verify import verify_ledger
+    from dppipe.runs.verify import verify_ledger
 
     assert any("got one by position" in fault for fault in verify_ledger(runs["old_split"].path).faults)
     for kind in ("public", "add_remove", "callback_public"):
@@ -227,8 +227,8 @@ def test_the_old_split_under_add_remove_is_reported_by_verify(runs: dict[str, Fa
 
 
 def test_a_statement_written_anew_is_the_same(runs: dict[str, Facts]) -> None:
-    from dppipe.training.run_directory import RunDirectory
-    from dppipe.training.statements import write_statement
+    from dppipe.runs.directory import RunDirectory
+    from dppipe.runs.statement.writing import write_statement
 
     for name in ("public", "user_resumed", "callback_public"):
         path = Path(runs[name].path)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.utils.data import Dataset
 
-    from dppipe.data.base import Data, Splits, Task
+    from dppipe.data.reading.tasks import Described, Task
+    from dppipe.data.splitting.parts import Splits
 
 
 class Facts(NamedTuple):
@@ -28,12 +29,12 @@ class Facts(NamedTuple):
     outputs: int
 
 
-def facts_of(data: Data) -> Facts:
+def facts_of(data: Described) -> Facts:
     """Return what every record of this data must agree with."""
     return Facts(data.task, tuple(data.input_shape), data.outputs)
 
 
-def refuse_bad_records(parts: Splits, data: Data) -> None:
+def refuse_bad_records(parts: Splits, data: Described) -> None:
     """Read all records, and refuse the data if one can't be used; the message names its index.
 
     The index is the one by which the user's own code finds the record: `dataset[17]`, or
@@ -48,11 +49,11 @@ def refuse_bad_records(parts: Splits, data: Data) -> None:
                 raise bad_record(place, f"{fault}.")
 
 
-def usable_part(dataset: Dataset[Any], data: Data) -> Dataset[Any]:
+def usable_part(dataset: Dataset[Any], data: Described) -> Dataset[Any]:
     """Return a dataset without the records that can't be used, where neither `load` nor `refuse` has looked for them."""
     import numpy
 
-    from dppipe.data.base import take
+    from dppipe.data.splitting.parts import take
 
     if data.checks_records or not data.drops_bad_records:
         return dataset

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from dppipe.data.base import Task
 from dppipe.data.reading.bad_records import bad_record
+from dppipe.data.reading.tasks import Task
 from dppipe.data.reading.validity import with_valid
 
 if TYPE_CHECKING:

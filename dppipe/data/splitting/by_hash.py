@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.utils.data import Dataset
 
-    from dppipe.data.base import Split
+    from dppipe.data.splitting.parts import Split
 
 _PURPOSE = b"dppipe split 1"
 """Makes these numbers independent of other hashes of the same records; part of what a split is."""

@@ -2,7 +2,8 @@
 
 A rule answers a call of its function in place of torch: it computes the same value from detached parameters, then taps the
 output. In the one backward pass the tap hands over the output's gradient, and the rule says what gradients its parameters have,
-in whatever form is cheapest (`dppipe.engine.gradients`). Adding a rule is one file with a `RULE` and one line in `__init__`.
+in whatever form is cheapest (`dppipe.engine.gradients.forms`). Adding a rule is one file with a
+`RULE` and one line in `__init__`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from dppipe.engine.gradients import Gradients
+from dppipe.engine.gradients.forms import Gradients
 
 Found = Iterable[tuple[Tensor | None, Gradients]]
 """Pairs of a parameter and its gradients."""

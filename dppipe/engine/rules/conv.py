@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dppipe.engine.gradients import Dense
+from dppipe.engine.gradients.forms import Dense
 from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, wide
 from dppipe.engine.rules.conv_kernels import KERNELS, Geometry, kernel_costs
 

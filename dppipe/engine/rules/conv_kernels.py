@@ -19,10 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dppipe.engine.costs import MOVE, formed, outer_costs
-from dppipe.engine.gradients import Dense, Gradients, Outer, zero_rows
-from dppipe.engine.norms import row_squares
-from dppipe.engine.products import Gram, cross_products, gram, gram_sizes, roundings_of
+from dppipe.engine.gradients.costs import MOVE, formed, outer_costs
+from dppipe.engine.gradients.forms import Dense, Gradients, Outer, zero_rows
+from dppipe.engine.gradients.norms import row_squares
+from dppipe.engine.gradients.products import Gram, cross_products, gram, gram_sizes, roundings_of
 
 PIECE = 1 << 21
 """Floats of patches that are unfolded at a time."""

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dppipe.engine.gradients import Gradients, Outer, zero_rows
-from dppipe.engine.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share
-from dppipe.engine.products import cross_products, roundings_of, short_sums
+from dppipe.engine.gradients.forms import Gradients, Outer, zero_rows
+from dppipe.engine.gradients.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share
+from dppipe.engine.gradients.products import cross_products, roundings_of, short_sums
 from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, rows_first, wide
 from dppipe.engine.units import Units
 

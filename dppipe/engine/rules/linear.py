@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dppipe.engine.costs import outer_costs
-from dppipe.engine.gradients import Dense, Outer
-from dppipe.engine.norms import row_squares
+from dppipe.engine.gradients.costs import outer_costs
+from dppipe.engine.gradients.forms import Dense, Outer
+from dppipe.engine.gradients.norms import row_squares
 from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, rows_first, wide
 
 PIECE = 1 << 20

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dppipe.engine.gradients import Dense
+from dppipe.engine.gradients.forms import Dense
 from dppipe.engine.rules.base import Found, Unhandled, Use, plain, rows_first, wide
 from dppipe.engine.rules.linear import outer
 

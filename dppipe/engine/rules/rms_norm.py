@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dppipe.engine.gradients import Dense
+from dppipe.engine.gradients.forms import Dense
 from dppipe.engine.rules.base import Example, Found, Rule, Use, wide
 
 

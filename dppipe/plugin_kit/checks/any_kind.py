@@ -23,13 +23,13 @@ from dppipe.plugin_kit.checks.json_schema import misfit
 from dppipe.plugin_kit.checks.memory import changed, digest, remembered
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 from dppipe.spec.component_field import split_kind
-from dppipe.spec.describe import fields_by_key
-from dppipe.spec.families import FAMILIES
-from dppipe.spec.plugins import hash_file
-from dppipe.spec.registry import plugin_files
+from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.kinds.plugins import hash_file
+from dppipe.spec.kinds.registry import plugin_files
+from dppipe.spec.messages.describe import fields_by_key
 from dppipe.spec.schema import json_schema
-from dppipe.spec.yaml_reader import read_yaml
-from dppipe.spec.yaml_writer import write_yaml
+from dppipe.spec.yaml.reader import read_yaml
+from dppipe.spec.yaml.writer import write_yaml
 
 HEAVY = ("dp_accounting", "lightning", "pandas", "pytorch_lightning", "scipy", "sklearn", "torch")
 """What takes a second or so to import."""

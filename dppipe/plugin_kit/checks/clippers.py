@@ -16,6 +16,7 @@ from dppipe.clipping.base import Clipper
 from dppipe.engine import clipped_sum
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.groups import bounds_tensor, make_groups
+from dppipe.learners.releases import noise_unit
 from dppipe.plugin_kit.checks.clipper_cases import (
     HUGE,
     TINY,
@@ -29,7 +30,6 @@ from dppipe.plugin_kit.checks.clipper_cases import (
 from dppipe.plugin_kit.checks.reductions import Reductions
 from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
 from dppipe.privacy.budget import Relation
-from dppipe.training.releases import noise_unit
 
 
 def exercise(clipper: Clipper) -> Any:

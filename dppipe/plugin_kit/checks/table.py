@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dppipe.component import Component
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 Remark = str | None
 _F = TypeVar("_F", bound=Callable[..., Remark])

@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from dppipe.component import Component
 from dppipe.errors import DppipeError
 from dppipe.plugin_kit.checks.table import Fault
-from dppipe.spec.describe import fields_by_key
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
+from dppipe.spec.messages.describe import fields_by_key
 
 STEP = 1e-3
 """How far from a limit that it may not reach a number is put, as a share of what there is between the limits."""

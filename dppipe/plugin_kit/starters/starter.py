@@ -36,7 +36,7 @@ from pathlib import Path
 import torch
 
 from dppipe.plugin_kit import check_file
-from dppipe.spec.registry import Registry
+from dppipe.spec.kinds.registry import Registry
 
 PLUGINS = Path(__file__).parents[2] / "$folder"
 $class_name = Registry(PLUGINS).load("$block", "$kind")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts
 
 
 class Advanced(Accountant, kind="advanced"):
@@ -19,7 +20,7 @@ class Advanced(Accountant, kind="advanced"):
     distinct: ClassVar[int | None] = 100
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
-        from dppipe.privacy.textbook import textbook_curves
+        from dppipe.privacy.textbook.curve import textbook_curves
 
         curves = textbook_curves(stages, relation=relation, advanced=True, distinct=self.distinct)
         return [Certificate(self.kind, relation, curve) for curve in curves]

@@ -8,23 +8,18 @@ through which a composition becomes a guarantee. Read next: `rdp.py`, then `pld.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dppipe.component import Component
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts, Steps, between, merge
 from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-
-Steps = Sequence[tuple["DpEvent", int]]
-"""What is done, in order: each event and how many times it is done in a row."""
-
-Counts = Mapping["DpEvent", int]
-"""What is done in any order: each event, as `dppipe.privacy.steps.merge` writes it, and how many times."""
+    pass
 
 _DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
 
@@ -119,15 +114,11 @@ class Accountant(Component):
 
     def compose(self, steps: Steps, *, relation: Relation) -> Composition:
         """Bound the cost of doing all these steps; refuse (PrivacyRefusal) what can't be bounded."""
-        from dppipe.privacy.steps import merge
-
         (composition,) = self.compositions([merge(steps)], relation=relation)
         return composition
 
     def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
         """Give epsilon after each of the step counts `at` (ascending, up to the number of steps)."""
-        from dppipe.privacy.steps import between, merge
-
         stages = [merge(between(steps, low, high)) for low, high in zip([0, *at], at, strict=False)]
         return [composition.epsilon(delta) for composition in self.compositions(stages, relation=relation)]
 
@@ -147,8 +138,7 @@ class Accountant(Component):
         The same schedule with its noise rounded up, by a little more, costs no more than the given one: so the distance of the
         two bounds what rounding costs.
         """
-        from dppipe.privacy.coarsening import coarsened
-        from dppipe.privacy.steps import merge
+        from dppipe.privacy.events.coarsening import coarsened
 
         counts = merge(steps)
         if self.distinct is None or len(counts) <= self.distinct:

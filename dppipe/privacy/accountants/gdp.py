@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, Estimate
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Estimate
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -23,8 +24,8 @@ class Gdp(Accountant, kind="gdp"):
     """
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        from dppipe.privacy.events.sequences import cumulative, gaussian_precision
         from dppipe.privacy.gaussian import GaussianCurve
-        from dppipe.privacy.steps import cumulative, gaussian_precision
 
         made: list[Composition] = []
         for counts in cumulative(stages):

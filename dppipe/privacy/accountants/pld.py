@@ -6,15 +6,16 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts, Estimate, PrivacyCurve, Steps
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Estimate, PrivacyCurve
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts, Steps
 
 
 class Pld(Accountant, kind="pld"):
     """Convolves the privacy loss distributions of all steps.
 
     Guarantee: each step's distribution is put on a grid pessimistically (Doroshenko et al. 2022), what the convolution cuts off
-    counts as infinite loss, and a bound on its round-off is added to every probability (`dppipe.privacy.convolutions`); a
+    counts as infinite loss, and a bound on its round-off is added to every probability (`dppipe.privacy.pld.convolution`); a
     schedule of very many noise multipliers is first rounded down onto a few. So the composed epsilon is an upper bound for a
     sequence of events that was fixed before any record was read. It is not one where the events follow released values (Rogers
     et al. 2016). Of balls in bins it gives an estimate, from random draws of losses.
@@ -26,10 +27,10 @@ class Pld(Accountant, kind="pld"):
     """The interval of the grid for a constant schedule."""
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
+        from dppipe.privacy.events.sequences import gaussian_precision
         from dppipe.privacy.gaussian import GaussianCurve
-        from dppipe.privacy.loss_curves import remembered_curves
-        from dppipe.privacy.profiles import estimated
-        from dppipe.privacy.steps import gaussian_precision
+        from dppipe.privacy.pld.curves import remembered_curves
+        from dppipe.privacy.pld.profiles import estimated
 
         found = (gaussian_precision(stage, relation=relation) for stage in stages)
         precisions = [precision for precision in found if precision is not None]
@@ -44,8 +45,8 @@ class Pld(Accountant, kind="pld"):
 
     def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
         """Give epsilon after each of the step counts: on the fine grid at the last, on a coarse one, a bound too, before it."""
-        from dppipe.privacy.loss_curves import grid_interval
-        from dppipe.privacy.steps import first, merge
+        from dppipe.privacy.events.sequences import first, merge
+        from dppipe.privacy.pld.curves import grid_interval
 
         coarse_enough = grid_interval(merge(steps), relation=relation, distinct=self.distinct, finest=self._finest)
         if coarse_enough >= _CoarsePld._finest or len(at) < 2:

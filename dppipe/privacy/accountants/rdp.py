@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts
 
 
 class Rdp(Accountant, kind="rdp"):
@@ -23,9 +24,9 @@ class Rdp(Accountant, kind="rdp"):
     """Of the lower orders, how far apart in their list those are that are looked at."""
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
-        from dppipe.privacy.coarsening import coarsened
-        from dppipe.privacy.divergences import ORDERS, divergences
-        from dppipe.privacy.renyi import RenyiCurve
+        from dppipe.privacy.events.coarsening import coarsened
+        from dppipe.privacy.rdp.curve import RenyiCurve
+        from dppipe.privacy.rdp.divergences import ORDERS, divergences
 
         rounded, _ = coarsened(stages, distinct=self.distinct)
         orders = (*ORDERS[: -4 : self._stride], *ORDERS[-4:])  # the highest matter where little is spent

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts
 
 
 class Tcdp(Accountant, kind="tcdp"):
@@ -20,8 +21,8 @@ class Tcdp(Accountant, kind="tcdp"):
     distinct: ClassVar[int | None] = 100
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
-        from dppipe.privacy.coarsening import coarsened
-        from dppipe.privacy.concentrated import ConcentratedCurve, TruncatedCurve, release_rho, sampled_rhos
+        from dppipe.privacy.events.coarsening import coarsened
+        from dppipe.privacy.rdp.concentrated import ConcentratedCurve, TruncatedCurve, release_rho, sampled_rhos
 
         rounded, _ = coarsened(stages, distinct=self.distinct)
         made: list[Composition] = []

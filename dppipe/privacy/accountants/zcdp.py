@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Counts
+from dppipe.privacy.accountants.base import Accountant, Certificate, Composition
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.sequences import Counts
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -23,14 +24,14 @@ class Zcdp(Accountant, kind="zcdp"):
     """
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
-        from dppipe.privacy.concentrated import ConcentratedCurve
+        from dppipe.privacy.rdp.concentrated import ConcentratedCurve
 
         spent = (math.fsum(count * _rho(event, relation) for event, count in stage.items()) for stage in stages)
         return [Certificate(self.kind, relation, ConcentratedCurve(rho)) for rho in itertools.accumulate(spent)]
 
 
 def _rho(event: DpEvent, relation: Relation) -> float:
-    from dppipe.privacy.concentrated import release_rho
+    from dppipe.privacy.rdp.concentrated import release_rho
 
     rho = release_rho(event, relation=relation)
     if rho is None:

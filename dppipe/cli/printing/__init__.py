@@ -1,0 +1,1 @@
+"""What commands print: text that fits a terminal."""

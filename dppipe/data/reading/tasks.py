@@ -1,0 +1,32 @@
+"""What is predicted: the task of a data set, and what is public about its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+Task = Literal["multiclass", "binary", "regression"]
+
+
+class Described(Protocol):
+    """What every record of some data must agree with, and what becomes of one that doesn't."""
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+
+    @property
+    def input_shape(self) -> Sequence[int]:
+        """The shape of one input, without the batch dimension."""
+
+    @property
+    def outputs(self) -> int:
+        """The number of model outputs."""
+
+    @property
+    def checks_records(self) -> bool:
+        """Whether loading checks each record."""
+
+    @property
+    def drops_bad_records(self) -> bool:
+        """Whether a record that can't be used is left out, rather than refused."""

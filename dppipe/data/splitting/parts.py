@@ -1,0 +1,66 @@
+"""The parts of a data set: the shares that a spec asks for, and the data sets that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
+
+from pydantic import model_validator
+
+from dppipe.component import Field, Options
+
+if TYPE_CHECKING:
+    import numpy
+    from torch.utils.data import Dataset
+
+SplitBy = Literal["position", "hash"]
+"""What decides a record's part: its position, or a hash of its content.
+
+Where users are the unit, it is a hash of the user's id.
+"""
+
+
+class Split(Options):
+    """Shares of the records; the split is drawn from the public `seed`."""
+
+    train: float = Field(0.8, gt=0, le=1, description="The share that is trained on.")
+    val: float = Field(0.1, ge=0, lt=1, description="The share that validates.")
+    test: float = Field(0.1, ge=0, lt=1, description="The share that `dppipe evaluate` scores, once.")
+
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Self:
+        if self.train + self.val + self.test > 1 + 1e-9:
+            raise ValueError(f"expected shares that sum to at most 1, got {self.train + self.val + self.test:g}. Lower one.")
+        return self
+
+    def counts(self, records: int) -> tuple[int, int, int]:
+        """Give the number of training, validation and test records."""
+        val, test = int(self.val * records), int(self.test * records)
+        return min(round(self.train * records), records - val - test), val, test
+
+
+class Splits(NamedTuple):
+    """The data sets of a run; each item is a pair of input and target."""
+
+    train: Dataset[Any]
+    val: Dataset[Any] | None
+    test: Dataset[Any] | None
+
+
+def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
+    """Return the records at these indices with what is noted on them, in the order of the data; tensors stay tensors."""
+    import numpy
+    import torch
+    from torch.utils.data import Subset, TensorDataset
+
+    from dppipe.data.reading.marks import copy_marks
+
+    ordered = numpy.sort(indices)
+    if len(ordered) == len(cast(Sized, dataset)):
+        return dataset
+    part: Dataset[Any]
+    if isinstance(dataset, TensorDataset):
+        part = TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
+    else:
+        part = Subset(dataset, ordered.tolist())
+    return cast("Dataset[Any]", copy_marks(dataset, part, ordered))

@@ -1,0 +1,1 @@
+"""Checks of a model on made-up input, before budget is spent."""

@@ -1,0 +1,41 @@
+"""A step's charge, made durable while the step's gradients are computed: waiting for a disk costs no time of its own.
+
+Everything that a row says is known before a record is drawn. So its writing may start as soon as the budget was asked, and only
+has to be over before noise is added. A step that fails in between stays charged, as one does after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, wait
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dppipe.runs.ledger import Charge
+
+if TYPE_CHECKING:
+    from dppipe.runs.follower import NoLedger
+    from dppipe.runs.ledger import Ledger
+
+
+@contextmanager
+def charging(ledger: Ledger | NoLedger, charge: Charge, *, clerk: Executor) -> Iterator[None]:
+    """Let a clerk, a thread of its own, charge a step during a block that leaves the ledger alone and releases nothing.
+
+    Guarantee: when the block is left without an error, the row is durable; where it can't be written, leaving the block raises.
+    However the block is left, nothing is written after it.
+    """
+    charged = clerk.submit(ledger.charge, charge)
+    try:
+        yield
+    finally:
+        _wait_for(charged)
+    charged.result()
+
+
+def _wait_for(charged: Future[None]) -> None:
+    try:
+        wait([charged])
+    except BaseException:  # a Ctrl-C while waiting: the file must not be closed under a write
+        wait([charged])
+        raise

@@ -1,0 +1,175 @@
+"""How a fit begins: the plan, the model as the private step sees it, the run directory and the step.
+
+Nothing is written before the model was rehearsed and its starting weights were looked at. Read next:
+`fit.py`, which holds what there is while a fit goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dppipe.component import Component
+from dppipe.errors import UsageError
+from dppipe.learners.private_scaling import InputScaling
+from dppipe.learners.ranks import Ranks
+from dppipe.learners.records.loader import PrivateLoader
+from dppipe.learners.step import PlainStep, PrivateStep
+from dppipe.lightning.averages import WeightAverage
+from dppipe.lightning.fit import Fit, make_private_step
+from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
+from dppipe.lightning.starting_weights import StartingWeights
+from dppipe.optim.averaging.base import Averaging
+from dppipe.planning.data_source import source_of_dataset
+from dppipe.planning.plan import Plan
+from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.runs.directory import RunDirectory
+from dppipe.runs.follower import Follower
+from dppipe.runs.python_resume import check_resumed
+from dppipe.runs.record import RunRecord
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a run is called, where it stands, and what beside its private parts belongs to it."""
+
+    name: str
+    run_dir: Path | None
+    holdout: Literal["public", "private"]
+    seed: int | None
+    """The public seed of sampler and noise in a reproducible run, which protects nobody."""
+    config: str | None
+    """The text of the effective spec, where there is one."""
+    data: Component | None
+    resume: RunDirectory | None
+    averaging: Averaging | None
+    scaling: InputScaling | None
+
+
+def plan_fit(trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, loader: PrivateLoader) -> Plan:
+    """Return the plan of a fit whose Trainer says how long it lasts."""
+    return plan_privacy(
+        parts,
+        name=options.name,
+        records=loader.units,
+        steps=_wanted_steps(trainer, epoch=parts.sampler.epoch_length(loader.units)),
+        holdout=options.holdout,
+        reproducible=options.seed is not None,
+        own_module=True,
+        data=source_of_dataset(loader.dataset),
+    )
+
+
+def open_model(trainer: pl.Trainer, parts: PrivateParts, loader: PrivateLoader, options: RunOptions) -> PrivateModel | PlainModel:
+    """Return the Trainer's module as its steps see it."""
+    module = trainer.lightning_module
+    if parts.budget is None:
+        return PlainModel(module, parts)
+    return PrivateModel(module, parts, trainer=trainer, loader=loader, seed=options.seed)
+
+
+def begin_fit(
+    trainer: pl.Trainer,
+    model: PrivateModel | PlainModel,
+    parts: PrivateParts,
+    plan: Plan,
+    options: RunOptions,
+    *,
+    ranks: Ranks,
+    start: StartingWeights,
+    restored: Mapping[str, Any],
+) -> Fit:
+    """Open the run directory and its ledger, release statistics where there are any, and make the step.
+
+    Args:
+        trainer: The Trainer whose fit it is.
+        model: Its module, as the step sees it.
+        parts: What makes the fit private.
+        plan: What the run commits to.
+        options: What else belongs to the run.
+        ranks: This process among those that train together.
+        start: What is known of the weights that training starts from.
+        restored: The callback's state in a checkpoint; empty where there is none.
+    """
+    _refuse_other_holdout(plan, options)
+    start.check(trainer, trainer.lightning_module, plan, ranks=ranks)
+    record = _open_record(plan, parts, options, ranks=ranks, restored=restored)
+    try:
+        start.open(record.run.path if isinstance(record, RunRecord) else None)
+        return _fit_of(trainer, model, parts, plan, options, record, ranks=ranks, restored=restored)
+    except BaseException:
+        if isinstance(record, RunRecord):
+            record.close()  # the ledger's lock would keep this process from trying again
+        raise
+
+
+def _fit_of(
+    trainer: pl.Trainer,
+    model: PrivateModel | PlainModel,
+    parts: PrivateParts,
+    plan: Plan,
+    options: RunOptions,
+    record: RunRecord | Follower,
+    *,
+    ranks: Ranks,
+    restored: Mapping[str, Any],
+) -> Fit:
+    """Release statistics where there are any, and make the step."""
+    if options.scaling is not None:
+        options.scaling.scale(plan, record, ranks=ranks, seed=options.seed)
+    step: PrivateStep | PlainStep
+    if parts.budget is None:
+        step = PlainStep(plan, model.network, model.loss, ranks, taken=restored.get("steps", 0))
+    else:
+        step = make_private_step(
+            parts,
+            parts.budget,
+            plan,
+            model.engine,
+            record.ledger,
+            ranks=ranks,
+            seed=options.seed,
+            restored=restored,
+            resume=options.resume,
+        )
+    average = None
+    if options.averaging is not None:
+        means = restored.get("average")
+        average = WeightAverage(model.network, options.averaging, steps=plan.steps, means=means)
+    return Fit(trainer, model, record, step, average)
+
+
+def _refuse_other_holdout(plan: Plan, options: RunOptions) -> None:
+    """Refuse a callback whose plan says something else of the holdout: the statement follows the plan."""
+    if plan.holdout != options.holdout:
+        raise UsageError(
+            f"DPCallback.holdout: expected {plan.holdout!r}, as its plan has it, got {options.holdout!r}. "
+            "Make the plan with the same holdout."
+        )
+
+
+def _open_record(
+    plan: Plan, parts: PrivateParts, options: RunOptions, *, ranks: Ranks, restored: Mapping[str, Any]
+) -> RunRecord | Follower:
+    if not ranks.first:
+        return Follower(plan)
+    if options.resume is not None:
+        check_resumed(options.resume, plan, data=options.data)
+        return RunRecord.reopen(options.resume, plan=plan, parts=parts, restored=restored, data=options.data)
+    option = "--run-dir" if options.config is not None else "run_dir"
+    run = RunDirectory.create(options.name, run_dir=options.run_dir, option=option)
+    return RunRecord.create(run, plan=plan, parts=parts, config=options.config, data=options.data)
+
+
+def _wanted_steps(trainer: pl.Trainer, *, epoch: int) -> int | None:
+    """Return the steps that a Trainer was told to take; None where only the budget ends the run."""
+    if trainer.max_steps >= 0:
+        return trainer.max_steps
+    if trainer.max_epochs is not None and trainer.max_epochs >= 0:
+        return trainer.max_epochs * epoch
+    return None

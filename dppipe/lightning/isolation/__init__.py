@@ -1,0 +1,1 @@
+"""User code, isolated: what it does while it sees a record leaves no trace."""

@@ -1,0 +1,69 @@
+"""What an object holds, directly or through others: used to find generators, locks and data sets."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy
+from torch import Tensor, nn
+
+from dppipe.lightning.isolation.module_state import FITTED, PLAIN, captured, own_attributes, slot_values
+
+MOST = 20_000
+"""Objects that are looked at: an attribute may lead to a whole program."""
+LONGEST = 64
+"""Containers with more items hold records or words, and aren't looked into."""
+_PASSED_BY = (
+    *("pytorch_lightning.", "lightning."),
+    *("dppipe.learners.", "dppipe.lightning.", "dppipe.runs.", "dppipe.pipeline."),
+)
+"""Packages whose objects aren't looked into: a Trainer leads to everything."""
+
+
+def find_held(values: Iterable[Any], kinds: tuple[type, ...], *, onwards: bool = False) -> list[Any]:
+    """Return the objects of some kinds that values hold in attributes, containers and closures.
+
+    With `onwards` what the found objects hold is looked at as well; modules end the way.
+    """
+    found: list[Any] = []
+    seen: dict[int, Any] = {}
+    waiting = deque(values)
+    while waiting and len(seen) < MOST:
+        value = waiting.popleft()
+        plain = type(value) in PLAIN and not isinstance(value, FunctionType)
+        if plain or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if type(value).__module__.startswith(_PASSED_BY):
+            continue
+        if isinstance(value, kinds):
+            found.append(value)
+        if (onwards and not isinstance(value, nn.Module)) or not isinstance(value, kinds):
+            waiting.extend(inside(value))
+    return found
+
+
+def inside(value: Any) -> Iterator[Any]:
+    """Yield what an object holds directly."""
+    if isinstance(value, (Tensor, numpy.ndarray)):
+        return
+    if isinstance(value, (list, tuple, deque, set, frozenset)):
+        yield from value if len(value) <= LONGEST else ()
+    elif isinstance(value, nn.Module):
+        yield from value.children()
+        yield from (held for name, held in own_attributes(value).items() if name not in FITTED)
+    elif isinstance(value, dict):
+        yield from value.values() if len(value) <= LONGEST else ()
+    elif isinstance(value, MethodType):
+        yield value.__self__
+    elif isinstance(value, partial):
+        yield from (value.func, value.args, value.keywords)
+    elif isinstance(value, FunctionType):
+        yield from captured(value)
+    else:
+        yield from getattr(value, "__dict__", {}).values()
+        yield from slot_values(value).values()

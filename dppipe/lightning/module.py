@@ -1,0 +1,53 @@
+"""The Lightning module of a spec's model: an ordinary network, its objective, its optimizer and its validation metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from dppipe.lightning.bases import LightningModule
+
+if TYPE_CHECKING:
+    from dppipe.lightning.objectives import Objective
+    from dppipe.optim.base import Optimizer
+
+
+class SpecModule(LightningModule):
+    """Trains `network` by `objective`; the private step takes the gradient, so there is no training loss to log."""
+
+    def __init__(self, network: nn.Module, *, objective: Objective, optimizer: Optimizer, steps: int) -> None:
+        super().__init__()
+        self.network = network
+        self.objective = objective
+        self._optimizer = optimizer
+        self._steps = steps
+        self.val_metrics = objective.metrics("val/")
+        self.test_metrics = objective.metrics("test/")
+
+    def forward(self, inputs: Any) -> Tensor:
+        """Give the network's predictions."""
+        predictions: Tensor = self.network(inputs)
+        return predictions
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """Give the batch's mean loss; the DP callback puts the private step in this one's place."""
+        return self.objective.per_sample_loss(self.network, batch).mean()
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Score one batch of the holdout."""
+        inputs, targets = batch
+        self.objective.score(self.val_metrics, self(inputs), targets)
+        self.log_dict(self.val_metrics, on_epoch=True)
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """Score one batch of the test split."""
+        inputs, targets = batch
+        self.objective.score(self.test_metrics, self(inputs), targets)
+        self.log_dict(self.test_metrics, on_epoch=True)
+
+    def configure_optimizers(self) -> Any:
+        """Build the optimizer and, on logical steps, its learning-rate schedule."""
+        optimizer = self._optimizer.build(p for p in self.network.parameters() if p.requires_grad)
+        scheduler = self._optimizer.schedule.build(optimizer, steps=self._steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}

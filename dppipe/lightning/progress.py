@@ -1,0 +1,72 @@
+"""Progress of a run: a bar where there is a terminal, plain lines where there is none. It shows nothing that isn't public."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dppipe.lightning.bases import Callback
+from dppipe.planning.plan import Plan
+from dppipe.privacy.printing import shown
+
+if TYPE_CHECKING:
+    import pytorch_lightning as pl
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class ProgressBar(Callback):
+    """Steps taken and epsilon spent and left, after each step."""
+
+    def __init__(self, plan: Plan, *, console: Console, taken: int = 0) -> None:
+        self._plan = plan
+        self._console = console
+        self._taken = taken
+        self._last_line = time.monotonic()
+        self._bar: Progress | None = None
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Show an empty bar."""
+        if self._console.is_terminal and trainer.is_global_zero:
+            columns = (
+                TextColumn("step {task.completed}/{task.total}"),
+                BarColumn(),
+                TextColumn("{task.fields[spent]}"),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._bar.add_task("", total=self._plan.steps, completed=self._taken, spent=self._spent())
+            self._bar.start()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Move the bar, or print a line now and then."""
+        self._taken += 1
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._taken, spent=self._spent())
+        elif trainer.is_global_zero and (
+            time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES or self._taken in (1, self._plan.steps)
+        ):
+            self._last_line = time.monotonic()
+            self._console.print(f"step {self._taken}/{self._plan.steps}  {self._spent()}", highlight=False)
+
+    def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    on_exception = teardown  # type: ignore[assignment]
+
+    def _spent(self) -> str:
+        plan = self._plan
+        if plan.budget_epsilon is None:
+            return "not private"
+        if plan.schedule == "filter":
+            return f"within epsilon {plan.budget_epsilon:g} by a filter"
+        epsilon = plan.epsilon_after(self._taken)
+        return f"epsilon {shown(epsilon)} spent, {max(0.0, plan.budget_epsilon - epsilon):.3f} left"

@@ -1,0 +1,82 @@
+"""Scoring the test split of a finished run: once, with the result on record and named in the statement."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dppipe.data.base import split_records
+from dppipe.errors import UsageError
+from dppipe.learners.private_scaling import read_constants, scale_splits
+from dppipe.lightning.objectives import Objective
+from dppipe.pipeline.load import load_network, spec_of
+from dppipe.pipeline.run import scoring_loader
+from dppipe.runs.directory import RunDirectory, write_json
+from dppipe.runs.files import read_plan, read_summary
+from dppipe.runs.outcome import plain_metrics
+from dppipe.runs.statement.writing import STATED, write_statement
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    from dppipe.planning.plan import Plan
+    from dppipe.spec.spec import Spec
+
+
+def is_evaluated(run_dir: Path) -> bool:
+    """Return whether the test split of a run was scored before."""
+    return "test" in read_summary(RunDirectory.open(run_dir))
+
+
+def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, float]:
+    """Give the test metrics of a run; the first call scores the test split, later ones read what it wrote."""
+    run = RunDirectory.open(run_dir)
+    summary = read_summary(run)
+    if "test" not in summary:
+        scores = _look(run, plugins=plugins)
+        summary = read_summary(run, *STATED) | {"test": plain_metrics(scores)}
+        write_json(run.summary, summary)
+    try:
+        return {str(name): math.nan if value is None else float(value) for name, value in summary["test"].items()}
+    except (AttributeError, TypeError, ValueError):
+        raise UsageError(f"{run.summary}: expected metrics under `test`, got something else.") from None
+
+
+def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
+    """Score the test split; the summary and the statement count the look before it is taken."""
+    plan = read_plan(run)
+    spec = spec_of(run, plugins=plugins)
+    model = load_network(run, spec)
+    test = _test_records(run, spec, plan)
+    summary = read_summary(run, *STATED)
+    looks = summary.get("evaluations", 0) + 1
+    write_json(run.summary, summary | {"evaluations": looks})
+    write_statement(run)
+    return _score(model, test, spec)
+
+
+def _test_records(run: RunDirectory, spec: Spec, plan: Plan) -> DataLoader[Any]:
+    splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+    if spec.data.private_scaling is not None:
+        scale_splits(splits, read_constants(run))
+    test = scoring_loader(splits.test, data=spec.data)
+    if test is None:
+        raise UsageError("data.split.test: expected a test split to score, got none. Give it a share.")
+    return test
+
+
+def _score(model: nn.Module, test: DataLoader[Any], spec: Spec) -> dict[str, float]:
+    prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
+    objective = Objective(spec.data.task, spec.data.outputs)
+    metrics = objective.metrics(prefix)
+    if not len(test):  # no record fell into the test split: there is nothing to measure
+        return dict.fromkeys(map(str, metrics.keys()), math.nan)
+    with torch.inference_mode():
+        for inputs, targets in test:
+            objective.score(metrics, model(inputs), targets)
+    scores: dict[str, Any] = metrics.compute()
+    return {name: float(value) for name, value in scores.items()}

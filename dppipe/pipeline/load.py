@@ -1,0 +1,56 @@
+"""Bring a trained model back from its run directory: a network that takes inputs as the data's file holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from dppipe.errors import UsageError
+from dppipe.learners.private_scaling import read_constants
+from dppipe.pipeline.adapting import make_network
+from dppipe.pipeline.raw_inputs import take_raw_inputs
+from dppipe.runs.directory import RunDirectory
+from dppipe.runs.tensors import load_weights
+from dppipe.spec.load import load_spec
+
+if TYPE_CHECKING:
+    from dppipe.spec.spec import Spec
+
+
+def spec_of(run: RunDirectory, *, plugins: Path | None = None) -> Spec:
+    """Read the effective spec of a run."""
+    if not run.config.exists():
+        raise UsageError(
+            f"{run.config}: expected the spec of the run. A run made in Python has none: build the "
+            f"model there, and go on with an interrupted run by {run.how_to_resume}."
+        )
+    return load_spec(run.config, plugins=plugins)
+
+
+def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module:
+    """Return the trained model of a finished run, in eval mode: the network itself, with its own parameter names.
+
+    It takes raw inputs `[n, ...]`, as the data's file holds them: what the data kind and `data.normalize` do to an input
+    (public constants, or the private statistics of this run) is done before the network's own forward. So pixels of `idx` go
+    from 0 to 255 and those of `digits` from 0 to 16; numbers of a table are those of the file, followed by its 0/1 inputs.
+    """
+    run = RunDirectory.open(Path(run_dir))
+    spec = spec_of(run, plugins=plugins)
+    network = load_network(run, spec)
+    scaling = list(spec.data.public_scaling)
+    if spec.data.private_scaling is not None:
+        scaling.append(read_constants(run))
+    take_raw_inputs(network, scaling)
+    return network
+
+
+def load_network(run: RunDirectory, spec: Spec) -> nn.Module:
+    """Return the trained network of a finished run, in eval mode, for inputs as the data kind loads them."""
+    if not run.final_checkpoint.exists():
+        raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: {run.how_to_resume}")
+    shape, outputs = spec.data.input_shape, spec.data.outputs
+    network = make_network(spec.model, input_shape=shape, outputs=outputs, load_pretrained=False)
+    load_weights(network, run.final_checkpoint)
+    return network.eval()

@@ -1,0 +1,1 @@
+"""Privacy events: as plain data, as sequences, and coarsened."""

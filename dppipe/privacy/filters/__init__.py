@@ -1,0 +1,1 @@
+"""Privacy filters: costs that are chosen after seeing what was released."""

@@ -1,0 +1,1 @@
+"""Renyi and concentrated differential privacy."""

@@ -1,0 +1,73 @@
+"""Reading a run directory's own files back: what can't be read is named by its path, never guessed at."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dppipe.errors import UsageError
+from dppipe.planning.plan import Plan
+from dppipe.runs.directory import RunDirectory
+
+SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
+"""What a statement takes from the facts of a shared budget."""
+
+
+def read_plan(run: RunDirectory) -> Plan:
+    """Read the plan that a run has committed to."""
+    try:
+        return Plan.from_json(_read(run.plan))
+    except (ValidationError, RecursionError):
+        message = "expected a plan of this version of dppipe, got something else. Put the one back that the run began with."
+        raise UsageError(f"{run.plan}: {message}") from None
+
+
+def read_summary(run: RunDirectory, *needed: str) -> dict[str, Any]:
+    """Read how a run ended, with these fields at least; empty where it hasn't and none is needed."""
+    if not needed and not run.summary.exists():
+        return {}
+    try:
+        summary = json.loads(_read(run.summary))
+    except (ValueError, RecursionError):
+        summary = None
+    if not isinstance(summary, dict) or not set(needed) <= set(summary) or not _well_formed(summary):
+        raise UsageError(f"{run.summary}: expected the summary of a run, got something else. Put the one back that it wrote.")
+    return summary
+
+
+def _well_formed(summary: dict[str, Any]) -> bool:
+    """Return whether counts are integers and moments are dates, where a summary has them."""
+    counts = [summary.get(name, 0) for name in ("validations", "evaluations", "starts")]
+    moments = [summary.get(name) for name in ("begun", "ended")]
+    terms = summary.get("scope") or {}
+    if not all(isinstance(count, int) for count in counts) or not isinstance(terms, dict):
+        return False
+    if terms and not set(SCOPE_FACTS) <= set(terms):
+        return False
+    try:
+        return all(moment is None or bool(datetime.fromisoformat(moment)) for moment in moments)
+    except (TypeError, ValueError):
+        return False
+
+
+def refuse_finished(run: RunDirectory) -> None:
+    """Refuse a run that has written all that it ever will."""
+    summary = read_summary(run)
+    ended = summary.get("status") in ("completed", "budget_exhausted")
+    if ended and run.final_checkpoint.exists() and run.statement.exists():
+        advice = "There is nothing to go on with."
+        if summary.get("stopped_early"):
+            advice = "A callback stopped it early: train on without that callback in a new run."
+        got = "expected an unfinished run, got one that is finished"
+        raise UsageError(f"{run.path}: {got}. {advice}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: expected a file that can be read, got: {error.strerror}.") from error

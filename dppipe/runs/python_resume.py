@@ -1,0 +1,59 @@
+"""Going on with a run by `DPCallback(resume=...)`: the checks that `dppipe resume` makes of a spec.
+
+A run commits to its plan before its first step, and its claim is the plan's. So a callback that
+plans anything else can't go on with it. Read next: `resume.py`, the same for runs of a spec.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.errors import PrivacyRefusal
+from dppipe.runs.files import read_plan
+from dppipe.runs.origin import check_origin
+
+if TYPE_CHECKING:
+    from dppipe.component import Component
+    from dppipe.planning.plan import Plan
+    from dppipe.runs.directory import RunDirectory
+
+_CHOSEN = (
+    "records",
+    "steps",
+    "sampler",
+    "sample_rate",
+    "clipping",
+    "max_grad_norm",
+    "budget_epsilon",
+    "delta",
+    "relation",
+    "accountant",
+    "holdout",
+    "name",
+)
+"""What a user sets; other numbers of a plan follow from these."""
+
+
+def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> None:
+    """Refuse to go on with a run under another plan, and a copy of a run made in Python.
+
+    Guarantee: every step of a resumed run is planned as it was when the run began, so that the
+    claim of its plan holds for the steps before and after the interruption together.
+    """
+    committed = read_plan(run)
+    if plan != committed:
+        raise PrivacyRefusal(
+            f"resume: expected the settings that {run.path} began with, got "
+            f"{_difference(committed, plan)}. Its claim is for the plan that it began with: pass the "
+            "same settings and data, and the same length to the Trainer, or start a new run."
+        )
+    if not run.config.exists():
+        check_origin(run, data=data, original_is_gone=run.original_is_gone)
+
+
+def _difference(committed: Plan, plan: Plan) -> str:
+    for name in (*_CHOSEN, *type(plan).model_fields):
+        was, now = getattr(committed, name), getattr(plan, name)
+        if was != now:
+            return f"{name} {now!r} instead of {was!r}"
+    return "other settings"

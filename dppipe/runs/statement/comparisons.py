@@ -1,0 +1,55 @@
+"""How an epsilon compares with that of papers, most of which mean add_remove."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.privacy.support import verdict
+from dppipe.runs.statement.claims import units_of
+
+if TYPE_CHECKING:
+    from dppipe.runs.statement.statement import Statement
+
+_PAPERS = "Abadi et al. (2016) measure DP-SGD under add_remove: one record more or less in the data."
+_SAME = (
+    "With the same sampler, sample rate, noise multiplier and number of steps, epsilon is the same "
+    "number under add_remove and zero_out. They differ in what is public: zero_out takes the number "
+    "of {units} as public, add_remove doesn't."
+)
+_NO_PROOF = "For this sampler, clipper and accountant dppipe has no proof under add_remove."
+_SAME_RELATION = "That is the relation here."
+_REPLACED = "Under replace_one one {unit} can move a step's sum by twice the bound. Epsilon here counts that."
+_REPLACED_ALONE = "Under add_remove and zero_out it can move the sum by the bound alone."
+
+
+def comparison(statement: Statement) -> str | None:
+    """Return how the claim compares with one under add_remove; None where nothing is claimed."""
+    if not statement.protects:
+        return None
+    names = {"unit": statement.unit, "units": units_of(statement.unit)}
+    said = [_PAPERS]
+    if statement.relation == "add_remove":
+        said.append(_SAME_RELATION)
+    elif statement.relation == "zero_out":
+        said.append(_SAME if _also_add_remove(statement) else _NO_PROOF)
+    elif statement.relation == "replace_one":
+        said.append(_REPLACED)
+        if not statement.averages:
+            said.append(_REPLACED_ALONE)
+    return " ".join(said).format(**names)
+
+
+def _also_add_remove(statement: Statement) -> bool:
+    """Return whether the run's accountant proves the same under add_remove.
+
+    A clipped sum moves by at most the bound under both relations, and each record's or user's coin
+    is its own, so one pair of distributions decides both. Clipped averages need public slots.
+    """
+    found = verdict(
+        sampler=statement.sampler,
+        relation="add_remove",
+        accountant=statement.accountant or "",
+        adaptive=statement.schedule == "filter",
+        mechanism=statement.mechanism,
+    )
+    return found.status == "certified" and not statement.averages

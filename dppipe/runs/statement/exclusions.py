@@ -1,0 +1,117 @@
+"""What a claim leaves out, in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.privacy.printing import shown, shown_delta
+
+if TYPE_CHECKING:
+    from dppipe.runs.statement.statement import ScopeTerms, Statement
+
+_NO_VALIDATION = "No validation metrics were recorded."
+_PUBLIC_VALIDATION = (
+    "The holdout was declared public: metrics on it cost nothing. They were recorded {times}, under "
+    "`val/`. What was logged while training was muted."
+)
+_PRIVATE_VALIDATION = (
+    "The holdout is private. Metrics on it were recorded {times}, under `nonprivate/val/`, and carry "
+    "no noise. Don't release them, nor choose a model by them."
+)
+_PUBLIC_TEST = (
+    "The test split was looked at {times}, by `dppipe evaluate`. It was declared public: its scores need no protection."
+)
+_PRIVATE_TEST = (
+    "The test split was looked at {times}, by `dppipe evaluate`. It is private: its scores, under "
+    "`nonprivate/test/`, carry no noise. Don't release them, nor choose a model by them."
+)
+_OTHER_RUNS = (
+    "Other runs on the same records, and hyper-parameters chosen by looking at such runs, are not "
+    "accounted for: their costs add to this one."
+)
+_BAD_RECORDS = (
+    "`data.on_bad_record` is refuse: the run would not have started had a record been unusable. That "
+    "it started tells that all records were usable."
+)
+_FAULTS = (
+    "A run that memory or a disk has failed may have failed because of a record. Code of your own "
+    "that writes files, global variables or logs by itself is outside too."
+)
+_FLOATING_POINT = "The proofs are over real numbers. Noise and sums are rounded to floating point."
+_COMMON_GRID = (
+    "The proofs are over real numbers. Noise and sums were added on a common grid; the sums "
+    "themselves were computed in floating point."
+)
+_PRETRAINED = (
+    "Training started from weights that are taken as public: nothing is promised to the people "
+    "behind the records that they were trained on."
+)
+
+
+def not_covered(statement: Statement) -> dict[str, str]:
+    """Return what the guarantee leaves out, each under a short name."""
+    said = {"holdout": _validation(statement)}
+    if statement.test_looks:
+        said["test_split"] = _test(statement)
+    said["diagnostics"] = (
+        "Training diagnostics were recorded without noise, under `nonprivate/`. Don't release them."
+        if statement.diagnostics
+        else "No training diagnostics were recorded."
+    )
+    said["earlier_runs_and_tuning"] = _other_runs(statement)
+    said["timing"] = "How long a step or the run took, and how much memory it used, can depend on the records."
+    said["faults"] = _FAULTS
+    if statement.source is not None and statement.source.on_bad_record == "refuse":
+        said["bad_records"] = _BAD_RECORDS
+    charged = ", but for the scaling of inputs, which was charged"
+    said["preprocessing"] = (
+        "What was learned from private records before training (means, vocabularies) is not covered"
+        f"{'' if statement.scaling_noise_multiplier is None else charged}."
+    )
+    said["floating_point"] = _COMMON_GRID if statement.secure else _FLOATING_POINT
+    said["trust"] = "Whoever runs the training sees the records (the central model)."
+    if statement.pretrained:
+        said["pretrained"] = _PRETRAINED
+    return said
+
+
+def _validation(statement: Statement) -> str:
+    times = _times(statement.validation_looks)
+    if statement.starts > 1:  # what a crash takes is not in the count
+        times = f"at least {statement.validation_looks} times"
+    elif statement.validation_looks == 0:
+        return _NO_VALIDATION
+    if statement.holdout == "none":
+        return _NO_VALIDATION
+    text = _PUBLIC_VALIDATION if statement.holdout == "public" else _PRIVATE_VALIDATION
+    return text.format(times=times)
+
+
+def _test(statement: Statement) -> str:
+    text = _PUBLIC_TEST if statement.test_holdout == "public" else _PRIVATE_TEST
+    return text.format(times=_times(statement.test_looks))
+
+
+def _other_runs(statement: Statement) -> str:
+    if statement.scope is None:
+        return _OTHER_RUNS
+    said = f"This run is charged to the budget scope {statement.scope!r}, too."
+    if statement.scope_terms is not None:
+        said += f" {_terms(statement.scope_terms)}"
+    return (
+        f"{said} `dppipe budget show {statement.scope}` shows what is used now. "
+        "Runs outside of the scope are not accounted for: their costs add."
+    )
+
+
+def _terms(terms: ScopeTerms) -> str:
+    runs = "its 1 run has" if terms.runs == 1 else f"its {terms.runs} runs have"
+    return (
+        f"All runs of the scope together cost at most epsilon {shown(terms.epsilon)} at delta "
+        f"{shown_delta(terms.delta)}, however each was chosen. With the whole plan of this run "
+        f"counted, {runs} spent epsilon {shown(terms.epsilon_spent)} of that."
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,177 @@
+"""The privacy statement as Markdown: `privacy.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from dppipe.privacy.printing import shown, shown_delta
+from dppipe.runs.statement.assumptions import assumptions
+from dppipe.runs.statement.claims import units_of
+from dppipe.runs.statement.comparisons import comparison
+from dppipe.runs.statement.exclusions import not_covered
+from dppipe.runs.statement.releases import released
+from dppipe.runs.statement.statement import Course, Source, Statement
+
+_STATUS = {
+    "not private": "NO CLAIM: the run has no budget",
+    "failed": "NO CLAIM: the run failed",
+    "seeded": "NO CLAIM: sampler and noise were seeded",
+    "no claim": "NO CLAIM: the split is not covered",
+    "certified": "certified: a proven upper bound",
+    "estimate": "ESTIMATE: not a bound",
+}
+
+
+def statement_text(statement: Statement) -> str:
+    """Write a statement as Markdown; the guarantee stands on top, in two sentences."""
+    return "\n".join(_lines(statement)) + "\n"
+
+
+def _lines(statement: Statement) -> Iterator[str]:
+    first, second = statement.guarantee()
+    yield f"# Privacy of {statement.name}"
+    yield f"\n**{first}**\n{second}"
+    yield "\n## The claim\n" if statement.private else "\n## The run\n"
+    yield "| | |\n|---|---|"
+    if statement.private:
+        yield from _claim(statement)
+    yield from _run(statement)
+    compared = comparison(statement)
+    if compared is not None:
+        yield f"\n{compared}"
+    rests_on = assumptions(statement)
+    if rests_on:
+        yield "\n## What it rests on\n"
+        yield from _bullets(rests_on)
+    if statement.private:
+        yield from _numbers(statement)
+        yield from _curve(statement)
+    yield "\n## What was released\n"
+    yield from _bullets(released(statement) or ("Nothing under a claim.",))
+    if statement.private:
+        yield "\n## What it doesn't cover\n"
+        yield from _bullets(not_covered(statement).values())
+    elif statement.test_looks:
+        yield "\n## What was looked at\n"
+        yield from _bullets([not_covered(statement)["test_split"]])
+    yield from _provenance(statement)
+
+
+def _claim(statement: Statement) -> Iterator[str]:
+    yield _row("protected unit", _unit(statement))
+    if statement.max_records_per_user is not None:
+        yield _row("records of a user", f"at most {statement.max_records_per_user} in a step")
+    yield _row("neighbouring relation", str(statement.relation))
+    if statement.epsilon is not None:
+        named = "epsilon" if statement.protects else "epsilon of the plan"
+        yield _row(named, f"{shown(statement.epsilon)} (rounded up)")
+    if statement.epsilon_spent is not None and statement.epsilon_spent != statement.epsilon:
+        yield _row("spent by the executed steps", shown(statement.epsilon_spent))
+    yield _row("delta", shown_delta(statement.delta or 0.0))
+    if statement.budget_epsilon is not None:
+        yield _row("budget", f"epsilon {statement.budget_epsilon:g}")
+    if statement.scope is not None:
+        yield _row("budget scope", statement.scope)
+    yield _row("accountant", _accountant(statement))
+    yield _row("status", _STATUS[statement.status_of_claim])
+    if statement.audit:
+        yield _row("audit", f"{statement.audit} (a lower bound, not a proof)")
+
+
+def _run(statement: Statement) -> Iterator[str]:
+    early = ": a callback stopped it early" if statement.stopped_early else ""
+    yield _row("the run", statement.status.replace("_", " ") + early)
+    if statement.begun is not None:
+        yield _row("begun", _minute(statement.begun))
+    if statement.ended is not None:
+        yield _row("ended", _minute(statement.ended))
+    if statement.starts > 1:
+        resumed = statement.starts - 1
+        yield _row("resumed", "once" if resumed == 1 else f"{resumed} times")
+    if statement.source is not None:
+        yield _row("data", _source(statement.source))
+    if statement.records is not None:
+        public = " (public)" if statement.private else ""
+        yield _row(f"training {units_of(statement.unit)}{public}", str(statement.records))
+
+
+def _unit(statement: Statement) -> str:
+    if statement.unit != "user":
+        return f"one {statement.unit}: one training record"
+    named = statement.source.user if statement.source is not None else None
+    if named is None:
+        return "one user: all training records of that user"
+    return f"one user: all training records with one value of `{named}`"
+
+
+def _source(source: Source) -> str:
+    files = ", ".join(f"`{file}`" for file in source.files)
+    return f"{source.kind}: {files}" if files else source.kind
+
+
+def _accountant(statement: Statement) -> str:
+    """Name the code that computed epsilon."""
+    version = statement.versions.get("dppipe")
+    named = f"{statement.accountant}, dppipe's own code"
+    if version is not None:
+        named += f" (version {version})"
+    if statement.accountant == "rdp" and statement.sampler == "without_replacement":
+        named += f", with Renyi divergences by dp-accounting {statement.versions['dp-accounting']}"
+    return named
+
+
+def _minute(moment: str) -> str:
+    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M} UTC"
+
+
+def _numbers(statement: Statement) -> Iterator[str]:
+    planned, executed = statement.planned, statement.executed
+    if planned is None:
+        return
+    courses = [planned] if executed is None else [planned, executed]
+    yield "\n## The numbers\n"
+    yield "| | planned |" + (" executed |" if executed else "")
+    yield "|---|" + "---|" * len(courses)
+    yield _row("steps", *(str(course.steps) for course in courses))
+    for name in ("sample_rate", "noise_multiplier", "max_grad_norm"):
+        yield _row(name.replace("_", " "), *(_range(course, name) for course in courses))
+    yield _row("mechanism", *[statement.mechanism] * len(courses))
+    if executed is not None and statement.updates is not None and not statement.failed:
+        kept = f"{statement.updates} of the {executed.steps} charged steps are in the weights."
+        yield f"\n{kept}"
+
+
+def _curve(statement: Statement) -> Iterator[str]:
+    epsilons, deltas = statement.curve.get("epsilons"), statement.curve.get("deltas")
+    if epsilons and deltas and statement.protects:
+        yield "\n## The whole curve\n"
+        yield "The whole plan at other deltas:\n"
+        yield "| delta | epsilon |\n|---|---|"
+        for delta, epsilon in zip(deltas, epsilons, strict=True):
+            yield _row(shown_delta(delta), shown(epsilon))
+
+
+def _provenance(statement: Statement) -> Iterator[str]:
+    said = [f"{name} {version}" for name, version in statement.versions.items()]
+    if statement.config_hash:
+        said.append(f"config {statement.config_hash}")
+    if statement.ledger_head:
+        said.append(f"ledger head {statement.ledger_head}")
+    if said:
+        yield "\n## Made with\n"
+        yield from _bullets(said)
+
+
+def _bullets(sentences: Iterable[str]) -> Iterator[str]:
+    for sentence in sentences:
+        yield f"- {sentence}"
+
+
+def _row(name: str, *cells: str) -> str:
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _range(course: Course, name: str) -> str:
+    least, most = getattr(course, name)
+    return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"

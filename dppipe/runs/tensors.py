@@ -1,0 +1,53 @@
+"""Files of tensors and plain values, which are whole or not there.
+
+They are written beside their name, synced, then renamed onto it. Reading one never runs code that
+stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dppipe.errors import UsageError
+from dppipe.runs.directory import replacing
+
+
+def save_tensors(data: Any, path: Path) -> None:
+    """Save tensors and plain values, whole or not at all."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        try:
+            torch.save(data, file)
+        except RuntimeError as error:
+            # A full disk comes second: torch finds its file shorter than it thought, because a write has failed before.
+            raise error.__context__ if isinstance(error.__context__, OSError) else error from None
+
+
+def load_tensors(path: Path) -> Any:
+    """Load tensors and plain values; a file that holds anything else is refused, and nothing in it runs."""
+    try:
+        return torch.load(path, weights_only=True, map_location="cpu")
+    except Exception as error:
+        message = (
+            f"expected a whole file of tensors and plain values, got another ({type(error).__name__}). Nothing of it was used"
+        )
+        raise UsageError(f"{path}: {message}: it may be damaged, or hold code.") from error
+
+
+def load_weights(module: torch.nn.Module, path: Path) -> None:
+    """Load a bare state dict into a module that it fits."""
+    weights = load_tensors(path)
+    refuse_misfit(weights, module.state_dict(), path=path)
+    module.load_state_dict(weights)
+
+
+def refuse_misfit(weights: Any, expected: Mapping[str, Any], *, path: Path) -> None:
+    """Refuse weights whose names or shapes are not those of the model."""
+    shapes = {name: getattr(tensor, "shape", None) for name, tensor in expected.items()}
+    got = {name: getattr(tensor, "shape", None) for name, tensor in weights.items()} if isinstance(weights, Mapping) else {}
+    if got != shapes:
+        wrong = next(name for name in (*shapes, *got) if got.get(name) != shapes.get(name))
+        raise UsageError(f"{path}: expected the weights of the spec's model, got others: {wrong!r} doesn't fit.")

@@ -1,0 +1,1 @@
+"""The kinds that a spec can name: families, the registry and plugin files."""

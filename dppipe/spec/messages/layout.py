@@ -1,0 +1,57 @@
+"""Problems laid out for a person: `file:line:column: path: message`, the source line and a caret, sorted by place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dppipe.errors import PrivacyRefusal, Problem, SpecError
+from dppipe.spec.yaml.source import Located
+
+_SHOWN = 68
+"""Characters of a source line that are shown, so that it fits 80 columns and the caret stands below its place."""
+
+
+class Refusal(Problem):
+    """A problem of a spec that is well-formed, but refused for privacy's sake."""
+
+
+class SpecRefusal(PrivacyRefusal):
+    """All the refusals of a spec that has no other problem; the text is already laid out for a person."""
+
+    def __init__(self, problems: Sequence[Problem], text: str) -> None:
+        self.problems = tuple(problems)
+        super().__init__(text)
+
+
+def error_of(located: Sequence[Located], *, text: str) -> SpecError | SpecRefusal:
+    """Give the error that says all these problems of a text; it is a refusal if they all are."""
+    ordered = sorted(located, key=lambda found: (found.spot is None, found.spot or (0, 0)))
+    lines = text.splitlines()
+    laid_out = "\n".join(_lay_out(found, lines) for found in ordered)
+    problems = [found.problem for found in ordered]
+    if all(isinstance(problem, Refusal) for problem in problems):
+        return SpecRefusal(problems, laid_out)
+    return SpecError(problems, laid_out)
+
+
+def _lay_out(found: Located, lines: Sequence[str]) -> str:
+    problem, spot = found
+    text = f"{problem.place}: {'.'.join(map(str, problem.path)) or 'spec'}: {problem.message}"
+    if spot is None or spot.line > len(lines):
+        return text
+    line, column = lines[spot.line - 1], spot.column - 1
+    if not line.strip() or not line.isprintable():
+        return text
+    line, column = _window(line, column)
+    return f"{text}\n{spot.line:>6} | {line}\n       | {' ' * column}^"
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """Cut a long line to what stands around a column; give the column there too."""
+    first = 0 if column < _SHOWN - 24 or len(line) <= _SHOWN else min(column - _SHOWN // 2, len(line) - _SHOWN)
+    part = line[first : first + _SHOWN]
+    if first:
+        part = "..." + part[3:]
+    if first + _SHOWN < len(line):
+        part = part[:-3] + "..."
+    return part, column - first

@@ -1,0 +1,1 @@
+"""YAML as plain data with places, read and written."""

@@ -1,1 +1,0 @@
-"""Training: the private step, the Lightning shell around it, the ledger and the run directory."""

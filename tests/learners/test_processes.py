@@ -1,0 +1,138 @@
+"""Several processes as one: the same model, one ledger, noise once, and no hang on empty shares or dead ranks."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from torch import nn
+from torch.utils.data import TensorDataset
+from typer.testing import CliRunner
+
+from dppipe.cli.app import app
+
+TWO = ["train.devices=2", "train.accelerator=cpu"]
+
+
+def dppipe(tmp_path, name, *changes, wait=True):
+    """Run the small spec in processes of its own."""
+    words = [sys.executable, "-m", "dppipe", "run", str(tmp_path / "spec.yaml"), "--run-dir", str(tmp_path / name)]
+    words += [word for change in changes for word in ("--set", change)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+    )
+    if wait:
+        output, _ = process.communicate(timeout=180)
+        assert process.returncode == 0, output
+        return output
+    return process
+
+
+def test_two_processes_give_the_same_model_and_one_ledger(run, tmp_path):
+    one = run("reproducible=true")
+    output = dppipe(tmp_path, "two", "reproducible=true", *TWO)
+    weights = torch.load(tmp_path / "two" / "checkpoints" / "final.ckpt", weights_only=True)
+    for name, value in one.weights().items():
+        torch.testing.assert_close(weights[name], value, rtol=0, atol=1e-5)
+    assert len((tmp_path / "two" / "ledger.jsonl").read_text().splitlines()) == 10
+    assert output.count("ended") == 1, output
+    assert "terminate" not in output
+
+
+@pytest.mark.parametrize("victim", ["the first", "another"])
+def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path, victim):
+    """`dppipe resume` then goes on, here with one process."""
+    process = dppipe(tmp_path, "two", "train.steps=600", "budget.epsilon=1000", *TWO, wait=False)
+    ledger = tmp_path / "two" / "ledger.jsonl"
+    deadline = time.monotonic() + 120
+    while not ledger.exists() or ledger.read_bytes().count(b"\n") < 10:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(process.pid if victim == "the first" else int(children[0]), signal.SIGKILL)
+    output, _ = process.communicate(timeout=120)  # the pipe is closed when both have ended
+    assert process.returncode == (-signal.SIGKILL if victim == "the first" else 1), output
+    assert "lost one" in output
+    assert "internal error" not in output
+    charged = len(ledger.read_text().splitlines())
+    assert charged >= 10
+    if victim != "the first":
+        summary = json.loads((tmp_path / "two" / "summary.json").read_text())
+        assert (summary["status"], summary["charged"]) == ("failed", charged)
+    config = tmp_path / "two" / "config.yaml"
+    config.write_text(config.read_text().replace("devices: 2", "devices: 1"))
+    done = CliRunner().invoke(app, ["resume", str(config.parent), "--accept-changes"])
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "two" / "summary.json").read_text())["charged"] == 600
+
+
+def zero_loss(model, batch):
+    return model(batch[0]).sum(1) * 0
+
+
+def one_rank(rank: int, world: int, folder: str) -> None:
+    """Take one private step of zero gradients on each rank; what comes out is the noise alone."""
+    import torch.distributed as dist
+
+    from dppipe.clipping import Flat
+    from dppipe.engine import Engine
+    from dppipe.learners.ranks import Ranks
+    from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
+    from dppipe.learners.step import PrivateStep
+    from dppipe.noise import Constant
+    from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+    from dppipe.privacy.accountants.rdp import Rdp
+    from dppipe.privacy.budget import Budget
+    from dppipe.randomness.gaussian import GaussianStream
+    from dppipe.randomness.keystream import Keystream
+    from dppipe.randomness.streams import stream_key
+    from dppipe.runs.follower import NoLedger
+    from dppipe.runs.ledger import Ledger
+    from dppipe.sampling import Poisson
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
+    ranks = Ranks(rank, world)
+    parts = PrivateParts(Poisson(sample_rate=0.3), Flat(), Constant(noise_multiplier=1.5), Rdp(), Budget(epsilon=1e6, delta=1e-5))
+    plan = plan_privacy(parts, name="t", records=3, steps=5)
+    loader = PrivateLoader(TensorDataset(torch.zeros(3, 2), torch.zeros(3)), sampler=parts.sampler)
+    loader.arm(plan, stream=Keystream(ranks.agree(stream_key("sampler"))), ranks=ranks)
+    engine = Engine(nn.Linear(2, 20_000), zero_loss, parts.clipping)
+    ledger = Ledger.create(f"{folder}/ledger.jsonl", plan=plan.to_json()) if ranks.first else NoLedger()
+    step = PrivateStep(parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {}, ranks)
+    for number in range(5):
+        given = step(LogicalBatch(loader), place=lambda piece: piece)
+        torch.save(torch.cat([value.flatten() for value in given.values()]), f"{folder}/{rank}-{number}.pt")
+    dist.destroy_process_group()
+
+
+def test_noise_is_added_once_whatever_the_number_of_ranks(tmp_path):
+    """Five steps on two ranks, most shares empty; variance within 5 sigma of one noise: a false alarm in 1.7 million."""
+    mp.spawn(one_rank, args=(2, str(tmp_path)), nprocs=2)
+    for number in range(5):
+        mine, other = (torch.load(tmp_path / f"{rank}-{number}.pt").double() for rank in (0, 1))
+        assert torch.equal(mine, other)
+        variance = float((mine * 0.9 / 1.5).square().mean())
+        assert abs(variance - 1) < 5 * math.sqrt(2 / mine.numel())
+    assert len((tmp_path / "ledger.jsonl").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+def test_shares_are_disjoint_and_make_up_the_draw(world):
+    import numpy
+
+    from dppipe.learners.ranks import Ranks
+
+    drawn = numpy.array([5, 1, 9, 2, 8])
+    shares = [Ranks(rank, world).share(drawn) for rank in range(world)]
+    assert sorted(numpy.concatenate(shares)) == sorted(drawn)
