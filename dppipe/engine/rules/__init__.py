@@ -22,6 +22,8 @@ from dppipe.engine.rules import (
 )
 from dppipe.engine.rules.base import Rule
 
+__all__ = ["RULES", "RULE_OF"]
+
 RULES: tuple[Rule, ...] = (
     linear.RULE,
     matmul.RULE,
