@@ -136,3 +136,63 @@ def test_shares_are_disjoint_and_make_up_the_draw(world):
     drawn = numpy.array([5, 1, 9, 2, 8])
     shares = [Ranks(rank, world).share(drawn) for rank in range(world)]
     assert sorted(numpy.concatenate(shares)) == sorted(drawn)
+
+
+def drawn_in_a_fit(monkeypatch, *, records: int = 200) -> list[list[int]]:
+    """Fit a small module without a seed, and return the records of each step."""
+    import pytorch_lightning as pl
+
+    import dppipe
+    from dppipe.clipping import Flat
+    from dppipe.noise import Constant
+    from dppipe.privacy.accountants.rdp import Rdp
+    from dppipe.sampling import Poisson
+
+    drawn = []
+    draw = Poisson.draw
+
+    def recorded(self, *args, **options):
+        found = draw(self, *args, **options)
+        drawn.append(found.tolist())
+        return found
+
+    class Mine(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+
+        def training_step(self, batch, batch_idx):
+            return nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Poisson, "draw", recorded)
+        private = dppipe.DPCallback(
+            sampler=Poisson(sample_rate=0.3),
+            clipping=Flat(),
+            noise=Constant(noise_multiplier=1.0),
+            accountant=Rdp(),
+            budget=dppipe.Budget(epsilon=100, delta=1e-5),
+        )
+        data = TensorDataset(torch.randn(records, 2), torch.randint(2, (records,)))
+        quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
+        trainer = pl.Trainer(max_steps=3, accelerator="cpu", callbacks=[private], **quiet)
+        trainer.fit(Mine(), private.loader(data))
+    return drawn
+
+
+def test_the_sampler_draws_from_the_key_that_all_ranks_agree_on(monkeypatch, tmp_path):
+    """Each rank makes a key up; were it to keep its own, a batch would be no single draw."""
+    from dppipe.learners.ranks import Ranks
+
+    monkeypatch.chdir(tmp_path)
+    assert drawn_in_a_fit(monkeypatch) != drawn_in_a_fit(monkeypatch)
+    agree = Ranks.agree
+
+    def agree_on_zeros(self, value):
+        return bytes(len(value)) if isinstance(value, bytes) and len(value) == 32 else agree(self, value)
+
+    monkeypatch.setattr(Ranks, "agree", agree_on_zeros)
+    assert drawn_in_a_fit(monkeypatch) == drawn_in_a_fit(monkeypatch)
