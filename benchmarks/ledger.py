@@ -46,7 +46,12 @@ from dppipe.sampling import Poisson
 
 WARM_UP = 3
 TIMED = {
-    "accounting": [(PrivateStep, "charge_of"), (PrivateStep, "goes_on"), (CommittedPace, "noise"), (CommittedPace, "charge")],
+    "accounting": [
+        (PrivateStep, "charge_of"),
+        (PrivateStep, "goes_on"),
+        (CommittedPace, "noise"),
+        (CommittedPace, "charge"),
+    ],
     "charge": [(Ledger, "charge")],
     "disk": [(ledger_module, "_write_all")],
 }
@@ -87,7 +92,9 @@ class Stopwatch:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        places = [(name, owner, attribute) for name, found in TIMED.items() for owner, attribute in found]
+        places = [
+            (name, owner, attribute) for name, found in TIMED.items() for owner, attribute in found
+        ]
         before = [getattr(owner, attribute) for _, owner, attribute in places]
         for (name, owner, attribute), function in zip(places, before, strict=True):
             setattr(owner, attribute, self.around(name, function))
@@ -104,7 +111,13 @@ def measure(workload: Workload, directory: Path, *, steps: int) -> list[dict[str
     """Take steps on all records of one batch; each gives its seconds, by part."""
     torch.manual_seed(0)
     model, dataset = workload.make(), TensorDataset(*workload.batch())
-    parts = PrivateParts(Poisson(sample_rate=1.0), Flat(), Constant(noise_multiplier=5.0), Pld(), Budget(epsilon=1e3, delta=1e-6))
+    parts = PrivateParts(
+        Poisson(sample_rate=1.0),
+        Flat(),
+        Constant(noise_multiplier=5.0),
+        Pld(),
+        Budget(epsilon=1e3, delta=1e-6),
+    )
     plan = plan_privacy(parts, name="ledger", records=len(dataset), steps=steps + WARM_UP)
     loader = PrivateLoader(dataset, sampler=parts.sampler)
     loader.arm(plan, stream=Keystream(stream_key("sampler")), ranks=Ranks())
@@ -115,7 +128,9 @@ def measure(workload: Workload, directory: Path, *, steps: int) -> list[dict[str
         Ledger.create(directory / "ledger.jsonl", plan=plan.to_json()) as ledger,
     ):
         state = parts.clipping.init_state(engine.groups.sizes)
-        private = PrivateStep(parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), state)
+        private = PrivateStep(
+            parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), state
+        )
         for _ in range(plan.steps):
             watch = Stopwatch()
             with watch.running():
@@ -127,7 +142,11 @@ def measure(workload: Workload, directory: Path, *, steps: int) -> list[dict[str
                 private.goes_on()
                 whole = time.perf_counter() - start
             start = time.perf_counter()
-            curves.privacy(private.taken, max_grad_norm=private.max_grad_norm, noise_multiplier=private.noise_multiplier)
+            curves.privacy(
+                private.taken,
+                max_grad_norm=private.max_grad_norm,
+                noise_multiplier=private.noise_multiplier,
+            )
             seconds = watch.seconds | {"step": whole, "curves": time.perf_counter() - start}
             taken.append(seconds | {"row": seconds["charge"] - seconds["disk"]})
     curves.close()
@@ -135,25 +154,45 @@ def measure(workload: Workload, directory: Path, *, steps: int) -> list[dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--workloads", nargs="+", default=["a", "e"])
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--directory", type=Path, default=Path("runs"), help="Where the ledger stands, on the disk to measure.")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path("runs"),
+        help="Where the ledger stands, on the disk to measure.",
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     options.directory.mkdir(parents=True, exist_ok=True)
-    print(f"{machine()}, {options.threads} threads, {options.steps} steps; medians in milliseconds, shares with quartiles")
+    print(
+        f"{machine()}, {options.threads} threads, {options.steps} steps; medians in milliseconds, shares with quartiles"
+    )
     names = ("step", *PARTS, "disk", "curves")
-    print("workload", *(f"{name:>10}" for name in names), "  share of " + ", ".join(PARTS), "  against the fastest step")
+    print(
+        "workload",
+        *(f"{name:>10}" for name in names),
+        "  share of " + ", ".join(PARTS),
+        "  against the fastest step",
+    )
     for workload in (one for one in WORKLOADS if one.name in options.workloads):
         with tempfile.TemporaryDirectory(dir=options.directory) as directory:
             taken = measure(workload, Path(directory), steps=options.steps)
         medians = {name: 1000 * statistics.median(one[name] for one in taken) for name in names}
-        low, middle, high = statistics.quantiles([100 * sum(one[name] for name in PARTS) / one["step"] for one in taken], n=4)
+        low, middle, high = statistics.quantiles(
+            [100 * sum(one[name] for name in PARTS) / one["step"] for one in taken], n=4
+        )
         fastest = sum(medians[name] for name in PARTS) / (10 * min(one["step"] for one in taken))
         share = f"{middle:.2f} % [{low:.2f}, {high:.2f}]"
-        print(f"{workload.name:8}", *(f"{value:10.3f}" for value in medians.values()), f"  {share:36} {fastest:.2f} %")
+        print(
+            f"{workload.name:8}",
+            *(f"{value:10.3f}" for value in medians.values()),
+            f"  {share:36} {fastest:.2f} %",
+        )
 
 
 if __name__ == "__main__":

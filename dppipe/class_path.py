@@ -24,21 +24,34 @@ def import_class(class_path: str, *, block: str) -> type:
     """Import the class at this path; a fault is a problem of `<block>.class_path`."""
     module_name, _, name = class_path.rpartition(".")
     if not all(part.isidentifier() for part in class_path.split(".")) or not module_name:
-        raise _problem(block, f"expected package.module.Class, got {class_path!r}. Write the path that Python would import.")
+        raise _problem(
+            block,
+            f"expected package.module.Class, got {class_path!r}. Write the path that Python would import.",
+        )
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
-        advice = f"The working directory {here} and what is installed were searched." if missing else "Mend that module."
+        missing = isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(
+            f"{error.name}."
+        )
+        advice = (
+            f"The working directory {here} and what is installed were searched."
+            if missing
+            else "Mend that module."
+        )
         raise _problem(
-            block, f"expected a class that can be imported, got {class_path!r}: {describe_failure(error)}. {advice}"
+            block,
+            f"expected a class that can be imported, got {class_path!r}: {describe_failure(error)}. {advice}",
         ) from error
     found = getattr(module, name, None)
     if not inspect.isclass(found):
         what = "something that is no class" if hasattr(module, name) else "no such name"
-        raise _problem(block, f"expected a class, got {class_path!r}: {getattr(module, '__file__', module_name)} has {what}.")
+        raise _problem(
+            block,
+            f"expected a class, got {class_path!r}: {getattr(module, '__file__', module_name)} has {what}.",
+        )
     return found
 
 
@@ -71,7 +84,11 @@ def find_users_line(error: BaseException) -> str | None:
         file = Path(frame.filename)
         if file.is_relative_to(_PACKAGE):
             called = True
-        elif called and file.is_file() and not any(file.is_relative_to(folder) for folder in _LIBRARIES):
+        elif (
+            called
+            and file.is_file()
+            and not any(file.is_relative_to(folder) for folder in _LIBRARIES)
+        ):
             found = f"{file.name}:{frame.lineno}"
     return found
 
@@ -88,7 +105,10 @@ def check_arguments(cls: type, arguments: Mapping[str, Any], *, block: str) -> N
 def takes(cls: type, name: str) -> bool:
     """Tell whether the class's constructor has a parameter of this very name."""
     parameter = _signature(cls).parameters.get(name)
-    return parameter is not None and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    return parameter is not None and parameter.kind not in (
+        parameter.VAR_KEYWORD,
+        parameter.VAR_POSITIONAL,
+    )
 
 
 def _signature(cls: type) -> inspect.Signature:

@@ -49,7 +49,9 @@ class Component(Options):
 
     def unwritten(self, method: str) -> UsageError:
         """Give the error of a kind that lacks a method which its family asks for."""
-        return UsageError(f"{self.kind or type(self).__name__}: expected the kind to define {method}, got none. Write it.")
+        return UsageError(
+            f"{self.kind or type(self).__name__}: expected the kind to define {method}, got none. Write it."
+        )
 
     def to_data(self) -> dict[str, Any]:
         """Give the plain data that a spec would hold for this component, defaults included."""

@@ -53,7 +53,12 @@ class SpecError(UsageError):
 
     def __init__(self, problems: Sequence[Problem], text: str | None = None) -> None:
         self.problems = tuple(problems)
-        super().__init__(text or "\n".join(f"{'.'.join(map(str, p.path)) or 'spec'}: {p.message}" for p in self.problems))
+        super().__init__(
+            text
+            or "\n".join(
+                f"{'.'.join(map(str, p.path)) or 'spec'}: {p.message}" for p in self.problems
+            )
+        )
 
 
 class NoStore(UsageError):

@@ -24,12 +24,18 @@ class BudgetAware(NoiseSchedule, kind="budget_aware"):
 
     patience: int = Field(10, gt=0, description="Steps without a new low before the noise shrinks.")
     decay: float = Field(0.8, gt=0, lt=1, description="What the noise is multiplied by each time.")
-    floor: float = Field(0.3, gt=0, le=1, description="The least noise, as a multiple of the first.")
+    floor: float = Field(
+        0.3, gt=0, le=1, description="The least noise, as a multiple of the first."
+    )
 
-    def multiplier(self, progress: float) -> float:  # what can be counted on before anything is released
+    def multiplier(
+        self, progress: float
+    ) -> float:  # what can be counted on before anything is released
         return 1.0
 
-    def next_multiplier(self, history: Sequence[float]) -> float:  # one released value for each step so far
+    def next_multiplier(
+        self, history: Sequence[float]
+    ) -> float:  # one released value for each step so far
         size, lowest, waited = 1.0, math.inf, 0
         for value in history:
             lowest, waited = (value, 0) if value < lowest else (lowest, waited + 1)

@@ -15,5 +15,7 @@ class SoftClip(Clipper, kind="soft"):
 
     stability: float = Field(0.01, gt=0, description="Keeps tiny gradients from being blown up.")
 
-    def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # one example: [groups], [groups] -> [groups]
+    def factors(
+        self, norms: Tensor, bounds: Tensor
+    ) -> Tensor:  # one example: [groups], [groups] -> [groups]
         return bounds / (norms + self.stability)

@@ -40,7 +40,11 @@ class NoCopiesToHost(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        given = {leaf.device.type for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        given = {
+            leaf.device.type
+            for leaf in tree_leaves((args, kwargs))
+            if isinstance(leaf, torch.Tensor)
+        }
         made = {leaf.device.type for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)}
         if "meta" in given and "cpu" in made:
             raise RuntimeError(f"{func} copies to the host")

@@ -61,7 +61,9 @@ def run(tmp_path):
         made += 1
         path = tmp_path / f"run{made}"
         words = ["run", str(tmp_path / "spec.yaml"), "--run-dir", str(path)]
-        result = CliRunner().invoke(app, [*words, *(word for change in changes for word in ("--set", change))])
+        result = CliRunner().invoke(
+            app, [*words, *(word for change in changes for word in ("--set", change))]
+        )
         return Finished(path, result.exit_code, result.output)
 
     return go

@@ -28,7 +28,11 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-BLOCKS = [pytest.param(block, id=f"{page.name}-{number}") for page in PAGES for number, block in enumerate(blocks(page), start=1)]
+BLOCKS = [
+    pytest.param(block, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, block in enumerate(blocks(page), start=1)
+]
 
 
 def missing_names(code: str) -> set[str]:
@@ -90,7 +94,9 @@ def example(page: str, *, containing: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:You.re resuming from a checkpoint that ended before the epoch")
-def test_the_examples_in_python_train_and_go_on_with_a_run(tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_examples_in_python_train_and_go_on_with_a_run(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     dataset = TensorDataset(torch.randn(200, 5), torch.randint(3, (200,)))
     begun: dict[str, Any] = {"module": Interrupts(), "dataset": dataset}

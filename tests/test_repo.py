@@ -83,8 +83,12 @@ def test_a_module_imports_only_from_layers_above_it(path):
         top, _, rest = name.partition(".")
         if top == "dppipe" and rest:
             other = rest.split(".")[0]
-            assert other == mine or RANK[other] < RANK[mine] or {other, mine} <= set(FAMILIES.split()), f"{mine} imports {name}"
-        assert top not in NEVER.get(mine, set()) or (mine == "privacy" and top == "dp_accounting"), f"{mine} imports {name}"
+            assert (
+                other == mine or RANK[other] < RANK[mine] or {other, mine} <= set(FAMILIES.split())
+            ), f"{mine} imports {name}"
+        assert top not in NEVER.get(mine, set()) or (
+            mine == "privacy" and top == "dp_accounting"
+        ), f"{mine} imports {name}"
 
 
 @pytest.mark.parametrize(
@@ -104,14 +108,21 @@ def test_files_are_short_and_free_of_prints_and_asserts(path):
     tree = ast.parse(text)
     for node in ast.walk(tree):
         assert not isinstance(node, ast.Assert), f"line {node.lineno}"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and layer(path) != "cli" and "__main__" not in text:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and layer(path) != "cli"
+            and "__main__" not in text
+        ):
             assert node.func.id != "print", f"line {node.lineno}"
         if isinstance(node, ast.FunctionDef):
             assert (node.end_lineno or 0) - node.lineno < 60, f"{node.name} is long"
 
 
 def run_python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_importing_dppipe_loads_nothing_heavy():
@@ -119,7 +130,9 @@ def test_importing_dppipe_loads_nothing_heavy():
     assert run_python(f"import sys, dppipe; print({heavy} & set(sys.modules))").strip() == "set()"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "pipelines").rglob("*.yaml")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "pipelines").rglob("*.yaml")), ids=lambda path: path.name
+)
 def test_every_pipeline_is_a_valid_spec(path, monkeypatch):
     from dppipe.spec.load import load_spec
 
@@ -140,14 +153,20 @@ def test_paths_and_commands_in_the_prose_exist(path):
     text = path.read_text()
     for target in re.findall(r"\]\((?!http)([^)#]+)", text):
         assert (path.parent / target).exists(), f"link to {target}"
-    for target in re.findall(r"`((?:dppipe|tests|pipelines|plugins|docs|benchmarks)/[\w./-]+)`", text):
+    for target in re.findall(
+        r"`((?:dppipe|tests|pipelines|plugins|docs|benchmarks)/[\w./-]+)`", text
+    ):
         assert (ROOT / target).exists(), target
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     commands |= {group.name for group in app.registered_groups}
-    for command in re.findall(r"^(?:\$ )?dppipe ([a-z]+)", text, re.MULTILINE) + re.findall(r"`dppipe ([a-z]+)", text):
+    for command in re.findall(r"^(?:\$ )?dppipe ([a-z]+)", text, re.MULTILINE) + re.findall(
+        r"`dppipe ([a-z]+)", text
+    ):
         assert command in commands, f"dppipe {command}"
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for target in re.findall(r"`make ([a-z-]+)`", text) + re.findall(r"^make ([a-z-]+)", text, re.MULTILINE):
+    for target in re.findall(r"`make ([a-z-]+)`", text) + re.findall(
+        r"^make ([a-z-]+)", text, re.MULTILINE
+    ):
         assert target in targets, f"make {target}"
 
 
@@ -161,7 +180,9 @@ def test_the_readme_fits_its_limit_and_its_yaml_is_valid():
     spec_from_text(whole)
     for part in parts:  # some blocks of a spec, which take the place of those of the whole one
         blocks = yaml.safe_load(part)
-        spec_from_text(whole, overrides=[f"{name}={json.dumps(block)}" for name, block in blocks.items()])
+        spec_from_text(
+            whole, overrides=[f"{name}={json.dumps(block)}" for name, block in blocks.items()]
+        )
 
 
 def test_the_readmes_python_is_valid():

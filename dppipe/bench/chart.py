@@ -19,7 +19,9 @@ def draw_chart(comparisons: Sequence[Comparison]) -> str:
     rows: list[str] = []
     top = 34
     for comparison in comparisons:
-        rows.append(f'<text x="8" y="{top + 12}" font-weight="bold">{escape(comparison.name)}: {escape(comparison.title)}</text>')
+        rows.append(
+            f'<text x="8" y="{top + 12}" font-weight="bold">{escape(comparison.name)}: {escape(comparison.title)}</text>'
+        )
         top += 22
         for times in comparison.contenders:
             if times.failed is None:
@@ -33,7 +35,12 @@ def draw_chart(comparisons: Sequence[Comparison]) -> str:
     ]
     size = f'width="{_WIDTH}" height="{top}" font-family="sans-serif" font-size="12" fill="#20262e"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *scale, *rows, "</svg>"]) + "\n"
+    return (
+        "\n".join(
+            [head, '<rect width="100%" height="100%" fill="white"/>', *scale, *rows, "</svg>"]
+        )
+        + "\n"
+    )
 
 
 def _bar(name: str, ratio: float, low: float, high: float, top: int) -> list[str]:

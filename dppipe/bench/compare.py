@@ -46,7 +46,9 @@ class Comparison:
         return asdict(self)
 
 
-def compare(subject: Subject, *, rounds: int, threads: int, opacus: bool = True, memory: bool = True) -> Comparison:
+def compare(
+    subject: Subject, *, rounds: int, threads: int, opacus: bool = True, memory: bool = True
+) -> Comparison:
     """Time, and where the system allows weigh, all contenders on one subject."""
     keep_freed_memory()
     torch.set_num_threads(threads)
@@ -72,7 +74,11 @@ def compare(subject: Subject, *, rounds: int, threads: int, opacus: bool = True,
 
 def _weighed(subject: Subject, times: Times, threads: int) -> float | None:
     contender = "plain" if times.contender == "plain again" else times.contender
-    return None if times.failed else peak_in_child({"subject": subject, "contender": contender, "threads": threads})
+    return (
+        None
+        if times.failed
+        else peak_in_child({"subject": subject, "contender": contender, "threads": threads})
+    )
 
 
 def workload_of(subject: Subject) -> tuple[Workload, Clips]:
@@ -86,7 +92,11 @@ def workload_of(subject: Subject) -> tuple[Workload, Clips]:
         return known[subject["workload"]], Flat(max_grad_norm=1.0)
     from dppipe.spec.load import load_spec, placing_problems
 
-    path, overrides, plugins = Path(subject["spec"]), subject.get("overrides", ()), subject.get("plugins")
+    path, overrides, plugins = (
+        Path(subject["spec"]),
+        subject.get("overrides", ()),
+        subject.get("plugins"),
+    )
     with placing_problems(path, overrides=overrides):
         spec = load_spec(path, overrides=overrides, plugins=Path(plugins) if plugins else None)
         return spec_workload(spec), spec.clipping
@@ -118,10 +128,19 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 def machine() -> dict[str, Any]:
     """Say what the figures were taken on."""
-    names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    names = [
+        line.partition(":")[2].strip()
+        for line in _lines("/proc/cpuinfo")
+        if line.startswith("model name")
+    ]
     processor = names[0] if names else platform.processor()
     load = [float(part) for line in _lines("/proc/loadavg") for part in line.split()[:3]]
-    return {"processor": processor, "cores": os.cpu_count(), "torch": torch.__version__, "load": load}
+    return {
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "torch": torch.__version__,
+        "load": load,
+    }
 
 
 def _lines(path: str) -> list[str]:

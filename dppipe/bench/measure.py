@@ -90,8 +90,13 @@ def peak_in_child(arguments: Mapping[str, Any]) -> float | None:
     if not Path("/proc/self/clear_refs").exists():
         return None
     command = [sys.executable, "-m", "dppipe.bench.weigh", json.dumps(arguments)]
-    runs = (subprocess.run(command, capture_output=True, text=True, check=False) for _ in range(WEIGHINGS))
-    peaks = [float(done.stdout.split()[-1]) for done in runs if done.returncode == 0 and done.stdout]
+    runs = (
+        subprocess.run(command, capture_output=True, text=True, check=False)
+        for _ in range(WEIGHINGS)
+    )
+    peaks = [
+        float(done.stdout.split()[-1]) for done in runs if done.returncode == 0 and done.stdout
+    ]
     return statistics.median(peaks) if peaks else None
 
 

@@ -70,10 +70,15 @@ def opacus_step(workload: Workload, model: nn.Module, batch: Any, *, mode: str) 
     from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
 
-    rows, options = len(batch[0]), {"max_grad_norm": 1.0, "use_ghost_clipping": True} if mode == "ghost" else {}
+    rows, options = (
+        len(batch[0]),
+        {"max_grad_norm": 1.0, "use_ghost_clipping": True} if mode == "ghost" else {},
+    )
     wrapped = get_gsm_class(mode)(model, batch_first=True, loss_reduction="mean", **options)
     kind = DPOptimizerFastGradientClipping if mode == "ghost" else DPOptimizer
-    optimizer = kind(_optimizer(model), noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=rows)
+    optimizer = kind(
+        _optimizer(model), noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=rows
+    )
 
     def step() -> None:
         with warnings.catch_warnings():
@@ -92,12 +97,20 @@ def opacus_step(workload: Workload, model: nn.Module, batch: Any, *, mode: str) 
     return step
 
 
-def make_step(contender: str, workload: Workload, model: nn.Module, batch: Any, *, clipper: Clips) -> Step:
+def make_step(
+    contender: str, workload: Workload, model: nn.Module, batch: Any, *, clipper: Clips
+) -> Step:
     """Make a contender's step: `plain`, `dppipe`, or `opacus` and a mode."""
     if contender.startswith("opacus "):
         return opacus_step(workload, model, batch, mode=contender.removeprefix("opacus "))
-    return private_step(workload, model, batch, clipper=clipper) if contender == "dppipe" else plain_step(workload, model, batch)
+    return (
+        private_step(workload, model, batch, clipper=clipper)
+        if contender == "dppipe"
+        else plain_step(workload, model, batch)
+    )
 
 
 def _optimizer(model: nn.Module) -> torch.optim.SGD:
-    return torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=RATE)
+    return torch.optim.SGD(
+        [parameter for parameter in model.parameters() if parameter.requires_grad], lr=RATE
+    )

@@ -21,7 +21,9 @@ def weigh(arguments: dict[str, Any]) -> float:
     workload, clipper = workload_of(arguments["subject"])
     torch.manual_seed(0)
     model, batch = workload.make(), workload.batch()
-    return peak_megabytes(lambda: make_step(arguments["contender"], workload, model, batch, clipper=clipper))
+    return peak_megabytes(
+        lambda: make_step(arguments["contender"], workload, model, batch, clipper=clipper)
+    )
 
 
 if __name__ == "__main__":

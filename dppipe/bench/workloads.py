@@ -35,7 +35,9 @@ def tag(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 def mlp() -> nn.Module:
     """Make a perceptron with two hidden layers."""
-    return nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10))
+    return nn.Sequential(
+        nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)
+    )
 
 
 def cnn() -> nn.Module:
@@ -52,9 +54,19 @@ class WideBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.norm1, self.conv1 = nn.GroupNorm(16, inputs), nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.norm2, self.conv2 = nn.GroupNorm(16, outputs), nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if stride > 1 or inputs != outputs else None
+        self.norm1, self.conv1 = (
+            nn.GroupNorm(16, inputs),
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+        )
+        self.norm2, self.conv2 = (
+            nn.GroupNorm(16, outputs),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+        )
+        self.shortcut = (
+            nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            if stride > 1 or inputs != outputs
+            else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the layers."""
@@ -90,7 +102,10 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the layers."""
-        query, key, value = (torch.unflatten(part, 2, (self.heads, -1)).transpose(1, 2) for part in self.project(x).chunk(3, 2))
+        query, key, value = (
+            torch.unflatten(part, 2, (self.heads, -1)).transpose(1, 2)
+            for part in self.project(x).chunk(3, 2)
+        )
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return result
@@ -102,7 +117,11 @@ class Layer(nn.Module):
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
         self.norm1, self.attention = nn.LayerNorm(size), Attention(size, heads)
-        self.norm2, self.up, self.down = nn.LayerNorm(size), nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+        self.norm2, self.up, self.down = (
+            nn.LayerNorm(size),
+            nn.Linear(size, 4 * size),
+            nn.Linear(4 * size, size),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the layers."""
@@ -114,7 +133,9 @@ class Layer(nn.Module):
 class Transformer(nn.Module):
     """A small decoder; `head` predicts the next token at every position."""
 
-    def __init__(self, words: int = 10_000, size: int = 256, layers: int = 4, positions: int = 128) -> None:
+    def __init__(
+        self, words: int = 10_000, size: int = 256, layers: int = 4, positions: int = 128
+    ) -> None:
         super().__init__()
         self.words, self.positions = nn.Embedding(words, size), nn.Embedding(positions, size)
         self.layers = nn.Sequential(*(Layer(size, 4) for _ in range(layers)))
@@ -133,7 +154,10 @@ class Lora(nn.Module):
     def __init__(self, layer: nn.Linear, rank: int = 8) -> None:
         super().__init__()
         self.layer = layer.requires_grad_(False)
-        self.down, self.up = nn.Linear(layer.in_features, rank, bias=False), nn.Linear(rank, layer.out_features, bias=False)
+        self.down, self.up = (
+            nn.Linear(layer.in_features, rank, bias=False),
+            nn.Linear(rank, layer.out_features, bias=False),
+        )
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -157,7 +181,10 @@ class Tagger(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.memory = nn.Embedding(8000, 128), nn.LSTM(128, 256, batch_first=True, bidirectional=True)
+        self.words, self.memory = (
+            nn.Embedding(8000, 128),
+            nn.LSTM(128, 256, batch_first=True, bidirectional=True),
+        )
         self.head = nn.Linear(512, 20)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -171,9 +198,14 @@ def images(rows: int, *shape: int) -> Callable[[], tuple[Tensor, Tensor]]:
     return lambda: (torch.randn(rows, *shape), torch.randint(0, 10, (rows,)))
 
 
-def sequences(rows: int, length: int, words: int, labels: int) -> Callable[[], tuple[Tensor, Tensor]]:
+def sequences(
+    rows: int, length: int, words: int, labels: int
+) -> Callable[[], tuple[Tensor, Tensor]]:
     """Make rows of tokens with a label at every position."""
-    return lambda: (torch.randint(0, words, (rows, length)), torch.randint(0, labels, (rows, length)))
+    return lambda: (
+        torch.randint(0, words, (rows, length)),
+        torch.randint(0, labels, (rows, length)),
+    )
 
 
 TEXT = sequences(16, 128, 10_000, 10_000)
@@ -183,7 +215,22 @@ WORKLOADS = (
     Workload("b", "CNN of Papernot et al., batch 512", cnn, images(512, 1, 28, 28), classify),
     Workload("c", "WRN-16-4, group norm, batch 32", wide_resnet, images(32, 3, 32, 32), classify),
     Workload("d", "transformer, 4 layers of 256, batch 16 x 128", Transformer, TEXT, tag),
-    Workload("e", "logistic regression on 4000 features, batch 4096", lambda: nn.Linear(4000, 10), images(4096, 4000), classify),
-    Workload("f", "LSTM tagger, batch 32 x 64", Tagger, sequences(32, 64, 8000, 20), tag, tuned=False),
-    Workload("g", "LoRA on the transformer of d, batch 16 x 128", lora_transformer, TEXT, tag, tuned=False),
+    Workload(
+        "e",
+        "logistic regression on 4000 features, batch 4096",
+        lambda: nn.Linear(4000, 10),
+        images(4096, 4000),
+        classify,
+    ),
+    Workload(
+        "f", "LSTM tagger, batch 32 x 64", Tagger, sequences(32, 64, 8000, 20), tag, tuned=False
+    ),
+    Workload(
+        "g",
+        "LoRA on the transformer of d, batch 16 x 128",
+        lora_transformer,
+        TEXT,
+        tag,
+        tuned=False,
+    ),
 )

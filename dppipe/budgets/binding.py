@@ -54,7 +54,13 @@ class Binding:
 
 
 def bind_run(
-    store: Store, scope: str, *, run_dir: Path, plan: Plan, parts: PrivateParts, data: Component | None = None
+    store: Store,
+    scope: str,
+    *,
+    run_dir: Path,
+    plan: Plan,
+    parts: PrivateParts,
+    data: Component | None = None,
 ) -> Binding:
     """Reserve what a new run may cost, or take up the reservation of one that is resumed.
 
@@ -68,7 +74,9 @@ def bind_run(
     run_id = take_identity(run_dir, scope=scope, place=store.place, fresh=ledger.rows == 0)
     before = store.find(run_id)
     if ledger.rows and before is None:
-        raise PrivacyRefusal(f"{store.place}: expected the store that this run has reserved in, got another. Set DPPIPE_STORE.")
+        raise PrivacyRefusal(
+            f"{store.place}: expected the store that this run has reserved in, got another. Set DPPIPE_STORE."
+        )
     if before is not None:
         _check_place(before, run_dir=run_dir)
     if before is not None and before.state == "settled":
@@ -102,12 +110,17 @@ def _check_place(before: Entry, *, run_dir: Path) -> None:
     if before.host != socket.gethostname() or place.resolve() == run_dir.resolve():
         return
     if has_identity(place) and (read_identity(place) or {}).get("run_id") == before.run_id:
-        raise PrivacyRefusal(f"{place}: expected this run to be in one place, got another copy of it, which went on last.")
+        raise PrivacyRefusal(
+            f"{place}: expected this run to be in one place, got another copy of it, which went on last."
+        )
 
 
 def _check_settled(store: Store, settled: Entry, ledger: LedgerRows, *, run_dir: Path) -> None:
     """A ledger isn't touched between its settlement and the next start: one that holds less has lost charges."""
-    known, found = total(store.run_steps(settled.run_id)), sum(charge.count for charge in ledger.charges) + bool(ledger.torn)
+    known, found = (
+        total(store.run_steps(settled.run_id)),
+        sum(charge.count for charge in ledger.charges) + bool(ledger.torn),
+    )
     if found != known:
         raise PrivacyRefusal(
             f"{run_dir / 'ledger.jsonl'}: expected the {known} charges that were settled for this run, got {found}. "

@@ -21,7 +21,9 @@ def add_entry(connection: sa.Connection, entry: Entry, steps: Steps) -> Entry:
     """Add what a run now costs, and the steps that cost it."""
     values = vars(entry) | {"amount": entry.cost.amount, "amount_delta": entry.cost.delta}
     values["steps"] = [[event_to_data(event), count] for event, count in steps]
-    connection.execute(sa.insert(entries).values({name: value for name, value in values.items() if name != "cost"}))
+    connection.execute(
+        sa.insert(entries).values({name: value for name, value in values.items() if name != "cost"})
+    )
     return entry
 
 
@@ -38,15 +40,25 @@ def last_entries(connection: sa.Connection, scope: str) -> dict[str, Entry]:
 
 def find_entry(connection: sa.Connection, run_id: str) -> Entry | None:
     """Give the entry that now stands for a run, in whichever scope."""
-    query = sa.select(*_BRIEF).where(entries.c.run_id == run_id).order_by(entries.c.id.desc()).limit(1)
+    query = (
+        sa.select(*_BRIEF).where(entries.c.run_id == run_id).order_by(entries.c.id.desc()).limit(1)
+    )
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else _entry(row)
 
 
 def steps_of(connection: sa.Connection, run_id: str) -> list[tuple[Any, int]]:
     """Give what a run did, or may do at most while it isn't settled."""
-    query = sa.select(entries.c.steps).where(entries.c.run_id == run_id).order_by(entries.c.id.desc()).limit(1)
-    return [(event_from_data(event), int(count)) for event, count in connection.execute(query).scalar_one()]
+    query = (
+        sa.select(entries.c.steps)
+        .where(entries.c.run_id == run_id)
+        .order_by(entries.c.id.desc())
+        .limit(1)
+    )
+    return [
+        (event_from_data(event), int(count))
+        for event, count in connection.execute(query).scalar_one()
+    ]
 
 
 def scopes_of(connection: sa.Connection, fingerprints: Sequence[str]) -> list[str]:

@@ -81,7 +81,9 @@ def _file_digest(file: Path) -> bytes:
         stat = file.stat()
         return _digest(file, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     except OSError as error:
-        raise UsageError(f"{file}: expected a file that can be read, got {error.strerror}.") from error
+        raise UsageError(
+            f"{file}: expected a file that can be read, got {error.strerror}."
+        ) from error
 
 
 @lru_cache(maxsize=4096)

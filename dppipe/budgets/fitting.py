@@ -44,13 +44,25 @@ def what_fits(scope: Scope, commitment: Commitment, *, room: Amount) -> str:
         epsilon = scope.rule.largest_certificate(room)
         most = f"epsilon of at most {round_down(epsilon, 3):g}"
         return f"A run with {most} at delta of at most {round_down(room.delta, 3):g} fits."
-    steps, factor = affordable_steps(scope, commitment, room=room), affordable_noise(scope, commitment, room=room)
+    steps, factor = (
+        affordable_steps(scope, commitment, room=room),
+        affordable_noise(scope, commitment, room=room),
+    )
     ways = [f"{steps} of its {total(commitment.steps)} steps with the same noise"] if steps else []
     if factor is not None:
         factor = round_up(factor, 3)
-        lowest = min((z for event, _ in commitment.steps for z in _multipliers(event_to_data(event))), default=0.0)
-        ways.append(f"all its steps with {factor:g} times the noise (a noise multiplier of {round_up(lowest * factor, 4):g})")
-    return f"What fits: {', or '.join(ways)}." if ways else "Nothing fits: not one step, whatever its noise."
+        lowest = min(
+            (z for event, _ in commitment.steps for z in _multipliers(event_to_data(event))),
+            default=0.0,
+        )
+        ways.append(
+            f"all its steps with {factor:g} times the noise (a noise multiplier of {round_up(lowest * factor, 4):g})"
+        )
+    return (
+        f"What fits: {', or '.join(ways)}."
+        if ways
+        else "Nothing fits: not one step, whatever its noise."
+    )
 
 
 def affordable_steps(scope: Scope, commitment: Commitment, *, room: Amount) -> int:
@@ -58,7 +70,9 @@ def affordable_steps(scope: Scope, commitment: Commitment, *, room: Amount) -> i
     good, bad = 0, total(commitment.steps) + 1
     while bad - good > 1:
         middle = (good + bad) // 2
-        fits = scope.rule.cost(replace(commitment, steps=first(commitment.steps, middle))).fits(room)
+        fits = scope.rule.cost(replace(commitment, steps=first(commitment.steps, middle))).fits(
+            room
+        )
         good, bad = (middle, bad) if fits else (good, middle)
     return good
 
@@ -80,7 +94,9 @@ def affordable_noise(
     """
 
     def fits(factor: float) -> bool:
-        return scope.rule.cost(replace(commitment, steps=scale_noise(commitment.steps, factor))).fits(room)
+        return scope.rule.cost(
+            replace(commitment, steps=scale_noise(commitment.steps, factor))
+        ).fits(room)
 
     if not fits(_MOST_NOISE):
         return None
@@ -93,11 +109,15 @@ def affordable_noise(
 
 def scale_noise(steps: Steps, factor: float) -> list[tuple[DpEvent, int]]:
     """Give the steps with every noise multiplier times `factor`."""
-    return [(event_from_data(_scaled(event_to_data(event), factor)), count) for event, count in steps]
+    return [
+        (event_from_data(_scaled(event_to_data(event), factor)), count) for event, count in steps
+    ]
 
 
 def _scaled(data: dict[str, Any], factor: float) -> dict[str, Any]:
-    changed = {name: _scaled(value, factor) for name, value in data.items() if isinstance(value, dict)}
+    changed = {
+        name: _scaled(value, factor) for name, value in data.items() if isinstance(value, dict)
+    }
     if "noise_multiplier" in data:
         changed["noise_multiplier"] = data["noise_multiplier"] * factor
     return data | changed

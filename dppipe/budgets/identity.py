@@ -33,7 +33,9 @@ def read_identity(run_dir: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         known = None
     if not isinstance(known, dict):
-        raise PrivacyRefusal(f"{path}: expected the id that this run has reserved with, got a damaged file.")
+        raise PrivacyRefusal(
+            f"{path}: expected the id that this run has reserved with, got a damaged file."
+        )
     return known
 
 
@@ -42,7 +44,9 @@ def take_identity(run_dir: Path, *, scope: str, place: str, fresh: bool) -> str:
     known = read_identity(run_dir)
     if known is not None:
         if known.get("scope") != scope:
-            raise PrivacyRefusal(f"budget.scope: expected {known.get('scope')!r}, which this run has reserved in, got {scope!r}.")
+            raise PrivacyRefusal(
+                f"budget.scope: expected {known.get('scope')!r}, which this run has reserved in, got {scope!r}."
+            )
         return str(known.get("run_id"))
     path = run_dir / _FILE
     if not fresh:

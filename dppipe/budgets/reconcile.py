@@ -31,10 +31,14 @@ class Reconciled:
     why: str = ""
 
 
-def reconcile(store: Store, scope: str, *, moved: Mapping[str, Path] | None = None) -> list[Reconciled]:
+def reconcile(
+    store: Store, scope: str, *, moved: Mapping[str, Path] | None = None
+) -> list[Reconciled]:
     """Settle every reservation of a scope whose run has ended; `moved` says where a run's directory stands now."""
     reserved = [entry for entry in store.status(scope).runs if entry.state == "reserved"]
-    return [reconcile_run(store, entry, run_dir=(moved or {}).get(entry.run_id)) for entry in reserved]
+    return [
+        reconcile_run(store, entry, run_dir=(moved or {}).get(entry.run_id)) for entry in reserved
+    ]
 
 
 def joined_epsilon(store: Store, scope: str) -> float | None:
@@ -57,7 +61,11 @@ def reconcile_run(store: Store, entry: Entry, *, run_dir: Path | None = None) ->
     try:
         plan = (directory / "plan.json").read_bytes()
         if digest(plan) != entry.plan_hash:
-            return Reconciled(entry, "kept", f"{directory / 'plan.json'} is not the plan that the run reserved with")
+            return Reconciled(
+                entry,
+                "kept",
+                f"{directory / 'plan.json'} is not the plan that the run reserved with",
+            )
         if (read_identity(directory) or {}).get("run_id") != entry.run_id:
             return Reconciled(entry, "kept", f"{directory} holds another run than {entry.run_id}")
         with _unused(directory / "ledger.jsonl") as unused:
@@ -70,7 +78,9 @@ def reconcile_run(store: Store, entry: Entry, *, run_dir: Path | None = None) ->
             return Reconciled(store.settle(entry.run_id, spent), "settled")
     except OSError as error:
         return Reconciled(
-            entry, "kept", f"{error.filename} can't be read on this machine: {error.strerror}; it ran on {entry.host}"
+            entry,
+            "kept",
+            f"{error.filename} can't be read on this machine: {error.strerror}; it ran on {entry.host}",
         )
     except DppipeError as error:
         return Reconciled(entry, "kept", str(error))
@@ -81,7 +91,9 @@ def _costliest(store: Store, entry: Entry) -> Any:
     events = {event for event, _ in store.run_steps(entry.run_id)}
 
     def cost(event: Any) -> float:
-        return scope.rule.cost(Commitment([(event, 1)], scope.relation, scope.unit, entry.epsilon, entry.delta)).amount
+        return scope.rule.cost(
+            Commitment([(event, 1)], scope.relation, scope.unit, entry.epsilon, entry.delta)
+        ).amount
 
     return max(events, key=cost)
 

@@ -11,7 +11,14 @@ from typing import Any, Literal, Self
 from dppipe.component import Field, Options
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.filters.filters import FILTERS, Amount, Commitment, Filter, best_order, read_filter
+from dppipe.privacy.filters.filters import (
+    FILTERS,
+    Amount,
+    Commitment,
+    Filter,
+    best_order,
+    read_filter,
+)
 from dppipe.spec.messages.suggestions import suggest_name
 
 State = Literal["reserved", "settled"]
@@ -26,7 +33,11 @@ class Scope(Options):
     chosen from what earlier ones released, because the filter was fixed before the first.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100, description="What `budget.scope` names.")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        max_length=100,
+        description="What `budget.scope` names.",
+    )
     epsilon: float = Field(gt=0, description="The most that all runs together may cost.")
     delta: float = Field(gt=0, lt=1, description="The delta of that epsilon.")
     relation: Relation = Field("zero_out", description="What neighbouring data sets differ in.")
@@ -65,9 +76,21 @@ class Scope(Options):
             meant = suggest_name(unit, UNITS)
             raise UsageError(f"unit: expected {' or '.join(UNITS)}, got {unit!r}.{meant}")
         if order is not None and filter != "rdp":
-            raise UsageError(f"order: expected none with filter {filter}, got {order}. Only rdp has one.")
-        options = {"order": order or best_order(epsilon=epsilon, delta=delta, like=like)} if filter == "rdp" else {}
-        scope = cls(name=name, epsilon=epsilon, delta=delta, filter=FILTERS[filter].from_data(options).to_data(), **fixed)
+            raise UsageError(
+                f"order: expected none with filter {filter}, got {order}. Only rdp has one."
+            )
+        options = (
+            {"order": order or best_order(epsilon=epsilon, delta=delta, like=like)}
+            if filter == "rdp"
+            else {}
+        )
+        scope = cls(
+            name=name,
+            epsilon=epsilon,
+            delta=delta,
+            filter=FILTERS[filter].from_data(options).to_data(),
+            **fixed,
+        )
         if not scope.capacity.amount > 0:
             raise PrivacyRefusal(
                 f"{name}: expected room for some run, got none: raise epsilon or delta, or choose another order."
@@ -125,7 +148,9 @@ class Status:
     def room(self) -> Amount:
         """What is left."""
         used, capacity = self.used, self.scope.capacity
-        return Amount(max(0.0, capacity.amount - used.amount), max(0.0, capacity.delta - used.delta))
+        return Amount(
+            max(0.0, capacity.amount - used.amount), max(0.0, capacity.delta - used.delta)
+        )
 
     @property
     def epsilon_spent(self) -> float:

@@ -18,7 +18,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from dppipe.budgets import tables
-from dppipe.budgets.entries import add_entry, all_entries, find_entry, last_entries, scopes_of, steps_of
+from dppipe.budgets.entries import (
+    add_entry,
+    all_entries,
+    find_entry,
+    last_entries,
+    scopes_of,
+    steps_of,
+)
 from dppipe.budgets.fitting import refusal
 from dppipe.budgets.scopes import Entry, Scope, Status, counted
 from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, UsageError
@@ -55,7 +62,11 @@ class Store:
                     f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. "
                     f"Its terms are fixed: take another name, or {way_out}."
                 )
-            connection.execute(sa.insert(tables.scopes).values(name=scope.name, options=scope.model_dump(mode="json"), at=_now()))
+            connection.execute(
+                sa.insert(tables.scopes).values(
+                    name=scope.name, options=scope.model_dump(mode="json"), at=_now()
+                )
+            )
 
     def delete(self, scope: str) -> None:
         """Delete a scope that no run has ever reserved in.
@@ -132,18 +143,28 @@ class Store:
         with self._database.transaction() as connection:
             entry = find_entry(connection, run_id)
             if entry is None:
-                raise UsageError(f"{self.place}: expected a run with a reservation, got {run_id!r}, which has none.")
+                raise UsageError(
+                    f"{self.place}: expected a run with a reservation, got {run_id!r}, which has none."
+                )
             cost = _settled_cost(self._status(connection, entry.scope).scope, entry, spent)
             if entry.state == "reserved":
-                return add_entry(connection, replace(entry, state="settled", cost=cost, at=_now()), spent)
+                return add_entry(
+                    connection, replace(entry, state="settled", cost=cost, at=_now()), spent
+                )
             if cost != entry.cost:
-                raise DppipeError(f"{run_id}: expected the settlement that stands, got another. Resume the run to reserve anew.")
+                raise DppipeError(
+                    f"{run_id}: expected the settlement that stands, got another. Resume the run to reserve anew."
+                )
             return entry
 
     def steps(self, scope: str) -> list[tuple[Any, int]]:
         """Give everything that the runs of a scope did, or may still do, in the order of the runs."""
         with self._database.transaction() as connection:
-            return [step for run_id in last_entries(connection, scope) for step in steps_of(connection, run_id)]
+            return [
+                step
+                for run_id in last_entries(connection, scope)
+                for step in steps_of(connection, run_id)
+            ]
 
     def run_steps(self, run_id: str) -> list[tuple[Any, int]]:
         """Give what one run did, or may do at most while it isn't settled."""
@@ -167,7 +188,9 @@ class Store:
             contents: What the data set consists of, in any order: the digest of each file.
         """
         with self._database.transaction() as connection:
-            key = connection.execute(sa.select(tables.facts.c.value).where(tables.facts.c.name == "key")).scalar_one()
+            key = connection.execute(
+                sa.select(tables.facts.c.value).where(tables.facts.c.name == "key")
+            ).scalar_one()
         code = hmac.new(bytes.fromhex(key), digestmod="sha256")
         for content in sorted(contents):
             code.update(len(content).to_bytes(8, "big") + content)
@@ -195,7 +218,10 @@ class Store:
         """Compare what a run asks for with what all others hold, and set it aside, at one moment."""
         with self._database.transaction() as connection:
             before = find_entry(connection, asked.run_id)
-            if before is not None and (before.scope, before.plan_hash) != (asked.scope, asked.plan_hash):
+            if before is not None and (before.scope, before.plan_hash) != (
+                asked.scope,
+                asked.plan_hash,
+            ):
                 raise PrivacyRefusal(
                     f"{asked.run_id}: expected the scope and the plan that this run has reserved with, got others."
                 )
@@ -204,7 +230,11 @@ class Store:
                 changed = f"{asked.scope!r} was deleted and made anew while this run started"
                 raise PrivacyRefusal(f"budget.scope: {changed}. Start it again.")
             _check_data(connection, asked.scope, fingerprints)
-            wanted = replace(asked, cost=asked.cost if before is None else _at_least(asked.cost, before.cost), at=_now())
+            wanted = replace(
+                asked,
+                cost=asked.cost if before is None else _at_least(asked.cost, before.cost),
+                at=_now(),
+            )
             if before is not None and _stands(before, wanted):
                 return before
             others = status.without(asked.run_id)
@@ -224,7 +254,9 @@ class Store:
 
 def _stands(before: Entry, wanted: Entry) -> bool:
     """Whether a run has reserved as much already, and still is where it was then."""
-    held, asked = ((entry.state, entry.cost, entry.run_dir, entry.host) for entry in (before, wanted))
+    held, asked = (
+        (entry.state, entry.cost, entry.run_dir, entry.host) for entry in (before, wanted)
+    )
     return held == asked
 
 
@@ -237,7 +269,9 @@ def _settled_cost(scope: Scope, entry: Entry, spent: Steps) -> Amount:
         return Amount()  # nothing was charged, so nothing was released
     if not scope.rule.refunds:
         return entry.cost
-    return scope.rule.cost(Commitment(spent, scope.relation, scope.unit, entry.epsilon, entry.delta))
+    return scope.rule.cost(
+        Commitment(spent, scope.relation, scope.unit, entry.epsilon, entry.delta)
+    )
 
 
 def check_terms(scope: Scope, *, relation: str, unit: str) -> None:
@@ -270,7 +304,9 @@ def _named_runs(runs: Sequence[Entry]) -> str:
 
 
 def _options(connection: sa.Connection, scope: str) -> dict[str, Any] | None:
-    row = connection.execute(sa.select(tables.scopes.c.options).where(tables.scopes.c.name == scope)).one_or_none()
+    row = connection.execute(
+        sa.select(tables.scopes.c.options).where(tables.scopes.c.name == scope)
+    ).one_or_none()
     return None if row is None else dict(row.options)
 
 

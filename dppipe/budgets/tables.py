@@ -29,7 +29,10 @@ _SETUP_LOCK = 0x64707069  # any number that nothing else in the database locks
 _metadata = sa.MetaData()
 
 facts = sa.Table(
-    "dppipe_facts", _metadata, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False)
+    "dppipe_facts",
+    _metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
 )
 """The version of the tables and the key of the fingerprints."""
 
@@ -44,7 +47,12 @@ scopes = sa.Table(
 entries = sa.Table(
     "dppipe_entries",
     _metadata,
-    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column(
+        "id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
     sa.Column("scope", sa.Text, sa.ForeignKey("dppipe_scopes.name"), nullable=False, index=True),
     sa.Column("run_id", sa.Text, nullable=False, index=True),
     sa.Column("state", sa.Text, nullable=False),
@@ -79,7 +87,9 @@ class Database:
             options = _connect_args(url, make=make)
             self._engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args=options)
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            raise UsageError(f"{self.place}: the store can't be opened: {error}. Install dppipe[postgres].") from error
+            raise UsageError(
+                f"{self.place}: the store can't be opened: {error}. Install dppipe[postgres]."
+            ) from error
         if url.drivername.startswith("sqlite"):
             file = Path(url.database or "")
             if make:
@@ -102,8 +112,12 @@ class Database:
         try:
             with self._engine.begin() as connection:
                 if connection.dialect.name == "postgresql":  # SQLite has begun exclusively
-                    row = sa.select(facts.c.value).where(facts.c.name == "version").with_for_update()
-                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)) if first else row)
+                    row = (
+                        sa.select(facts.c.value).where(facts.c.name == "version").with_for_update()
+                    )
+                    connection.execute(
+                        sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)) if first else row
+                    )
                 yield connection
         except SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0].rstrip(".")
@@ -112,10 +126,15 @@ class Database:
 
     def _set_up(self, connection: sa.Connection) -> None:
         _metadata.create_all(connection)
-        known = {row.name: row.value for row in connection.execute(sa.select(facts.c.name, facts.c.value))}
+        known = {
+            row.name: row.value
+            for row in connection.execute(sa.select(facts.c.name, facts.c.value))
+        }
         if not known:
             new = {"version": _VERSION, "key": secrets.token_hex(32)}
-            connection.execute(sa.insert(facts), [{"name": name, "value": value} for name, value in new.items()])
+            connection.execute(
+                sa.insert(facts), [{"name": name, "value": value} for name, value in new.items()]
+            )
         elif known.get("version") != _VERSION:
             raise UsageError(
                 f"{self.place}: expected a store of version {_VERSION}, got {known.get('version')}. Use the dppipe that made it."
@@ -128,13 +147,19 @@ def _url(chosen: str) -> sa.URL:
     try:
         url = sa.make_url(chosen)
     except (ArgumentError, ValueError):
-        raise UsageError("store: expected a file or a URL such as postgresql://user@host/database.") from None
+        raise UsageError(
+            "store: expected a file or a URL such as postgresql://user@host/database."
+        ) from None
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
-        raise UsageError(f"store: expected a file or a postgresql:// URL, got {url.get_backend_name()}://.")
+        raise UsageError(
+            f"store: expected a file or a postgresql:// URL, got {url.get_backend_name()}://."
+        )
     if "@" in (url.host or ""):
-        raise UsageError("store: expected one @ in the URL, got several. Write %40 for one in a password.")
+        raise UsageError(
+            "store: expected one @ in the URL, got several. Write %40 for one in a password."
+        )
     return url
 
 
@@ -165,14 +190,18 @@ def _make_file(path: Path) -> None:
         # The key of the fingerprints stands in it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise UsageError(f"{path}: expected a file that can be written to, got {error.strerror}.") from error
+        raise UsageError(
+            f"{path}: expected a file that can be written to, got {error.strerror}."
+        ) from error
 
 
 def _prepare_sqlite(engine: sa.Engine) -> None:
     @sa.event.listens_for(engine, "connect")
     def settle_durability(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
-        connection.execute("PRAGMA synchronous = EXTRA")  # a grant that a power cut takes back could be given twice
+        connection.execute(
+            "PRAGMA synchronous = EXTRA"
+        )  # a grant that a power cut takes back could be given twice
         connection.execute("PRAGMA foreign_keys = ON")  # a scope with entries can't be deleted
 
     @sa.event.listens_for(engine, "begin")

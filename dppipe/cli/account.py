@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 _TEXTBOOK = "Textbook exercises"
 _Deltas = Annotated[
-    list[str], typer.Option(help="The delta of the claim; several, or separated by commas, give a table.", metavar="<float>")
+    list[str],
+    typer.Option(
+        help="The delta of the claim; several, or separated by commas, give a table.",
+        metavar="<float>",
+    ),
 ]
 _OF_THEOREMS = ("delta", "sample_rate", "steps", "step_epsilon", "step_delta", "as_json")
 
@@ -30,25 +34,55 @@ _OF_THEOREMS = ("delta", "sample_rate", "steps", "step_epsilon", "step_delta", "
 def account(
     context: typer.Context,
     delta: _Deltas,
-    sample_rate: Annotated[float | None, typer.Option(help="The chance of each record to be in a step's batch.")] = None,
-    noise_multiplier: Annotated[float | None, typer.Option(help="Noise over the bound of one record; else worked out.")] = None,
-    steps: Annotated[int | None, typer.Option(help="The number of steps; else the most that fit is worked out.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The budget; without it epsilon is worked out.")] = None,
-    accountant: Annotated[str, typer.Option(help=f"{', '.join(ACCOUNTANTS)}, or all of them.")] = "pld",
+    sample_rate: Annotated[
+        float | None, typer.Option(help="The chance of each record to be in a step's batch.")
+    ] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Noise over the bound of one record; else worked out.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="The number of steps; else the most that fit is worked out.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="The budget; without it epsilon is worked out.")
+    ] = None,
+    accountant: Annotated[
+        str, typer.Option(help=f"{', '.join(ACCOUNTANTS)}, or all of them.")
+    ] = "pld",
     sampler: Annotated[
-        str | None, typer.Option(help="The kind of sampler.", show_default="poisson; full_batch at rate 1")
+        str | None,
+        typer.Option(help="The kind of sampler.", show_default="poisson; full_batch at rate 1"),
     ] = None,
-    relation: Annotated[str | None, typer.Option(help="What neighbours differ in.", show_default="the sampler's own")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(help="What neighbours differ in.", show_default="the sampler's own"),
+    ] = None,
     mechanism: Annotated[str, typer.Option(help="The noise: gaussian or laplace.")] = "gaussian",
-    records: Annotated[int | None, typer.Option(help="The number of records, where the sampler needs it.")] = None,
-    batch_size: Annotated[float | None, typer.Option(help="The expected batch size, instead of the sample rate.")] = None,
-    max_batch_size: Annotated[int | None, typer.Option(help="The largest batch of truncated_poisson.")] = None,
-    curve: Annotated[int, typer.Option(min=0, help="Show epsilon after so many parts of the steps.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Write the curve as a picture; needs the extra dppipe[plot].")] = None,
-    step_epsilon: Annotated[
-        float | None, typer.Option(help="Compose mechanisms of this epsilon by each theorem.", rich_help_panel=_TEXTBOOK)
+    records: Annotated[
+        int | None, typer.Option(help="The number of records, where the sampler needs it.")
     ] = None,
-    step_delta: Annotated[float, typer.Option(help="The delta of each such mechanism.", rich_help_panel=_TEXTBOOK)] = 0.0,
+    batch_size: Annotated[
+        float | None, typer.Option(help="The expected batch size, instead of the sample rate.")
+    ] = None,
+    max_batch_size: Annotated[
+        int | None, typer.Option(help="The largest batch of truncated_poisson.")
+    ] = None,
+    curve: Annotated[
+        int, typer.Option(min=0, help="Show epsilon after so many parts of the steps.")
+    ] = 0,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Write the curve as a picture; needs the extra dppipe[plot]."),
+    ] = None,
+    step_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Compose mechanisms of this epsilon by each theorem.", rich_help_panel=_TEXTBOOK
+        ),
+    ] = None,
+    step_delta: Annotated[
+        float, typer.Option(help="The delta of each such mechanism.", rich_help_panel=_TEXTBOOK)
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Work out epsilon, the noise or the steps, whichever of them isn't given.
@@ -60,13 +94,25 @@ def account(
     deltas = _deltas(delta)
     if step_epsilon is not None:
         _only_textbook(context)
-        found = _textbook(step_epsilon, step_delta, steps=steps, rate=1.0 if sample_rate is None else sample_rate, deltas=deltas)
+        found = _textbook(
+            step_epsilon,
+            step_delta,
+            steps=steps,
+            rate=1.0 if sample_rate is None else sample_rate,
+            deltas=deltas,
+        )
         typer.echo(json.dumps({"results": found}, indent=2) if as_json else theorem_table(found))
         return
     if step_delta:
-        raise UsageError(f"--step-delta: expected none without --step-epsilon, got {step_delta:g}. Give both, or leave it out.")
+        raise UsageError(
+            f"--step-delta: expected none without --step-epsilon, got {step_delta:g}. Give both, or leave it out."
+        )
     made, rate = sampler_from_options(
-        sampler, sample_rate=sample_rate, records=records, batch_size=batch_size, most=max_batch_size
+        sampler,
+        sample_rate=sample_rate,
+        records=records,
+        batch_size=batch_size,
+        most=max_batch_size,
     )
     questions = _questions(
         made,
@@ -88,11 +134,19 @@ def account(
     typer.echo(_shown(answers, refused, alone=alone, curve=bool(curve), as_json=as_json))
 
 
-def _shown(answers: list[Answer], refused: list[dict[str, str]], *, alone: bool, curve: bool, as_json: bool) -> str:
+def _shown(
+    answers: list[Answer], refused: list[dict[str, str]], *, alone: bool, curve: bool, as_json: bool
+) -> str:
     if alone:
-        return json.dumps(answers[0].to_data(), indent=2) if as_json else one_answer(answers[0], curve=curve)
+        return (
+            json.dumps(answers[0].to_data(), indent=2)
+            if as_json
+            else one_answer(answers[0], curve=curve)
+        )
     if as_json:
-        return json.dumps({"results": [found.to_data() for found in answers], "refused": refused}, indent=2)
+        return json.dumps(
+            {"results": [found.to_data() for found in answers], "refused": refused}, indent=2
+        )
     return answer_table(answers, refused, curve=curve)
 
 
@@ -100,7 +154,9 @@ def _deltas(given: list[str]) -> list[float]:
     try:
         values = [float(part) for text in given for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"--delta: expected numbers, separated by commas, got {', '.join(given)!r}.") from None
+        raise UsageError(
+            f"--delta: expected numbers, separated by commas, got {', '.join(given)!r}."
+        ) from None
     for value in values:
         if not 0 < value < 1:
             raise UsageError(f"--delta: expected a number between 0 and 1, got {value:g}.")
@@ -126,12 +182,16 @@ def _questions(
         raise UsageError(f"--noise-multiplier: expected a number from 1e-9 to 1e9, got {noise:g}.")
     check_positive("--epsilon", epsilon)
     if steps is not None and not 0 <= steps <= MOST_COUNTED:
-        raise UsageError(f"--steps: expected a whole number from 0 to {MOST_COUNTED:,}, got {steps}.")
+        raise UsageError(
+            f"--steps: expected a whole number from 0 to {MOST_COUNTED:,}, got {steps}."
+        )
     if mechanism not in ("gaussian", "laplace"):
         raise UsageError(f"--mechanism: expected gaussian or laplace, got {mechanism!r}.")
     known: Any = relation or relations(sampler.kind)[0]
     if known not in ("zero_out", "add_remove", "replace_one"):
-        raise UsageError(f"--relation: expected zero_out, add_remove or replace_one, got {known!r}.")
+        raise UsageError(
+            f"--relation: expected zero_out, add_remove or replace_one, got {known!r}."
+        )
     return [
         Question(
             sampler=sampler,
@@ -159,7 +219,9 @@ def _only_textbook(context: typer.Context) -> None:
             )
 
 
-def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tuple[list[Answer], list[dict[str, str]]]:
+def _answers(
+    questions: list[Question], kinds: list[str], *, points: int
+) -> tuple[list[Answer], list[dict[str, str]]]:
     """Ask each accountant; of several, one that refuses is listed, of one, its refusal is the answer."""
     from dppipe.planning.questions import answer
 
@@ -171,11 +233,15 @@ def _answers(questions: list[Question], kinds: list[str], *, points: int) -> tup
         except PrivacyRefusal as error:
             if len(kinds) == 1:
                 raise
-            refused.append({"accountant": kind, "why": str(error).removeprefix(f"accountant {kind}: ")})
+            refused.append(
+                {"accountant": kind, "why": str(error).removeprefix(f"accountant {kind}: ")}
+            )
     return answers, refused
 
 
-def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, deltas: list[float]) -> list[dict[str, Any]]:
+def _textbook(
+    epsilon: float, delta: float, *, steps: int | None, rate: float, deltas: list[float]
+) -> list[dict[str, Any]]:
     """Compose equal (epsilon, delta) mechanisms by each theorem, sampled at a rate."""
     from dppipe.privacy.rounding import round_up
     from dppipe.privacy.textbook.one_step import amplified
@@ -184,17 +250,33 @@ def _textbook(epsilon: float, delta: float, *, steps: int | None, rate: float, d
     check_positive("--step-epsilon", epsilon)
     if steps is None or not 1 <= steps <= MOST_COUNTED:
         got = "none" if steps is None else steps
-        raise UsageError(f"--steps: expected how many mechanisms are composed, from 1 to {MOST_COUNTED:,}, got {got}.")
+        raise UsageError(
+            f"--steps: expected how many mechanisms are composed, from 1 to {MOST_COUNTED:,}, got {got}."
+        )
     if not 0 <= delta < 1:
-        raise UsageError(f"--step-delta: expected a number of at least 0 and below 1, got {delta:g}.")
+        raise UsageError(
+            f"--step-delta: expected a number of at least 0 and below 1, got {delta:g}."
+        )
     if not 0 < rate <= 1:
         raise UsageError(f"--sample-rate: expected a number above 0 and at most 1, got {rate:g}.")
     each, each_delta = amplified(epsilon, rate), rate * delta
     found = [("basic", basic_epsilon([(each, steps)]), steps * each_delta)]
     for total in deltas:
         slack = total - steps * each_delta
-        found.append(("advanced", advanced_epsilon([(each, steps)], slack=slack) if slack > 0 else math.inf, total))
-        found.append(("optimal", optimal_epsilon(each, delta=each_delta, count=steps, total_delta=total), total))
+        found.append(
+            (
+                "advanced",
+                advanced_epsilon([(each, steps)], slack=slack) if slack > 0 else math.inf,
+                total,
+            )
+        )
+        found.append(
+            (
+                "optimal",
+                optimal_epsilon(each, delta=each_delta, count=steps, total_delta=total),
+                total,
+            )
+        )
     return [
         {
             "theorem": name,

@@ -16,11 +16,21 @@ if TYPE_CHECKING:
     from dppipe.bench.compare import Comparison
     from dppipe.bench.measure import Times
 
-SpecPaths = Annotated[list[Path] | None, typer.Argument(metavar="SPEC", help="Specs whose own models are benchmarked.")]
-Reference = Annotated[str | None, typer.Option("--reference", metavar="LETTERS", help="Reference workloads, such as abcde.")]
+SpecPaths = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="SPEC", help="Specs whose own models are benchmarked."),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option("--reference", metavar="LETTERS", help="Reference workloads, such as abcde."),
+]
 Rounds = Annotated[int, typer.Option("--rounds", min=2, help="Samples of every contender.")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of torch; all cores if not given.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where bench.json and bench.svg go.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Threads of torch; all cores if not given.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="Where bench.json and bench.svg go.")
+]
 
 
 def bench(
@@ -38,16 +48,23 @@ def bench(
     from dppipe.bench.chart import draw_chart
     from dppipe.bench.compare import compare, machine, workload_of
 
-    given: dict[str, Any] = {"overrides": list(overrides or ()), "plugins": str(plugins) if plugins else None}
+    given: dict[str, Any] = {
+        "overrides": list(overrides or ()),
+        "plugins": str(plugins) if plugins else None,
+    }
     subjects: list[dict[str, Any]] = [{"spec": str(path), **given} for path in specs or ()]
     subjects += [{"workload": letter} for letter in reference or ""]
     if not subjects:
-        raise UsageError("bench: expected a spec or --reference with workloads, got neither. Try: dppipe bench --reference abcde")
+        raise UsageError(
+            "bench: expected a spec or --reference with workloads, got neither. Try: dppipe bench --reference abcde"
+        )
     for subject in subjects:
         workload_of(subject)  # a mistake in the last is told before the first is timed
     found = []
     for subject in subjects:
-        comparison = compare(subject, rounds=rounds, threads=threads or os.cpu_count() or 1, opacus=opacus)
+        comparison = compare(
+            subject, rounds=rounds, threads=threads or os.cpu_count() or 1, opacus=opacus
+        )
         found.append(comparison)
         if not as_json:
             typer.echo(comparison_text(comparison))
@@ -66,7 +83,9 @@ def comparison_text(comparison: Comparison) -> str:
         f"{comparison.name}: {comparison.title}, {threads}",
         f"  {'step':<18} {'ms':>9} {'ratio':>7} {'quartiles':>15} {'MB':>7}",
     ]
-    return "\n".join([*lines, *(_line(times) for times in (comparison.plain, *comparison.contenders)), ""])
+    return "\n".join(
+        [*lines, *(_line(times) for times in (comparison.plain, *comparison.contenders)), ""]
+    )
 
 
 def _line(times: Times) -> str:
@@ -83,7 +102,9 @@ def _closing(found: list[Comparison], out: Path | None) -> str:
     ratios = [comparison.private.ratio for comparison in found if comparison.private.failed is None]
     lines = []
     if len(ratios) > 1:
-        lines.append(f"dppipe: {geometric_mean(ratios):.2f} as geometric mean, {max(ratios):.2f} at worst")
+        lines.append(
+            f"dppipe: {geometric_mean(ratios):.2f} as geometric mean, {max(ratios):.2f} at worst"
+        )
     if out is not None:
         lines.append(f"written: {out / 'bench.json'}, {out / 'bench.svg'}")
     return "\n".join(lines)

@@ -54,11 +54,20 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
     opened = _open(store)
     status, joined = opened.status(name), joined_epsilon(opened, name)
     if as_json:
-        typer.echo(json.dumps(status_data(status) | {"epsilon_had_all_runs_been_planned_together": joined}, indent=2))
+        typer.echo(
+            json.dumps(
+                status_data(status) | {"epsilon_had_all_runs_been_planned_together": joined},
+                indent=2,
+            )
+        )
         return
     typer.echo(status_text(status))
     if joined is not None:
-        typer.echo(wrapped(f"had all runs been planned together, they would cost epsilon {shown(joined)} (PLD; an ESTIMATE)"))
+        typer.echo(
+            wrapped(
+                f"had all runs been planned together, they would cost epsilon {shown(joined)} (PLD; an ESTIMATE)"
+            )
+        )
 
 
 @app.command()
@@ -75,7 +84,10 @@ def delete(name: Name, store: Place = None, as_json: AsJson = False) -> None:
 @app.command()
 def reconcile(
     name: Name,
-    moved: Annotated[list[str] | None, typer.Option(metavar="RUN=DIR", help="Where a run's directory stands now.")] = None,
+    moved: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RUN=DIR", help="Where a run's directory stands now."),
+    ] = None,
     store: Place = None,
     as_json: AsJson = False,
 ) -> None:
@@ -98,11 +110,17 @@ def reconcile(
 
 
 @app.command()
-def export(name: Annotated[str | None, typer.Argument(metavar="SCOPE", show_default=False)] = None, store: Place = None) -> None:
+def export(
+    name: Annotated[str | None, typer.Argument(metavar="SCOPE", show_default=False)] = None,
+    store: Place = None,
+) -> None:
     """Print one scope or all of them as JSON. Every entry that was ever made is there."""
     opened = _open(store)
     names = opened.scopes() if name is None else [name]
-    scopes = [status_data(opened.status(one)) | {"history": [asdict(e) for e in opened.history(one)]} for one in names]
+    scopes = [
+        status_data(opened.status(one)) | {"history": [asdict(e) for e in opened.history(one)]}
+        for one in names
+    ]
     typer.echo(json.dumps({"store": opened.place, "scopes": scopes}, indent=2))
 
 

@@ -16,7 +16,12 @@ from dppipe.privacy.printing import shown, shown_delta
 if TYPE_CHECKING:
     from dppipe.report.compare import Comparison, Spread
 
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories, or folders of them.", show_default=False)]
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN...", help="Run directories, or folders of them.", show_default=False
+    ),
+]
 
 
 def compare(runs: Runs, as_json: AsJson = False) -> None:
@@ -24,7 +29,11 @@ def compare(runs: Runs, as_json: AsJson = False) -> None:
     from dppipe.report.compare import compare_runs, find_runs
 
     compared = compare_runs(find_runs(runs))
-    typer.echo(json.dumps([one.to_data() for one in compared], indent=2) if as_json else comparison_text(compared))
+    typer.echo(
+        json.dumps([one.to_data() for one in compared], indent=2)
+        if as_json
+        else comparison_text(compared)
+    )
 
 
 def comparison_text(compared: Sequence[Comparison]) -> str:
@@ -34,14 +43,27 @@ def comparison_text(compared: Sequence[Comparison]) -> str:
     How runs ended and their delta are columns only where they differ; else they are said once, below.
     """
     rows = [_row(one) for one in compared]
-    shared = {name: text for name in ("ended", "delta") if (text := _shared([row[name] for row in rows]))}
-    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in shared]
+    shared = {
+        name: text for name in ("ended", "delta") if (text := _shared([row[name] for row in rows]))
+    }
+    names = [
+        name for name in dict.fromkeys(name for row in rows for name in row) if name not in shared
+    ]
     lines = [names, *([row.get(name, "") for name in names] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-    laid_out = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    laid_out = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
     if max(map(len, laid_out)) > WIDTH:
-        laid_out = ["\n\n".join(table({name: row[name] for name in names if row.get(name)}) for row in rows)]
-    said_once = ["", f"all: {', '.join(f'{name} {text}' for name, text in shared.items())}"] if shared else []
+        laid_out = [
+            "\n\n".join(table({name: row[name] for name in names if row.get(name)}) for row in rows)
+        ]
+    said_once = (
+        ["", f"all: {', '.join(f'{name} {text}' for name, text in shared.items())}"]
+        if shared
+        else []
+    )
     return "\n".join([*laid_out, *said_once])
 
 
@@ -53,7 +75,14 @@ def _row(one: Comparison) -> dict[str, str]:
     )
     delta = shown_delta(one.delta) if one.delta is not None else ""
     scores = {name: _score(spread) for name, spread in one.metrics.items()}
-    return {"name": one.name, "runs": str(one.runs), "ended": ended, "epsilon": _epsilon(one), "delta": delta, **scores}
+    return {
+        "name": one.name,
+        "runs": str(one.runs),
+        "ended": ended,
+        "epsilon": _epsilon(one),
+        "delta": delta,
+        **scores,
+    }
 
 
 def _shared(cells: Sequence[str]) -> str:
@@ -72,4 +101,8 @@ def _epsilon(one: Comparison) -> str:
 
 
 def _score(spread: Spread) -> str:
-    return f"{spread.mean:.4f}" if spread.deviation is None else f"{spread.mean:.4f} +- {spread.deviation:.4f}"
+    return (
+        f"{spread.mean:.4f}"
+        if spread.deviation is None
+        else f"{spread.mean:.4f} +- {spread.deviation:.4f}"
+    )

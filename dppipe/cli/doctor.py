@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from dppipe.engine.checks.report import EngineReport
 
 
-def doctor(spec_path: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
+def doctor(
+    spec_path: SpecPath,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
     """Check the engine on a spec's own model and made-up input. It must agree with a loop over single examples; what each
     layer costs is shown."""
     from dppipe.pipeline.doctor import examine
@@ -35,8 +40,15 @@ def report_text(report: EngineReport) -> str:
         rows.append((one.name, one.group, f"{one.form}{by}", f"{one.values:,}", f"{one.held:,}"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
-        "  " + "  ".join(f"{cell:{'<' if place < 3 else '>'}{widths[place]}}" for place, cell in enumerate(row)) for row in rows
+        "  "
+        + "  ".join(
+            f"{cell:{'<' if place < 3 else '>'}{widths[place]}}" for place, cell in enumerate(row)
+        )
+        for row in rows
     ]
-    slow = [f"  {path}: one row at a time, because {reason}" for path, reason in report.row_by_row.items()]
+    slow = [
+        f"  {path}: one row at a time, because {reason}"
+        for path, reason in report.row_by_row.items()
+    ]
     verdict = f"The engine agrees with a one-example loop on all {total:,} trainable values; no example's loss follows another's."
     return "\n".join([*lines, "", *slow, *([""] if slow else []), wrapped(verdict)])

@@ -65,5 +65,11 @@ def say_error(error: Exception) -> str:
         return f"{place}: the code there failed: {type(error).__name__}. {text}"
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]
-    place = f" at dppipe/{Path(inside[-1].filename).relative_to(_PACKAGE)}:{inside[-1].lineno}" if inside else ""
-    return f"internal error: {type(error).__name__}{place}. Run again with --debug to see all of it."
+    place = (
+        f" at dppipe/{Path(inside[-1].filename).relative_to(_PACKAGE)}:{inside[-1].lineno}"
+        if inside
+        else ""
+    )
+    return (
+        f"internal error: {type(error).__name__}{place}. Run again with --debug to see all of it."
+    )

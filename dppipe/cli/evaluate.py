@@ -17,7 +17,9 @@ def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> 
     from dppipe.runs.outcome import plain_metrics
 
     if is_evaluated(run):
-        note = "The test split was scored before, and is scored once. These are the scores from then."
+        note = (
+            "The test split was scored before, and is scored once. These are the scores from then."
+        )
         typer.echo(fit_terminal(note, stream=sys.stderr), err=True)
     scores = evaluate_run(run, plugins=plugins)
     text = {name: f"{value:.4f}" for name, value in scores.items()}

@@ -30,14 +30,20 @@ train:     {epochs: 20}                               # or steps: N, or until: b
 
 
 def init(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Where to write it.")] = Path("pipeline.yaml"),
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Where to write it.")] = Path(
+        "pipeline.yaml"
+    ),
 ) -> None:
     """Write a spec to start from. A file that is there already stays as it is."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(STARTER)
     except FileExistsError as error:
-        raise UsageError(f"{path}: expected a new file, got one that is there. Choose another name.") from error
+        raise UsageError(
+            f"{path}: expected a new file, got one that is there. Choose another name."
+        ) from error
     except OSError as error:
-        raise UsageError(f"{path}: expected a place to write to, got: {error.strerror}. Choose another one.") from error
+        raise UsageError(
+            f"{path}: expected a place to write to, got: {error.strerror}. Choose another one."
+        ) from error
     typer.echo(f"wrote {path}; next: dppipe plan {path}")

@@ -19,8 +19,12 @@ def ledger() -> None:
 @app.command()
 def verify(
     run: Annotated[Path, typer.Argument(help="The run directory.", show_default=False)],
-    accountant: Annotated[str | None, typer.Option(help="Compute epsilon with this one instead of the run's own.")] = None,
-    delta: Annotated[float | None, typer.Option(help="State epsilon at this delta instead of the run's own.")] = None,
+    accountant: Annotated[
+        str | None, typer.Option(help="Compute epsilon with this one instead of the run's own.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="State epsilon at this delta instead of the run's own.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check every byte of a run's ledger. Epsilon is computed anew, from its rows alone."""
@@ -34,7 +38,11 @@ def verify(
         for fault in found.faults:
             typer.echo(fault, err=True)
         if found.epsilon is not None and found.delta is not None:
-            kind = f" by {found.accountant}{'' if found.certified else ', an ESTIMATE'}" if found.accountant else ""
+            kind = (
+                f" by {found.accountant}{'' if found.certified else ', an ESTIMATE'}"
+                if found.accountant
+                else ""
+            )
             typer.echo(
                 f"epsilon {shown(found.epsilon)} at delta {shown_delta(found.delta)}{kind}: "
                 f"{found.charged} charges in {found.rows} rows"
@@ -43,7 +51,9 @@ def verify(
         if found.claimed is not None:
             typer.echo(f"the last row states epsilon {shown(found.claimed)}")
         if found.odometer is not None:
-            typer.echo(f"odometer: epsilon {shown(found.odometer)}, for a stop here that followed what was released")
+            typer.echo(
+                f"odometer: epsilon {shown(found.odometer)}, for a stop here that followed what was released"
+            )
         typer.echo("the ledger is whole" if found.intact else "the ledger is NOT whole")
     if not found.intact:
         raise typer.Exit(1)

@@ -7,10 +7,19 @@ from typing import Annotated
 
 import typer
 
-SpecPath = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec's YAML file.", show_default=False)]
-RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a value, such as clipping.max_grad_norm=0.5.")
+SpecPath = Annotated[
+    Path, typer.Argument(metavar="SPEC", help="The spec's YAML file.", show_default=False)
 ]
-Plugins = Annotated[Path | None, typer.Option("--plugins", metavar="DIR", help="The folder of plugin files.")]
+RunPath = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a value, such as clipping.max_grad_norm=0.5."
+    ),
+]
+Plugins = Annotated[
+    Path | None, typer.Option("--plugins", metavar="DIR", help="The folder of plugin files.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -54,7 +54,11 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
         "clipping": f"{plan.clipping}, max_grad_norm {_bound(plan)}{_twice(plan)}",
     }
     if plan.private and plan.epsilon is not None:
-        span = _span(plan.noise[0].noise_multiplier, plan.noise[-1].noise_multiplier, moves=len(plan.noise) > 1)
+        span = _span(
+            plan.noise[0].noise_multiplier,
+            plan.noise[-1].noise_multiplier,
+            moves=len(plan.noise) > 1,
+        )
         facts |= {
             "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
             "noise split": _split(plan),
@@ -77,18 +81,28 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
 
 
 def _odometer_heading(plan: Plan) -> str:
-    return "; in brackets, the claim at a stop\nthat follows what was released (docs/accounting.md)" if plan.odometer else ""
+    return (
+        "; in brackets, the claim at a stop\nthat follows what was released (docs/accounting.md)"
+        if plan.odometer
+        else ""
+    )
 
 
 def _spent(plan: Plan, step: int) -> str:
     from dppipe.privacy.printing import shown
 
     claim = plan.odometer_claim(step)
-    return f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" + (f"  ({shown(claim)})" if claim is not None else "")
+    return f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" + (
+        f"  ({shown(claim)})" if claim is not None else ""
+    )
 
 
 def _adapting(plan: Plan) -> str:
-    return "; then it follows released values, and a filter admits each step" if plan.schedule == "filter" else ""
+    return (
+        "; then it follows released values, and a filter admits each step"
+        if plan.schedule == "filter"
+        else ""
+    )
 
 
 def _drawn(plan: Plan) -> str:
@@ -105,7 +119,9 @@ def _sampler(plan: Plan) -> str:
     rate = _span(first.sample_rate, last.sample_rate, moves=moves)
     size = _span(first.expected_batch_size, last.expected_batch_size, moves=moves)
     each = f"{_drawn(plan)} a step{'' if _fixed(plan) else ' on average'}"
-    return f"{plan.sampler}, sample rate {rate}{f'; {each}: {size}' if moves else f', {size} {each}'}"
+    return (
+        f"{plan.sampler}, sample rate {rate}{f'; {each}: {size}' if moves else f', {size} {each}'}"
+    )
 
 
 def _bound(plan: Plan) -> str:
@@ -114,7 +130,9 @@ def _bound(plan: Plan) -> str:
 
 
 def _fixed(plan: Plan) -> bool:
-    return plan.empty_batch_probability == 0 and plan.largest_likely_batch == math.ceil(plan.expected_batch_size)
+    return plan.empty_batch_probability == 0 and plan.largest_likely_batch == math.ceil(
+        plan.expected_batch_size
+    )
 
 
 def _batches(plan: Plan) -> str:
@@ -127,11 +145,19 @@ def _batches(plan: Plan) -> str:
 
 
 def _twice(plan: Plan) -> str:
-    return "; averages of examples are clipped, so noise is scaled to twice the bound" if plan.averages else ""
+    return (
+        "; averages of examples are clipped, so noise is scaled to twice the bound"
+        if plan.averages
+        else ""
+    )
 
 
 def _set_aside(plan: Plan) -> str:
-    return f", of which {plan.failure_delta:g} pays for bounds that may fail" if plan.failure_delta else ""
+    return (
+        f", of which {plan.failure_delta:g} pays for bounds that may fail"
+        if plan.failure_delta
+        else ""
+    )
 
 
 def _split(plan: Plan) -> str:
@@ -166,7 +192,9 @@ def _earlier(plan: Plan) -> str:
     if plan.earlier is None:
         return ""
     cost = f"{plan.earlier.charged} charges, epsilon {shown(plan.epsilon_after(0))} before the first step"
-    how = "added up" if plan.earlier.records == "same" else "disjoint records: the larger cost counts"
+    how = (
+        "added up" if plan.earlier.records == "same" else "disjoint records: the larger cost counts"
+    )
     return f"the weights of {plan.earlier.names}: {cost}; {how}"
 
 

@@ -24,7 +24,12 @@ app = typer.Typer(help="Write and check kinds of your own.", no_args_is_help=Tru
 @app.command("list")
 def list_plugins(
     block: Annotated[
-        str | None, typer.Argument(metavar="BLOCK", help="A block of the spec, such as clipping; else all.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="BLOCK",
+            help="A block of the spec, such as clipping; else all.",
+            show_default=False,
+        ),
     ] = None,
     plugins: Plugins = None,
     as_json: AsJson = False,
@@ -36,7 +41,9 @@ def list_plugins(
     registry = Registry(plugins)
     found, unread = list_kinds(registry, block=block), unread_files(registry)
     if as_json:
-        typer.echo(json.dumps({"kinds": [facts.to_data() for facts in found], "unread": unread}, indent=2))
+        typer.echo(
+            json.dumps({"kinds": [facts.to_data() for facts in found], "unread": unread}, indent=2)
+        )
         return
     typer.echo("\n".join(kinds_text(found)))
     for file in unread:
@@ -45,11 +52,19 @@ def list_plugins(
 
 @app.command()
 def new(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="clipper, schedule, model, data or optimizer.", show_default=False)],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that a spec will use.", show_default=False)],
-    folder: Annotated[Path, typer.Option("--dir", "--plugins", metavar="DIR", help="The folder of plugin files.")] = Path(
-        "plugins"
-    ),
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="clipper, schedule, model, data or optimizer.", show_default=False
+        ),
+    ],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The name that a spec will use.", show_default=False),
+    ],
+    folder: Annotated[
+        Path, typer.Option("--dir", "--plugins", metavar="DIR", help="The folder of plugin files.")
+    ] = Path("plugins"),
 ) -> None:
     """Write a plugin that works, its test and its spec.
 
@@ -68,7 +83,10 @@ def new(
 @app.command()
 def check(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A plugin file; else every one of the folder.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="A plugin file; else every one of the folder.", show_default=False
+        ),
     ] = None,
     plugins: Plugins = None,
     as_json: AsJson = False,
@@ -82,7 +100,15 @@ def check(
     with redirect_stdout(sys.stderr):  # what a plugin prints isn't part of the report
         checked = check_file(file) if file is not None else check_folder(plugins)
     if as_json:
-        typer.echo(json.dumps({"ok": all(kind.ok for kind in checked), "kinds": [kind.to_data() for kind in checked]}, indent=2))
+        typer.echo(
+            json.dumps(
+                {
+                    "ok": all(kind.ok for kind in checked),
+                    "kinds": [kind.to_data() for kind in checked],
+                },
+                indent=2,
+            )
+        )
     else:
         typer.echo("\n".join(line for kind in checked for line in checked_text(kind)))
     if not all(kind.ok for kind in checked):
@@ -111,7 +137,9 @@ def checked_text(kind: CheckedKind) -> Iterator[str]:
     for outcome in kind.outcomes:
         mark = "ok  " if outcome.ok else "FAIL"
         remark = "the same" if not outcome.ok and outcome.remark in said else outcome.remark
-        yield _fill(f"{mark}  {outcome.check}{f': {remark}' if remark else ''}", indent=2, hanging=6)
+        yield _fill(
+            f"{mark}  {outcome.check}{f': {remark}' if remark else ''}", indent=2, hanging=6
+        )
         said.add(outcome.remark)
     failed = sum(not outcome.ok for outcome in kind.outcomes)
     yield f"  {len(kind.outcomes)} tried, {failed} failed"
@@ -129,5 +157,10 @@ def _default(option: OptionFacts) -> str:
 def _fill(text: str, *, indent: int, hanging: int = 0) -> str:
     first, rest = " " * indent, " " * (indent + hanging)
     return textwrap.fill(
-        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
+        break_long_words=False,
     )

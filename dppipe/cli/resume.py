@@ -15,10 +15,18 @@ def resume(
     run: RunPath,
     plugins: Plugins = None,
     accept_changes: Annotated[
-        bool, typer.Option("--accept-changes", help="Go on though the optimizer or the way of training was changed.")
+        bool,
+        typer.Option(
+            "--accept-changes",
+            help="Go on though the optimizer or the way of training was changed.",
+        ),
     ] = False,
     original_is_gone: Annotated[
-        bool, typer.Option("--original-is-gone", help="Go on with a copied or moved directory: the original never will.")
+        bool,
+        typer.Option(
+            "--original-is-gone",
+            help="Go on with a copied or moved directory: the original never will.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -25,7 +25,9 @@ def run(
     spec_path: SpecPath,
     overrides: Overrides = None,
     plugins: Plugins = None,
-    run_dir: Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Where the run's files go.")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option("--run-dir", metavar="DIR", help="Where the run's files go.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model under differential privacy. It ends when its steps are done or its budget is spent."""
@@ -45,7 +47,9 @@ def run(
         from dppipe.lightning.progress import ProgressBar
         from dppipe.pipeline.run import run_spec
 
-        outcome = run_spec(spec, made, run_dir=run_dir, callbacks=[partial(ProgressBar, made, console=console)])
+        outcome = run_spec(
+            spec, made, run_dir=run_dir, callbacks=[partial(ProgressBar, made, console=console)]
+        )
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
 
@@ -102,7 +106,9 @@ def closing_text(outcome: Outcome) -> str:
         facts["privacy"] = "NOT PRIVATE"
     else:
         at = shown_delta(outcome.delta or 0.0)
-        facts["epsilon"] = f"{shown(outcome.epsilon)} at delta {at}, {outcome.relation}, one {outcome.unit}"
+        facts["epsilon"] = (
+            f"{shown(outcome.epsilon)} at delta {at}, {outcome.relation}, one {outcome.unit}"
+        )
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:
         facts["physical batch"] = f"at most {outcome.physical_batch_size} records"

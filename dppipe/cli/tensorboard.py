@@ -12,7 +12,9 @@ from dppipe.errors import UsageError
 
 
 def tensorboard(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, or a folder of them.")] = Path("runs"),
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run directory, or a folder of them.")
+    ] = Path("runs"),
     port: Annotated[int, typer.Option(help="The port to serve on; 0 takes a free one.")] = 6006,
     host: Annotated[str, typer.Option(help="The address to serve on.")] = "localhost",
 ) -> None:
@@ -22,11 +24,24 @@ def tensorboard(
     except OSError:
         found = False
     if not found:
-        raise UsageError(f"{run}: expected a run directory with curves, got none. Train one first: dppipe run SPEC")
+        raise UsageError(
+            f"{run}: expected a run directory with curves, got none. Train one first: dppipe run SPEC"
+        )
     from tensorboard.program import TensorBoard, TensorBoardServerException
 
     board = TensorBoard()
-    board.configure(argv=[sys.argv[0], "--logdir", str(run), "--host", host, "--port", str(port), "--load_fast=false"])
+    board.configure(
+        argv=[
+            sys.argv[0],
+            "--logdir",
+            str(run),
+            "--host",
+            host,
+            "--port",
+            str(port),
+            "--load_fast=false",
+        ]
+    )
     try:
         board.main()
     except TensorBoardServerException as error:

@@ -13,7 +13,9 @@ from dppipe.cli.printing.wrapping import table
 from dppipe.errors import SpecError
 
 
-def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False) -> None:
+def validate(
+    spec: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False
+) -> None:
     """Check a spec. Every problem is told at once, with its line and column."""
     from dppipe.spec.messages.layout import SpecRefusal
 
@@ -22,7 +24,11 @@ def validate(spec: SpecPath, overrides: Overrides = None, plugins: Plugins = Non
     except (SpecError, SpecRefusal) as error:
         if as_json:
             problems = [
-                {"place": problem.place, "path": ".".join(map(str, problem.path)), "message": problem.message}
+                {
+                    "place": problem.place,
+                    "path": ".".join(map(str, problem.path)),
+                    "message": problem.message,
+                }
                 for problem in error.problems
             ]
             typer.echo(json.dumps({"valid": False, "problems": problems}, indent=2))

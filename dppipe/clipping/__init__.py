@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from dppipe.clipping.microbatch import Microbatch
     from dppipe.clipping.psac import Psac
 
-    Global: type[Clipper]  # `global` is a keyword: its file is named after its kind all the same, and loads by name
+    Global: type[
+        Clipper
+    ]  # `global` is a keyword: its file is named after its kind all the same, and loads by name
 
 __all__ = [
     "AdaClip",

@@ -25,7 +25,10 @@ class Rescaled:
 
     def transform(self, gradient: Coordinates) -> dict[str, Tensor]:
         """Give one example's gradient in the coordinates in which it is clipped."""
-        return {name: (g - self.mean[name].to(g)) / self.scale[name].to(g) for name, g in gradient.items()}
+        return {
+            name: (g - self.mean[name].to(g)) / self.scale[name].to(g)
+            for name, g in gradient.items()
+        }
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return (bounds / norms).clamp(max=1)
@@ -43,14 +46,25 @@ class AdaClip(Clipper, kind="adaclip"):
 
     needs: ClassVar[Literal["gradients"]] = "gradients"
 
-    mean_decay: float = Field(0.99, ge=0, lt=1, description="How slowly the mean of each coordinate follows releases.")
-    spread_decay: float = Field(0.9, ge=0, lt=1, description="How slowly the spread of each coordinate follows releases.")
+    mean_decay: float = Field(
+        0.99, ge=0, lt=1, description="How slowly the mean of each coordinate follows releases."
+    )
+    spread_decay: float = Field(
+        0.9, ge=0, lt=1, description="How slowly the spread of each coordinate follows releases."
+    )
     spread_range: float = Field(
-        10.0, ge=1, le=1e6, description="A spread stays within this factor of what it was taken for at first."
+        10.0,
+        ge=1,
+        le=1e6,
+        description="A spread stays within this factor of what it was taken for at first.",
     )
 
     def init_state(self, group_sizes: Mapping[str, int]) -> State:
-        return {"spread": self.max_grad_norm / math.sqrt(max(1, sum(group_sizes.values()))), "mean": {}, "variance": {}}
+        return {
+            "spread": self.max_grad_norm / math.sqrt(max(1, sum(group_sizes.values()))),
+            "mean": {},
+            "variance": {},
+        }
 
     def at(self, state: State) -> Rescaled | AdaClip:
         return Rescaled(state["mean"], self._scale(state)) if state["mean"] else self
@@ -66,7 +80,9 @@ class AdaClip(Clipper, kind="adaclip"):
         if not state["mean"]:
             return gradient
         scale = self._scale(state)
-        return {name: g * scale[name].to(g) + state["mean"][name].to(g) for name, g in gradient.items()}
+        return {
+            name: g * scale[name].to(g) + state["mean"][name].to(g) for name, g in gradient.items()
+        }
 
     def update(self, state: State, released: Mapping[str, Any]) -> State:
         first = state["spread"]
@@ -74,15 +90,22 @@ class AdaClip(Clipper, kind="adaclip"):
         scale = self._scale(state) if state["mean"] else {}
         means, variances = {}, {}
         for name, seen in self.restore(state, released["gradient"]).items():
-            mean, variance = state["mean"].get(name, 0.0 * seen), state["variance"].get(name, 0.0 * seen + first**2)
+            mean, variance = (
+                state["mean"].get(name, 0.0 * seen),
+                state["variance"].get(name, 0.0 * seen + first**2),
+            )
             noise = (released["noise_std"] * scale.get(name, 1.0)) ** 2
             # A mean of B examples varies B times less than one of them does.
             found = ((seen - mean.to(seen)) ** 2 - noise) * released["expected_batch_size"]
             means[name] = self.mean_decay * mean.to(seen) + (1 - self.mean_decay) * seen
-            variances[name] = self.spread_decay * variance.to(seen) + (1 - self.spread_decay) * found.clamp(low, high)
+            variances[name] = self.spread_decay * variance.to(seen) + (
+                1 - self.spread_decay
+            ) * found.clamp(low, high)
         return {"spread": first, "mean": means, "variance": variances}
 
     def _scale(self, state: State) -> dict[str, Tensor]:
         spreads = {name: variance.sqrt() for name, variance in state["variance"].items()}
         total = sum(spread.sum() for spread in spreads.values())  # stays on its device
-        return {name: (spread * total).sqrt() / self.max_grad_norm for name, spread in spreads.items()}
+        return {
+            name: (spread * total).sqrt() / self.max_grad_norm for name, spread in spreads.items()
+        }

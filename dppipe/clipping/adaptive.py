@@ -24,12 +24,22 @@ class Adaptive(Clipper, kind="adaptive"):
     clipped with the bound that earlier releases have led to.
     """
 
-    max_grad_norm: float = Field(1.0, gt=0, description="The first bound; with several groups, the norm of their first bounds.")
-    grouping: Literal["all", "layerwise"] = Field("all", description="One bound for all parameters, or one for each layer.")
-    max_grad_norms: dict[str, PositiveFloat] | None = Field(
-        None, min_length=1, description="First bounds of groups by patterns of parameter names, as `grouped` takes them."
+    max_grad_norm: float = Field(
+        1.0,
+        gt=0,
+        description="The first bound; with several groups, the norm of their first bounds.",
     )
-    target_unclipped_quantile: float = Field(0.5, ge=0, le=1, description="The share of examples that the bound lets through.")
+    grouping: Literal["all", "layerwise"] = Field(
+        "all", description="One bound for all parameters, or one for each layer."
+    )
+    max_grad_norms: dict[str, PositiveFloat] | None = Field(
+        None,
+        min_length=1,
+        description="First bounds of groups by patterns of parameter names, as `grouped` takes them.",
+    )
+    target_unclipped_quantile: float = Field(
+        0.5, ge=0, le=1, description="The share of examples that the bound lets through."
+    )
     clipbound_learning_rate: float = Field(0.2, gt=0, description="How fast the bound moves.")
     min_clipbound: float = Field(1e-6, gt=0, description="No bound falls below this.")
     max_clipbound: float = Field(1e6, gt=0, description="No bound rises above this.")
@@ -48,7 +58,9 @@ class Adaptive(Clipper, kind="adaptive"):
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
         if self.min_clipbound > self.max_clipbound:
-            raise ValueError(f"expected min_clipbound <= max_clipbound, got {self.min_clipbound:g} and {self.max_clipbound:g}.")
+            raise ValueError(
+                f"expected min_clipbound <= max_clipbound, got {self.min_clipbound:g} and {self.max_clipbound:g}."
+            )
         if self.max_grad_norms is not None and self.grouping != "all":
             raise ValueError("expected grouping or max_grad_norms, got both. Leave one out.")
         return self
@@ -56,13 +68,21 @@ class Adaptive(Clipper, kind="adaptive"):
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
         if self.max_grad_norms is not None:
             return by_pattern(named_shapes, self.max_grad_norms)
-        return by_layer(named_shapes) if self.grouping == "layerwise" else dict.fromkeys(named_shapes, "all")
+        return (
+            by_layer(named_shapes)
+            if self.grouping == "layerwise"
+            else dict.fromkeys(named_shapes, "all")
+        )
 
     def init_state(self, group_sizes: Mapping[str, int]) -> State:
         shares = equal_shares(self.max_grad_norm, group_sizes)
         if self.max_grad_norms is not None:
             shares = tuple(self.max_grad_norms[pattern] for pattern in group_sizes)
-        return {"bounds": tuple(min(max(share, self.min_clipbound), self.max_clipbound) for share in shares)}
+        return {
+            "bounds": tuple(
+                min(max(share, self.min_clipbound), self.max_clipbound) for share in shares
+            )
+        }
 
     def bounds(self, state: State) -> Sequence[float]:
         return tuple(state["bounds"])
@@ -71,7 +91,11 @@ class Adaptive(Clipper, kind="adaptive"):
         return (bounds / norms).clamp(max=1)
 
     def statistics_std(self, expected_batch_size: float) -> float:
-        return AUTO_SHARE * expected_batch_size if self.unclipped_num_std == "auto" else float(self.unclipped_num_std)
+        return (
+            AUTO_SHARE * expected_batch_size
+            if self.unclipped_num_std == "auto"
+            else float(self.unclipped_num_std)
+        )
 
     def statistics(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [groups], [groups] -> [groups]
         return (norms <= bounds).to(norms.dtype) - 0.5

@@ -15,9 +15,12 @@ class Automatic(Clipper, kind="automatic"):
     """Normalises gradients instead of cutting them (Bu et al. 2023, "Automatic clipping")."""
 
     variant: Literal["auto_s", "auto_v"] = Field(
-        "auto_s", description="`auto_s` lets tiny gradients stay smaller; `auto_v` brings all to the bound."
+        "auto_s",
+        description="`auto_s` lets tiny gradients stay smaller; `auto_v` brings all to the bound.",
     )
-    stability: float = Field(0.01, gt=0, description="With `auto_s`: gradients much smaller than this stay small.")
+    stability: float = Field(
+        0.01, gt=0, description="With `auto_s`: gradients much smaller than this stay small."
+    )
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         if self.variant == "auto_s":

@@ -42,9 +42,12 @@ class Clipper(Component):
     averages: ClassVar[bool] = False
     """Whether `slots` puts examples together that are averaged before they are clipped."""
 
-    max_grad_norm: float = Field(1.0, gt=0, description="The bound: no example's gradient counts for more than this norm.")
+    max_grad_norm: float = Field(
+        1.0, gt=0, description="The bound: no example's gradient counts for more than this norm."
+    )
     bound_schedule: LRSchedule | None = Field(
-        None, description="A factor on the bounds over the run. It costs no privacy: the noise follows the bound."
+        None,
+        description="A factor on the bounds over the run. It costs no privacy: the noise follows the bound.",
     )
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
@@ -59,7 +62,9 @@ class Clipper(Component):
         """Give the bound of every group: one number for each, or one for all of them."""
         return self.max_grad_norm
 
-    def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # one example: [groups], [groups] -> [groups]
+    def factors(
+        self, norms: Tensor, bounds: Tensor
+    ) -> Tensor:  # one example: [groups], [groups] -> [groups]
         """Give the factor by which each group of one example's gradient is multiplied."""
         raise self.unwritten("factors(norms, bounds)")
 
@@ -83,7 +88,9 @@ class Clipper(Component):
         """Give the noise on a sum of one statistic over a batch, or None where there are no statistics."""
         return None
 
-    def statistics(self, norms: Tensor, bounds: Tensor) -> Tensor:  # one example: [groups], [groups] -> [statistics]
+    def statistics(
+        self, norms: Tensor, bounds: Tensor
+    ) -> Tensor:  # one example: [groups], [groups] -> [statistics]
         """Give one example's statistics; the core holds each to [-1/2, 1/2]."""
         raise self.unwritten("statistics(norms, bounds)")
 
@@ -103,7 +110,9 @@ class Clipper(Component):
         """Take back, after the noise, what was done to gradients before it; by public numbers only."""
         return gradient
 
-    def slots(self, indices: NDArray[numpy.int64], *, expected_batch_size: float) -> NDArray[numpy.int64]:  # [B] -> [B]
+    def slots(
+        self, indices: NDArray[numpy.int64], *, expected_batch_size: float
+    ) -> NDArray[numpy.int64]:  # [B] -> [B]
         """Give the slot of each record by its own index alone; gradients of one slot are averaged, then clipped."""
         raise self.unwritten("slots(indices, *, expected_batch_size)")
 

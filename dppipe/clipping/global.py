@@ -31,12 +31,17 @@ class Global(Clipper, kind="global"):
         "strict", description="Drop what is above the threshold, or adapt it and keep all."
     )
     threshold: float = Field(
-        10.0, ge=LOWEST, le=HIGHEST, description="Gradients up to this norm are scaled alike; where it adapts, the first one."
+        10.0,
+        ge=LOWEST,
+        le=HIGHEST,
+        description="Gradients up to this norm are scaled alike; where it adapts, the first one.",
     )
     target_unclipped_quantile: float = Field(
         0.9, ge=0, le=1, description="`adaptive`: the share of examples within the threshold."
     )
-    clipbound_learning_rate: float = Field(0.2, gt=0, description="`adaptive`: how fast the threshold moves.")
+    clipbound_learning_rate: float = Field(
+        0.2, gt=0, description="`adaptive`: how fast the threshold moves."
+    )
     unclipped_num_std: AutoFloat = Field(
         "auto",
         gt=0,
@@ -57,7 +62,11 @@ class Global(Clipper, kind="global"):
     def statistics_std(self, expected_batch_size: float) -> float | None:
         if self.variant == "strict":
             return None
-        return AUTO_SHARE * expected_batch_size if self.unclipped_num_std == "auto" else float(self.unclipped_num_std)
+        return (
+            AUTO_SHARE * expected_batch_size
+            if self.unclipped_num_std == "auto"
+            else float(self.unclipped_num_std)
+        )
 
     def statistics(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return (norms <= self.threshold).to(norms.dtype) - 0.5

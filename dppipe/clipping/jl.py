@@ -24,9 +24,18 @@ class Jl(Clipper, kind="jl"):
 
     needs: ClassVar[Literal["projections"]] = "projections"
 
-    projections: int = Field(100, gt=0, description="Random directions for each estimate; each costs a forward pass.")
-    tolerance: float = Field(0.5, gt=0, lt=1, description="How far below the true norm an estimate may be.")
-    delta: float | None = Field(None, gt=0, lt=1, description="The part of the budget's delta that pays for bounds that fail.")
+    projections: int = Field(
+        100, gt=0, description="Random directions for each estimate; each costs a forward pass."
+    )
+    tolerance: float = Field(
+        0.5, gt=0, lt=1, description="How far below the true norm an estimate may be."
+    )
+    delta: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="The part of the budget's delta that pays for bounds that fail.",
+    )
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return (bounds / norms).clamp(max=1)

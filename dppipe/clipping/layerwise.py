@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import PositiveFloat, model_validator
 
 from dppipe.clipping.base import Clipper, State
-from dppipe.clipping.parameter_groups import by_layer, equal_shares, shares_by_size, with_whole_bound
+from dppipe.clipping.parameter_groups import (
+    by_layer,
+    equal_shares,
+    shares_by_size,
+    with_whole_bound,
+)
 from dppipe.component import Field
 from dppipe.errors import UsageError
 
@@ -20,10 +25,13 @@ class Layerwise(Clipper, kind="layerwise"):
     """Scales each layer's gradient down to that layer's own bound; `max_grad_norm` is the norm of all bounds together."""
 
     shares: Literal["equal", "parameters"] = Field(
-        "equal", description="How the bound is split over layers: equally, or by their number of parameters."
+        "equal",
+        description="How the bound is split over layers: equally, or by their number of parameters.",
     )
     max_grad_norms: tuple[PositiveFloat, ...] | None = Field(
-        None, min_length=1, description="A bound for each layer in the model's order, instead of shares of one."
+        None,
+        min_length=1,
+        description="A bound for each layer in the model's order, instead of shares of one.",
     )
 
     @model_validator(mode="before")

@@ -27,7 +27,9 @@ class Microbatch(Clipper, kind="microbatch"):
 
     averages: ClassVar[bool] = True
 
-    size: int = Field(4, gt=0, description="Examples that are averaged before they are clipped, on average.")
+    size: int = Field(
+        4, gt=0, description="Examples that are averaged before they are clipped, on average."
+    )
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return (bounds / norms).clamp(max=1)
@@ -35,7 +37,9 @@ class Microbatch(Clipper, kind="microbatch"):
     def sensitivity(self, bounds: Sequence[float], relation: Relation) -> float:
         return 2 * math.hypot(*bounds)
 
-    def slots(self, indices: NDArray[numpy.int64], *, expected_batch_size: float) -> NDArray[numpy.int64]:
+    def slots(
+        self, indices: NDArray[numpy.int64], *, expected_batch_size: float
+    ) -> NDArray[numpy.int64]:
         import numpy
 
         count = max(1, round(expected_batch_size / self.size))

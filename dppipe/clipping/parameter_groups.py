@@ -21,7 +21,10 @@ def by_pattern(names: Iterable[str], patterns: Iterable[str]) -> dict[str, str]:
     A parameter that no pattern matches is refused, and so is a pattern that gets none; `*` as the last one takes the rest.
     """
     patterns = list(patterns)
-    found = {name: next((pattern for pattern in patterns if fnmatchcase(name, pattern)), None) for name in names}
+    found = {
+        name: next((pattern for pattern in patterns if fnmatchcase(name, pattern)), None)
+        for name in names
+    }
     left = [name for name, pattern in found.items() if pattern is None]
     if left:
         raise UsageError(
@@ -42,12 +45,20 @@ def with_whole_bound(data: Any) -> Any:
     listed = data.get("max_grad_norms") if isinstance(data, dict) else None
     if isinstance(listed, list):
         listed, data = tuple(listed), {**data, "max_grad_norms": tuple(listed)}
-    bounds = list(listed.values()) if isinstance(listed, dict) else list(listed) if isinstance(listed, tuple) else []
+    bounds = (
+        list(listed.values())
+        if isinstance(listed, dict)
+        else list(listed)
+        if isinstance(listed, tuple)
+        else []
+    )
     if not bounds or not all(isinstance(bound, (int, float)) and bound > 0 for bound in bounds):
         return data  # nothing is listed, or what is wrong with it is said elsewhere
     whole = math.hypot(*bounds)
     if not math.isclose(data.get("max_grad_norm", whole), whole):
-        raise ValueError(f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave it out.")
+        raise ValueError(
+            f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave it out."
+        )
     return {**data, "max_grad_norm": whole}
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 class Psac(Clipper, kind="psac"):
     """Weighs each gradient by a curve that rises and then falls with its norm (Xia et al. 2023, "DP-PSAC")."""
 
-    stability: float = Field(0.1, gt=0, le=1, description="r of the paper: gradients much smaller than this stay small.")
+    stability: float = Field(
+        0.1, gt=0, le=1, description="r of the paper: gradients much smaller than this stay small."
+    )
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return bounds / (norms + self.stability / (norms + self.stability))

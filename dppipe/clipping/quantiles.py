@@ -8,7 +8,9 @@ AUTO_SHARE = 1 / 20
 """The noise on a count where none is stated, as a share of the expected batch size (Andrew et al. 2021)."""
 
 
-def next_threshold(threshold: float, mean: float, *, target: float, learning_rate: float, low: float, high: float) -> float:
+def next_threshold(
+    threshold: float, mean: float, *, target: float, learning_rate: float, low: float, high: float
+) -> float:
     """Move a threshold geometrically towards the norm that a share `target` of examples stay below.
 
     Args:
@@ -21,4 +23,6 @@ def next_threshold(threshold: float, mean: float, *, target: float, learning_rat
     """
     below = mean + 0.5 if math.isfinite(mean) else target
     # The noisy mean has no bounds of its own; what it says beyond all and none of the examples is noise alone.
-    return min(max(threshold * math.exp(-learning_rate * (min(max(below, -1.0), 2.0) - target)), low), high)
+    return min(
+        max(threshold * math.exp(-learning_rate * (min(max(below, -1.0), 2.0) - target)), low), high
+    )

@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from dppipe.data.npz import Npz
     from dppipe.data.synthetic import Synthetic
 
-__all__ = ["BreastCancer", "ClassPathData", "Csv", "Data", "Digits", "Idx", "Npz", "Split", "Splits", "Synthetic"]
+__all__ = [
+    "BreastCancer",
+    "ClassPathData",
+    "Csv",
+    "Data",
+    "Digits",
+    "Idx",
+    "Npz",
+    "Split",
+    "Splits",
+    "Synthetic",
+]
 
 __getattr__ = lazy_names(
     __name__,

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
 
-__all__ = ["Data", "Split", "SplitBy", "Splits", "Task", "draw_order", "split_records", "split_users", "take", "valid_part"]
+__all__ = [
+    "Data",
+    "Split",
+    "SplitBy",
+    "Splits",
+    "Task",
+    "draw_order",
+    "split_records",
+    "split_users",
+    "take",
+    "valid_part",
+]
 
 SYNTHETIC_SEED = 2**31 - 1
 """Not a seed that records are likely to be drawn from: made-up examples shouldn't be records of a made-up data set."""
@@ -39,13 +50,18 @@ class Data(Component):
     alone.
     """
 
-    records: int | None = Field(None, gt=0, description="The number of records, where no file header tells it.")
+    records: int | None = Field(
+        None, gt=0, description="The number of records, where no file header tells it."
+    )
     users: int | None = Field(
-        None, gt=0, description="The number of users, for `sampler: user`; shares of the split are then shares of the users."
+        None,
+        gt=0,
+        description="The number of users, for `sampler: user`; shares of the split are then shares of the users.",
     )
     split: Split = Field(Split(), description="Shares of training, validation and test records.")
     holdout: Literal["public", "private"] = Field(
-        "private", description="Whether validation and test records are sensitive too; their metrics are then non-private."
+        "private",
+        description="Whether validation and test records are sensitive too; their metrics are then non-private.",
     )
     on_bad_record: Literal["refuse", "drop"] | None = Field(
         None,
@@ -123,7 +139,9 @@ class Data(Component):
     def train_users(self) -> int:
         """Give the number of users whose records are trained on."""
         if self.users is None:
-            message = "expected the number of users, got nothing. State it: sampler: user draws them."
+            message = (
+                "expected the number of users, got nothing. State it: sampler: user draws them."
+            )
             raise SpecError([Problem(("data", "users"), message)])
         train, _, _ = self.split.counts(self.users)
         if train < 1:
@@ -134,7 +152,9 @@ class Data(Component):
     @property
     def drops_bad_records(self) -> bool:
         """Whether a record that can't be used is left out, rather than refused."""
-        return self.on_bad_record == "drop" or (self.on_bad_record is None and not self.checks_records)
+        return self.on_bad_record == "drop" or (
+            self.on_bad_record is None and not self.checks_records
+        )
 
     def load(self) -> Dataset[Any] | Splits:
         """Read the records: all of them, to be split by `split`, or data sets that are split already.
@@ -157,7 +177,11 @@ class Data(Component):
         if not self.checks_records and not self.drops_bad_records:
             refuse_bad_records(ready, self)
         if ready.val is None:
-            ready = self._split_by_hash(ready, seed=seed) if by == "hash" else self._split_by_position(ready, seed=seed)
+            ready = (
+                self._split_by_hash(ready, seed=seed)
+                if by == "hash"
+                else self._split_by_position(ready, seed=seed)
+            )
         # Training keeps the places of bad records, which its draws count; scores have no use for them.
         return Splits(ready.train, valid_part(ready.val), valid_part(ready.test))
 
@@ -175,12 +199,18 @@ class Data(Component):
     def _split_by_position(self, ready: Splits, *, seed: int) -> Splits:
         records = len(cast(Sized, ready.train))
         if self.records not in (None, records):
-            raise UsageError(f"data.records: expected the number of records in the data, {records}, got {self.records}.")
+            raise UsageError(
+                f"data.records: expected the number of records in the data, {records}, got {self.records}."
+            )
         if self.by_users:
             return split_users(ready, self.split, users=self.users, seed=seed)
         order = draw_order(records, seed=seed)
         train, val, test = self.split.counts(records)
-        ready_test = ready.test if ready.test is not None or not test else take(ready.train, order[train + val :][:test])
+        ready_test = (
+            ready.test
+            if ready.test is not None or not test
+            else take(ready.train, order[train + val :][:test])
+        )
         return Splits(
             train=take(ready.train, order[:train]),
             val=take(ready.train, order[train : train + val]) if val else None,

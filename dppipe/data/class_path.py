@@ -35,38 +35,64 @@ class ClassPathData(Data, kind="class_path"):
     and target, and is imported only when records are read.
     """
 
-    class_path: str = Field(description="The class, as Python would import it: package.module.Class.")
-    init_args: dict[str, Any] = Field(default_factory=dict, description="Arguments of its constructor.")
+    class_path: str = Field(
+        description="The class, as Python would import it: package.module.Class."
+    )
+    init_args: dict[str, Any] = Field(
+        default_factory=dict, description="Arguments of its constructor."
+    )
     stated_shape: tuple[Annotated[int, Field(gt=0)], ...] | None = Field(
-        None, alias="input_shape", min_length=1, description="The shape of one input; stated of a class that isn't a Data."
+        None,
+        alias="input_shape",
+        min_length=1,
+        description="The shape of one input; stated of a class that isn't a Data.",
     )
     stated_outputs: int | None = Field(
-        None, alias="outputs", gt=0, description="The number of model outputs; stated of a class that isn't a Data."
+        None,
+        alias="outputs",
+        gt=0,
+        description="The number of model outputs; stated of a class that isn't a Data.",
     )
-    stated_task: Task | None = Field(None, alias="task", description="What is predicted; stated of a class that isn't a Data.")
+    stated_task: Task | None = Field(
+        None, alias="task", description="What is predicted; stated of a class that isn't a Data."
+    )
     user: str | None = Field(
-        None, description="The attribute that says whose each record is, for `sampler: user`; of a class that isn't a Data."
+        None,
+        description="The attribute that says whose each record is, for `sampler: user`; of a class that isn't a Data.",
     )
 
     @model_validator(mode="after")
     def _stated_together(self) -> Self:
-        stated = {"input_shape": self.stated_shape, "outputs": self.stated_outputs, "task": self.stated_task}
+        stated = {
+            "input_shape": self.stated_shape,
+            "outputs": self.stated_outputs,
+            "task": self.stated_task,
+        }
         absent = [name for name, value in stated.items() if value is None]
         inside = sorted(set(Data.model_fields) & set(self.init_args))
         if 0 < len(absent) < len(stated):
-            raise ValueError(f"expected input_shape, outputs and task together, got no {' and no '.join(absent)}. State all.")
+            raise ValueError(
+                f"expected input_shape, outputs and task together, got no {' and no '.join(absent)}. State all."
+            )
         if absent and self.user is not None:
             raise ValueError(
                 "expected user beside input_shape, outputs and task, got it alone. A Data class knows its own users."
             )
         if absent and inside:
-            raise ValueError(f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it.")
-        if (self.stated_task == "binary" and self.stated_outputs != 1) or (self.stated_task, self.stated_outputs) == (
+            raise ValueError(
+                f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it."
+            )
+        if (self.stated_task == "binary" and self.stated_outputs != 1) or (
+            self.stated_task,
+            self.stated_outputs,
+        ) == (
             "multiclass",
             1,
         ):
             expected = "1 output" if self.stated_task == "binary" else "an output for each class"
-            raise ValueError(f"expected {expected} of a {self.stated_task} task, got {self.stated_outputs}.")
+            raise ValueError(
+                f"expected {expected} of a {self.stated_task} task, got {self.stated_outputs}."
+            )
         return self
 
     @property
@@ -119,7 +145,11 @@ class ClassPathData(Data, kind="class_path"):
         return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
 
     def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
-        return super().splits(seed=seed, by=by) if self.stated_task else split_records(self._own, seed=seed, by=by)
+        return (
+            super().splits(seed=seed, by=by)
+            if self.stated_task
+            else split_records(self._own, seed=seed, by=by)
+        )
 
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:
@@ -127,7 +157,10 @@ class ClassPathData(Data, kind="class_path"):
         cls = import_class(self.class_path, block="data")
         check_arguments(cls, self.init_args, block="data")
         if not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
-            raise _problem(self.class_path, "expected a class with __len__ and __getitem__, got {}, which lacks one.")
+            raise _problem(
+                self.class_path,
+                "expected a class with __len__ and __getitem__, got {}, which lacks one.",
+            )
         try:
             dataset = cls(**self.init_args)
             require_map_style(dataset, place="data.class_path")
@@ -137,7 +170,9 @@ class ClassPathData(Data, kind="class_path"):
         except DppipeError:
             raise
         except Exception as error:
-            raise UsageError(f"data.class_path: {self.class_path} failed: {describe_failure(error)}.") from None
+            raise UsageError(
+                f"data.class_path: {self.class_path} failed: {describe_failure(error)}."
+            ) from None
         return cast("Dataset[Any]", dataset)
 
     @property
@@ -145,12 +180,17 @@ class ClassPathData(Data, kind="class_path"):
         cls = import_class(self.class_path, block="data")
         if not issubclass(cls, Data):
             advice = "Derive it from dppipe.Data, or state input_shape, outputs, task and records beside it."
-            raise _problem(self.class_path, f"expected a subclass of dppipe.Data, got {{}}. {advice}")
+            raise _problem(
+                self.class_path, f"expected a subclass of dppipe.Data, got {{}}. {advice}"
+            )
         outer = self.model_dump(mode="json", exclude_none=True, include=set(Data.model_fields))
         try:
             return cls.from_data(self.init_args | outer)
         except ValidationError as error:
-            faults = [(("data", "init_args", *fault["loc"]), fault["msg"]) for fault in error.errors(include_url=False)]
+            faults = [
+                (("data", "init_args", *fault["loc"]), fault["msg"])
+                for fault in error.errors(include_url=False)
+            ]
             raise SpecError([Problem(path, f"{message}.") for path, message in faults]) from None
 
     def _check(self, dataset: Any) -> None:
@@ -171,12 +211,18 @@ class ClassPathData(Data, kind="class_path"):
         try:
             item = dataset[index]
         except RECORD_ERRORS as error:
-            return UsageError(f"data.class_path: {self.class_path} failed: {describe_failure(error)}.")
+            return UsageError(
+                f"data.class_path: {self.class_path} failed: {describe_failure(error)}."
+            )
         if not (isinstance(item, tuple | list) and len(item) == 2):
-            return UsageError(f"data.class_path: expected items (input, target), got something else from {self.class_path}.")
+            return UsageError(
+                f"data.class_path: expected items (input, target), got something else from {self.class_path}."
+            )
         shape = tuple(getattr(item[0], "shape", ()))
         if shape != self.input_shape:
-            return UsageError(f"data.input_shape: expected {list(shape)}, the shape of the inputs, got {list(self.input_shape)}.")
+            return UsageError(
+                f"data.input_shape: expected {list(shape)}, the shape of the inputs, got {list(self.input_shape)}."
+            )
         return None
 
 

@@ -38,34 +38,56 @@ class Csv(Data, kind="csv"):
     checks_records: ClassVar[bool] = True
 
     path: Path = Field(description="The file.")
-    test_path: Path | None = Field(None, description="A second file, whose records are the test records.")
-    delimiter: str = Field(",", pattern=r'^[^" \r\n]$', description="The character that separates fields.")
+    test_path: Path | None = Field(
+        None, description="A second file, whose records are the test records."
+    )
+    delimiter: str = Field(
+        ",", pattern=r'^[^" \r\n]$', description="The character that separates fields."
+    )
     header: bool = Field(True, description="Whether the first row names the columns.")
-    names: tuple[str, ...] | None = Field(None, description="The names of all columns, where the file has no header.")
+    names: tuple[str, ...] | None = Field(
+        None, description="The names of all columns, where the file has no header."
+    )
     comment: str = Field("", description="Rows that start with this are skipped.")
     missing: tuple[str, ...] = Field(("", "?"), description="Texts that stand for a missing value.")
-    numeric: tuple[Numeric, ...] = Field((), description="Columns of numbers; they come first in the input.")
-    categorical: tuple[Categorical, ...] = Field((), description="Columns of words; each becomes one 0/1 input per stated value.")
+    numeric: tuple[Numeric, ...] = Field(
+        (), description="Columns of numbers; they come first in the input."
+    )
+    categorical: tuple[Categorical, ...] = Field(
+        (), description="Columns of words; each becomes one 0/1 input per stated value."
+    )
     target: Target = Field(description="The column that is predicted.")
-    normalize: PrivateScaling | None = Field(None, description="Private statistics that scale the numeric columns.")
-    user: str | None = Field(None, description="The column that says whose each record is, for `sampler: user`.")
+    normalize: PrivateScaling | None = Field(
+        None, description="Private statistics that scale the numeric columns."
+    )
+    user: str | None = Field(
+        None, description="The column that says whose each record is, for `sampler: user`."
+    )
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
         if self.header == (self.names is not None):
             raise ValueError("expected names with header: false, and only there. State either.")
         if self.users is not None and self.user is None:
-            raise ValueError("expected user, a column, beside users, got none. Say whose each record is.")
+            raise ValueError(
+                "expected user, a column, beside users, got none. Say whose each record is."
+            )
         if not self.numeric and not self.categorical:
-            raise ValueError("expected numeric or categorical columns, got none. Declare the columns to learn from.")
+            raise ValueError(
+                "expected numeric or categorical columns, got none. Declare the columns to learn from."
+            )
         if self.normalize is not None and not self.numeric:
-            raise ValueError("expected numeric columns that normalize can scale, got none. Leave normalize out.")
+            raise ValueError(
+                "expected numeric columns that normalize can scale, got none. Leave normalize out."
+            )
         name, times = Counter(self._columns.values()).most_common(1)[0]
         if times > 1:
             raise ValueError(f"expected each column once, got {name!r} {times} times.")
         if self.test_path is not None and self.split.test > 0:
             share = f"split: {{train: {1 - self.split.val:g}, val: {self.split.val:g}, test: 0}}"
-            raise ValueError(f"expected split.test to be 0 beside test_path, got {self.split.test:g}. Set {share}.")
+            raise ValueError(
+                f"expected split.test to be 0 beside test_path, got {self.split.test:g}. Set {share}."
+            )
         return self
 
     @property
@@ -97,7 +119,10 @@ class Csv(Data, kind="csv"):
         """Every column that is read, by its key in the spec: inputs, target, user."""
         named: dict[tuple[str | int, ...], str] = {}
         for family, columns in (("numeric", self.numeric), ("categorical", self.categorical)):
-            named |= {("data", family, number, "column"): column.column for number, column in enumerate(columns)}
+            named |= {
+                ("data", family, number, "column"): column.column
+                for number, column in enumerate(columns)
+            }
         named["data", "target", "column"] = self.target.column
         if self.user is not None:
             named["data", "user"] = self.user
@@ -122,7 +147,9 @@ class Csv(Data, kind="csv"):
         layout = Layout(self.delimiter, self.names, self.comment)
         blocks: list[list[numpy.ndarray]] = []
         users: list[str] = []
-        for cells in read_columns(path, layout=layout, columns=self._columns, key=key, misfit_notice=self._misfit_notice):
+        for cells in read_columns(
+            path, layout=layout, columns=self._columns, key=key, misfit_notice=self._misfit_notice
+        ):
             blocks.append(self._encode(cells))
             users += cells[-1].texts if self.user is not None else ()
         if not blocks:
@@ -134,7 +161,11 @@ class Csv(Data, kind="csv"):
             made = make_classified(x, y[:, 0], classes=len(self.target.classes), place=str(path))
         if self.drops_bad_records:
             made = with_valid(made, valid)
-        return made if self.user is None else cast("TensorDataset", with_users(made, numpy.array(users)))
+        return (
+            made
+            if self.user is None
+            else cast("TensorDataset", with_users(made, numpy.array(users)))
+        )
 
     @property
     def _misfit_notice(self) -> str | None:
@@ -145,7 +176,9 @@ class Csv(Data, kind="csv"):
             return None
         return f"{NOTICE} It can't be dropped: nobody can tell whose record it is."
 
-    def _encode(self, cells: list[Cells]) -> list[numpy.ndarray]:  # -> [rows, inputs], [rows, 1] and [rows] of bool
+    def _encode(
+        self, cells: list[Cells]
+    ) -> list[numpy.ndarray]:  # -> [rows, inputs], [rows, 1] and [rows] of bool
         """Turn the texts of some rows into inputs, targets and whether each row can be used; the others are zeros."""
         import numpy
 

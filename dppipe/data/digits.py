@@ -21,7 +21,8 @@ class Digits(Data, kind="digits"):
     checks_records: ClassVar[bool] = True
 
     normalize: Normalize = Field(
-        None, description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std."
+        None,
+        description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std.",
     )
 
     @property

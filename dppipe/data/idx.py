@@ -30,9 +30,15 @@ _WHITE = 255
 class TrainSplit(Split):
     """Shares of the training file."""
 
-    train: float = Field(0.9, gt=0, le=1, description="The share of the training file that is trained on.")
-    val: float = Field(0.1, ge=0, lt=1, description="The share of the training file that validates.")
-    test: float = Field(0.0, ge=0, le=0, description="Always 0: the test records are files of their own.")
+    train: float = Field(
+        0.9, gt=0, le=1, description="The share of the training file that is trained on."
+    )
+    val: float = Field(
+        0.1, ge=0, lt=1, description="The share of the training file that validates."
+    )
+    test: float = Field(
+        0.0, ge=0, le=0, description="Always 0: the test records are files of their own."
+    )
 
 
 class Idx(Data, kind="idx"):
@@ -40,11 +46,17 @@ class Idx(Data, kind="idx"):
 
     checks_records: ClassVar[bool] = True
 
-    split: TrainSplit = Field(TrainSplit(), description="Shares of the training file; the t10k files are the test records.")
-    root: Path = Field(description="The folder that holds train-images-idx3-ubyte and its three companions, or their .gz.")
+    split: TrainSplit = Field(
+        TrainSplit(),
+        description="Shares of the training file; the t10k files are the test records.",
+    )
+    root: Path = Field(
+        description="The folder that holds train-images-idx3-ubyte and its three companions, or their .gz."
+    )
     classes: int = Field(10, ge=2, description="Labels are 0 to classes - 1.")
     normalize: Normalize = Field(
-        None, description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std."
+        None,
+        description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std.",
     )
 
     @property
@@ -71,7 +83,9 @@ class Idx(Data, kind="idx"):
         for part in ("train", "t10k"):
             images, labels = self._shape(part, "images")[0], self._shape(part, "labels")[0]
             if images != labels:
-                raise UsageError(f"{self._file(part, 'labels')}: expected a label for each image, {images}, got {labels} labels.")
+                raise UsageError(
+                    f"{self._file(part, 'labels')}: expected a label for each image, {images}, got {labels} labels."
+                )
         return self.known_count(self._shape("train", "images")[0])
 
     def load(self) -> Splits:
@@ -107,15 +121,21 @@ class Idx(Data, kind="idx"):
             self.normalize.apply(inputs)
         labels = self._array(part, "labels").astype("int64")
         place = str(self._file(part, "labels"))
-        return make_classified(inputs, labels, classes=self.classes, place=place, drop=self.drops_bad_records)
+        return make_classified(
+            inputs, labels, classes=self.classes, place=place, drop=self.drops_bad_records
+        )
 
 
 def _read_shape(file: IO[bytes], *, path: Path, dimensions: int) -> tuple[int, ...]:
     header = file.read(4 + 4 * dimensions)
     expected = struct.pack(">HBB", 0, _UNSIGNED_BYTE, dimensions)
     if len(header) != 4 + 4 * dimensions or not header.startswith(expected):
-        raise UsageError(f"{path}: expected the header of an IDX file of bytes with {dimensions} dimension(s), got another.")
+        raise UsageError(
+            f"{path}: expected the header of an IDX file of bytes with {dimensions} dimension(s), got another."
+        )
     shape = struct.unpack(f">{dimensions}I", header[4:])
     if not math.prod(shape):
-        raise UsageError(f"{path}: expected at least one record, got a header that announces an empty file.")
+        raise UsageError(
+            f"{path}: expected at least one record, got a header that announces an empty file."
+        )
     return shape

@@ -36,14 +36,23 @@ class Npz(Data, kind="npz"):
     path: Path = Field(description="The .npz file.")
     x: str = Field("x", description="The name of the array of inputs.")
     y: str = Field("y", description="The name of the array of targets.")
-    user: str | None = Field(None, description="The name of an array that says whose each record is, for `sampler: user`.")
-    classes: int | None = Field(None, ge=2, description="Labels are 0 to classes - 1; left out for a regression.")
-    normalize: Normalize = Field(None, description="Constants or private statistics: an input becomes (input - mean) / std.")
+    user: str | None = Field(
+        None,
+        description="The name of an array that says whose each record is, for `sampler: user`.",
+    )
+    classes: int | None = Field(
+        None, ge=2, description="Labels are 0 to classes - 1; left out for a regression."
+    )
+    normalize: Normalize = Field(
+        None, description="Constants or private statistics: an input becomes (input - mean) / std."
+    )
 
     @model_validator(mode="after")
     def _users_together(self) -> Self:
         if self.users is not None and self.user is None:
-            raise ValueError("expected user, an array's name, beside users, got none. Say whose each record is.")
+            raise ValueError(
+                "expected user, an array's name, beside users, got none. Say whose each record is."
+            )
         return self
 
     @property
@@ -77,15 +86,21 @@ class Npz(Data, kind="npz"):
                 inputs, targets = to_float32(archive[self.x]), archive[self.y]
                 users = archive[self.user] if self.user is not None else None
         except (ValueError, OSError, zipfile.BadZipFile):
-            raise UsageError(f"{self.path}: expected a whole archive, got one that is cut off or damaged.") from None
+            raise UsageError(
+                f"{self.path}: expected a whole archive, got one that is cut off or damaged."
+            ) from None
         if self.normalize is not None:
             self.normalize.apply(inputs)
         drop = self.drops_bad_records
         if self.classes is None:
-            made = make_regression(inputs, targets.reshape(len(targets), -1), place=str(self.path), drop=drop)
+            made = make_regression(
+                inputs, targets.reshape(len(targets), -1), place=str(self.path), drop=drop
+            )
         else:
             labels = targets.astype(numpy.int64)
-            made = make_classified(inputs, labels, classes=self.classes, place=str(self.path), drop=drop)
+            made = make_classified(
+                inputs, labels, classes=self.classes, place=str(self.path), drop=drop
+            )
         return made if users is None else cast("TensorDataset", with_users(made, users))
 
     def _headers(self) -> tuple[Header, Header]:
@@ -95,7 +110,11 @@ class Npz(Data, kind="npz"):
         if self.classes is None and y.dtype.kind in "biu":
             message = f"expected the number of classes, got nothing, and {self.y!r} holds integers. State it, or store floats."
             raise SpecError([Problem(("data", "classes"), message)])
-        wanted = "floats of shape [records] or [records, outputs]" if self.classes is None else "integers of shape [records]"
+        wanted = (
+            "floats of shape [records] or [records, outputs]"
+            if self.classes is None
+            else "integers of shape [records]"
+        )
         if y.dtype.kind not in ("f" if self.classes is None else "biu") or len(y.shape) not in (
             (1, 2) if self.classes is None else (1,)
         ):
@@ -105,7 +124,9 @@ class Npz(Data, kind="npz"):
         if self.user is not None:
             user = self._header("user", self.user)
             if user.shape != x.shape[:1] or user.dtype.kind not in "iuSU":
-                raise self._wrong(self.user, f"an integer or a text for each of {x.shape[0]} records", user)
+                raise self._wrong(
+                    self.user, f"an integer or a text for each of {x.shape[0]} records", user
+                )
         return x, y
 
     def _header(self, key: str, name: str) -> Header:
@@ -118,12 +139,18 @@ class Npz(Data, kind="npz"):
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, _, dtype = read(entry)
         except KeyError:
-            message = f"expected the name of an array in {self.path}, got {name!r}, which isn't there."
+            message = (
+                f"expected the name of an array in {self.path}, got {name!r}, which isn't there."
+            )
             raise SpecError([Problem(("data", key), message)]) from None
         except (ValueError, OSError, EOFError, zipfile.BadZipFile):
-            raise UsageError(f"{self.path}: expected an archive written by numpy.savez, got something else.") from None
+            raise UsageError(
+                f"{self.path}: expected an archive written by numpy.savez, got something else."
+            ) from None
         return Header(shape, dtype)
 
     def _wrong(self, name: str, wanted: str, header: Header) -> UsageError:
         shape = " x ".join(map(str, header.shape)) or "no dimension"
-        return UsageError(f"{self.path}: array {name!r}: expected {wanted}, got {header.dtype} of shape {shape}.")
+        return UsageError(
+            f"{self.path}: array {name!r}: expected {wanted}, got {header.dtype} of shape {shape}."
+        )

@@ -26,18 +26,35 @@ class Synthetic(Data, kind="synthetic"):
 
     size: int = Field(1000, gt=0, description="The number of records.")
     features: int = Field(20, gt=0, description="Numbers in one input.")
-    classes: int = Field(2, ge=2, description="Classes of a task that has them; two make a binary task.")
-    task: Task = Field(default_factory=_task_by_classes, description="What is predicted; by `classes` unless stated.")
-    noise: float = Field(0.1, ge=0, description="Standard deviation of what the rule can't explain; the rule's own is 1.")
-    normalize: Normalize = Field(None, description="Constants or private statistics: an input becomes (input - mean) / std.")
-    data_seed: int = Field(0, ge=0, description="The seed of the records; the spec's own seed doesn't change them.")
+    classes: int = Field(
+        2, ge=2, description="Classes of a task that has them; two make a binary task."
+    )
+    task: Task = Field(
+        default_factory=_task_by_classes,
+        description="What is predicted; by `classes` unless stated.",
+    )
+    noise: float = Field(
+        0.1,
+        ge=0,
+        description="Standard deviation of what the rule can't explain; the rule's own is 1.",
+    )
+    normalize: Normalize = Field(
+        None, description="Constants or private statistics: an input becomes (input - mean) / std."
+    )
+    data_seed: int = Field(
+        0, ge=0, description="The seed of the records; the spec's own seed doesn't change them."
+    )
 
     @model_validator(mode="after")
     def _classes_fit_task(self) -> Self:
         if self.task == "binary" and self.classes != 2:
-            raise ValueError(f"expected 2 classes of a binary task, got {self.classes}. Set task: multiclass.")
+            raise ValueError(
+                f"expected 2 classes of a binary task, got {self.classes}. Set task: multiclass."
+            )
         if self.users is not None and self.users > self.size:
-            raise ValueError(f"expected no more users than the {self.size} records, got {self.users}. Lower it.")
+            raise ValueError(
+                f"expected no more users than the {self.size} records, got {self.users}. Lower it."
+            )
         return self
 
     @property
@@ -65,9 +82,14 @@ class Synthetic(Data, kind="synthetic"):
         if self.task == "multiclass":
             made = TensorDataset(inputs, scores.argmax(1))
         else:
-            made = TensorDataset(inputs, (scores[:, 0] > 0).float() if self.task == "binary" else scores)
+            made = TensorDataset(
+                inputs, (scores[:, 0] > 0).float() if self.task == "binary" else scores
+            )
         if self.users is not None:
             # Each user has a record, and the rest belong to whom chance gives them: users differ in how many they have.
             others = torch.randint(self.users, (self.size - self.users,), generator=generator)
-            made = cast("TensorDataset", with_users(made, torch.cat([torch.arange(self.users), others]).numpy()))
+            made = cast(
+                "TensorDataset",
+                with_users(made, torch.cat([torch.arange(self.users), others]).numpy()),
+            )
         return made

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from dppipe.engine.memory import find_physical_batch_size
     from dppipe.engine.units import first_of_units
 
-__all__ = ["ClippedSum", "Engine", "check_engine", "clipped_sum", "find_physical_batch_size", "first_of_units", "singleton_loss"]
+__all__ = [
+    "ClippedSum",
+    "Engine",
+    "check_engine",
+    "clipped_sum",
+    "find_physical_batch_size",
+    "first_of_units",
+    "singleton_loss",
+]
 
 __getattr__ = lazy_names(
     __name__,

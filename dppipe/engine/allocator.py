@@ -14,7 +14,12 @@ import platform
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the names of glibc's <malloc.h>
 _KEPT = 20 << 20
 """Bytes up to which one allocation comes from the kept memory: holes that larger ones leave there are too often left unused."""
-_SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES")
+_SETTINGS = (
+    "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_MMAP_MAX_",
+    "GLIBC_TUNABLES",
+)
 
 
 def keep_freed_memory() -> bool:

@@ -17,7 +17,9 @@ NORM_FLOOR = 1e-12
 gradient stays far below the bound, and no value that a row holds overflows when it is scaled (`ROUNDING.md`, lemma 9)."""
 
 
-def bounded_factors(clipper: Factors, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
+def bounded_factors(
+    clipper: Factors, norms: Tensor, bounds: Tensor
+) -> Tensor:  # [B, G], [G] -> [B, G]
     """Ask the clipper for one example's factors at a time, then enforce the bounds."""
     if not norms.shape[0]:
         return norms
@@ -32,7 +34,9 @@ def bounded_factors(clipper: Factors, norms: Tensor, bounds: Tensor) -> Tensor: 
     return enforce_bounds(factors, norms, bounds)
 
 
-def enforce_bounds(factors: Tensor, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [B, G], [G] -> [B, G]
+def enforce_bounds(
+    factors: Tensor, norms: Tensor, bounds: Tensor
+) -> Tensor:  # [B, G], [B, G], [G] -> [B, G]
     """Limit factors so that no example's group exceeds its bound.
 
     Guarantee: for norms that aren't too low (`ROUNDING.md`), factor times norm lies in [0, bound] for every example and group,

@@ -66,14 +66,27 @@ class Engine:
         self.needs = getattr(clipper, "needs", "norms")
         self.parameters = trainable(model)
         self.groups = make_groups(clipper, self.parameters)
-        alone = ONE_LOSS if isinstance(per_sample_loss, SingletonLoss) else "asked for" if mode == "functional" else None
-        self.gradients = RowGradients(model, per_sample_loss, self.parameters, kernels=kernels or {}, functional=alone)
+        alone = (
+            ONE_LOSS
+            if isinstance(per_sample_loss, SingletonLoss)
+            else "asked for"
+            if mode == "functional"
+            else None
+        )
+        self.gradients = RowGradients(
+            model, per_sample_loss, self.parameters, kernels=kernels or {}, functional=alone
+        )
 
     def __enter__(self) -> Self:
         """Start a fit."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """End a fit: whatever was put on the user's module is taken off."""
         self.gradients.close()
 
@@ -88,12 +101,16 @@ class Engine:
 
     def bounds(self, state: Mapping[str, Any] | None = None) -> Tensor:  # -> [G]
         """Give the clipper's bounds in this state as a tensor on the model's device."""
-        return bounds_tensor(self.clipper, self.groups, state, next(iter(self.parameters.values()), torch.zeros(())))
+        return bounds_tensor(
+            self.clipper, self.groups, state, next(iter(self.parameters.values()), torch.zeros(()))
+        )
 
     def zeros(self) -> dict[str, Tensor]:
         """Give an empty sum for every trainable parameter, float32 or wider."""
         return {
-            name: torch.zeros(p.shape, dtype=torch.promote_types(p.dtype, torch.float32), device=p.device)
+            name: torch.zeros(
+                p.shape, dtype=torch.promote_types(p.dtype, torch.float32), device=p.device
+            )
             for name, p in self.parameters.items()
         }
 
@@ -111,7 +128,9 @@ class Engine:
 
         `clipper` is the engine's own as it stands at this step, where that makes a difference (`Clipper.at`).
         """
-        return self._accumulate([batch], into, bounds=bounds, mask=mask, units=units, clipper=clipper)
+        return self._accumulate(
+            [batch], into, bounds=bounds, mask=mask, units=units, clipper=clipper
+        )
 
     def accumulate_parts(
         self,
@@ -129,7 +148,9 @@ class Engine:
         """
         return self._accumulate(parts, into, bounds=bounds, units=units, clipper=clipper)
 
-    def gradients_of(self, parts: Sequence[Any], *, units: Units | None = None) -> dict[str, Gradients]:
+    def gradients_of(
+        self, parts: Sequence[Any], *, units: Units | None = None
+    ) -> dict[str, Gradients]:
         """Return each used parameter's gradients for every row, or unit, of all parts together."""
         if len(parts) == 1:
             return self.gradients(parts[0], units=units)
@@ -159,10 +180,16 @@ class Engine:
         layout = None if units is None else make_units(units, mask, like=bounds)
         if self.needs == "projections":
             if len(parts) > 1:
-                raise UsageError("clipping: expected records of one shape for each user, as jl forms no gradient, got several.")
+                raise UsageError(
+                    "clipping: expected records of one shape for each user, as jl forms no gradient, got several."
+                )
             projections = Projections(self.model, self.per_sample_loss, self.clipper)
-            with exact(bounds.device):  # the forward pass too: norms and sums come from its own backward passes
-                norms = projections.accumulate(self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=layout)
+            with exact(
+                bounds.device
+            ):  # the forward pass too: norms and sums come from its own backward passes
+                norms = projections.accumulate(
+                    self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=layout
+                )
             return row_norms(norms, mask, layout)
 
         gradients = self.gradients_of(parts, units=layout)
@@ -183,15 +210,28 @@ class Engine:
                 ) from error
             return row_norms(norms, mask, layout)
 
-    def _norms(self, gradients: Mapping[str, Gradients], rows: int, *, like: Tensor) -> Tensor:  # -> [B, G]
+    def _norms(
+        self, gradients: Mapping[str, Gradients], rows: int, *, like: Tensor
+    ) -> Tensor:  # -> [B, G]
         if self.order == 1:
             sizes = {name: row_sizes(found.dense()) for name, found in gradients.items()}
             return self.groups.totals(sizes, rows, like=like)
-        return self.groups.norms({name: found.squares for name, found in gradients.items()}, rows, like=like)
+        return self.groups.norms(
+            {name: found.squares for name, found in gradients.items()}, rows, like=like
+        )
 
-    def _add(self, gradients: Mapping[str, Gradients], into: Mapping[str, Tensor], factors: Tensor, *, finite: Tensor) -> None:
+    def _add(
+        self,
+        gradients: Mapping[str, Gradients],
+        into: Mapping[str, Tensor],
+        factors: Tensor,
+        *,
+        finite: Tensor,
+    ) -> None:
         """Add each parameter's weighted sum; rows that aren't finite are taken out first, since 0 times infinity is not 0."""
-        clean = factors.device.type == "cpu" and bool(finite.all())  # Elsewhere asking would wait for the device.
+        clean = factors.device.type == "cpu" and bool(
+            finite.all()
+        )  # Elsewhere asking would wait for the device.
         for name, found in gradients.items():
             column = self.groups.column[name]
             kept = found if clean else found.keep(finite[:, column])
@@ -212,7 +252,9 @@ def _formed(
     return torch.cat(formed)
 
 
-def row_norms(norms: Tensor, mask: Tensor | None, units: Units | None) -> Tensor:  # [B or U, G] -> [B, G]
+def row_norms(
+    norms: Tensor, mask: Tensor | None, units: Units | None
+) -> Tensor:  # [B or U, G] -> [B, G]
     """Give each row its unit's norms, and masked rows 0."""
     norms = norms if units is None else norms[units.slots]
     return norms if mask is None else norms.where(mask[:, None], 0)

@@ -40,7 +40,9 @@ class exact:  # noqa: N801 (a context manager reads like a function)
     def __enter__(self) -> None:
         """Change only what stands in the way: this runs once for each layer of each step."""
         self._no_grad.__enter__()
-        if torch.amp.is_autocast_available(self._device) and torch.is_autocast_enabled(self._device):
+        if torch.amp.is_autocast_available(self._device) and torch.is_autocast_enabled(
+            self._device
+        ):
             self._autocast = torch.autocast(self._device, enabled=False)
             self._autocast.__enter__()  # type: ignore[no-untyped-call]
         settings = PRODUCTS.get(self._device, ())
@@ -49,7 +51,12 @@ class exact:  # noqa: N801 (a context manager reads like a function)
                 self._precision = FullPrecision(settings)
                 break
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Restore what was changed, in the opposite order."""
         if self._precision is not None:
             self._precision.restore()

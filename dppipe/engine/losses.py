@@ -32,7 +32,9 @@ class SingletonLoss:
         count = batch_rows(batch)
         if count == 1:
             return self.step(model, batch).reshape(1)
-        return torch.stack([self.step(model, take_rows(batch, i, i + 1)).reshape(()) for i in range(count)])
+        return torch.stack(
+            [self.step(model, take_rows(batch, i, i + 1)).reshape(()) for i in range(count)]
+        )
 
 
 def singleton_loss(step: StepLoss) -> SingletonLoss:
@@ -42,15 +44,21 @@ def singleton_loss(step: StepLoss) -> SingletonLoss:
 
 def batch_rows(batch: Any) -> int:
     """Give the number of rows of a batch: the first dimension of its tensors."""
-    sizes = {leaf.shape[0] for leaf in tree_leaves(batch) if isinstance(leaf, Tensor) and leaf.dim()}
+    sizes = {
+        leaf.shape[0] for leaf in tree_leaves(batch) if isinstance(leaf, Tensor) and leaf.dim()
+    }
     if len(sizes) != 1:
-        raise ValueError(f"batch: expected tensors with one common first dimension, got {sorted(sizes)}. Put the rows first.")
+        raise ValueError(
+            f"batch: expected tensors with one common first dimension, got {sorted(sizes)}. Put the rows first."
+        )
     return int(sizes.pop())
 
 
 def take_rows(batch: Any, start: int, stop: int) -> Any:
     """Give a slice of a batch's rows as a batch."""
-    return tree_map(lambda leaf: leaf[start:stop] if isinstance(leaf, Tensor) and leaf.dim() else leaf, batch)
+    return tree_map(
+        lambda leaf: leaf[start:stop] if isinstance(leaf, Tensor) and leaf.dim() else leaf, batch
+    )
 
 
 def join_rows(rows: Sequence[Any]) -> list[Any]:
@@ -58,7 +66,9 @@ def join_rows(rows: Sequence[Any]) -> list[Any]:
     groups: dict[Any, list[list[Any]]] = {}
     for row in rows:
         leaves, structure = tree_flatten(row)
-        shapes = tuple((tuple(leaf.shape[1:]), leaf.dtype) if _has_rows(leaf) else None for leaf in leaves)
+        shapes = tuple(
+            (tuple(leaf.shape[1:]), leaf.dtype) if _has_rows(leaf) else None for leaf in leaves
+        )
         groups.setdefault((str(structure), shapes), []).append([structure, *leaves])
     joined = []
     for group in groups.values():

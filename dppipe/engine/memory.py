@@ -98,12 +98,18 @@ def find_physical_batch_size(
     device = engine.bounds().device
 
     def needed(rows: int) -> int:
-        return step_bytes(engine, synthetic(rows), units=numpy.arange(rows) // 2 if grouped else None)
+        return step_bytes(
+            engine, synthetic(rows), units=numpy.arange(rows) // 2 if grouped else None
+        )
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         few, more = needed(FEW), needed(MORE)
         per_row = max(1.0, (more - few) / (MORE - FEW))
-        room = memory if memory is not None else SHARE * (whole_memory(device) if steady else memory_left(device))
+        room = (
+            memory
+            if memory is not None
+            else SHARE * (whole_memory(device) if steady else memory_left(device))
+        )
         fitting = (room - max(0.0, few - FEW * per_row)) / per_row
         if memory is None and device.type == "cpu":
             fitting = min(fitting, max(HOST_ROWS[0], HOST_BYTES / per_row), HOST_ROWS[1])
@@ -118,7 +124,10 @@ def memory_left(device: torch.device) -> float:
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     used = _number(GROUP / "memory.current")
-    return min(_meminfo("MemAvailable"), _number(GROUP / "memory.max") - (used if math.isfinite(used) else 0.0))
+    return min(
+        _meminfo("MemAvailable"),
+        _number(GROUP / "memory.max") - (used if math.isfinite(used) else 0.0),
+    )
 
 
 def whole_memory(device: torch.device) -> float:
@@ -131,7 +140,9 @@ def whole_memory(device: torch.device) -> float:
 def _meminfo(field: str) -> float:
     table = Path("/proc/meminfo")
     lines = table.read_text().splitlines() if table.exists() else []
-    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), 2.0**32)
+    return next(
+        (1024.0 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), 2.0**32
+    )
 
 
 def _number(file: Path) -> float:

@@ -45,7 +45,12 @@ class RowGradients:
         self.plan = Plan(functional=functional)
         self.chosen: dict[str, str] = {}
         """The kernel of each parameter's last use, where there was a choice."""
-        self._model, self._loss, self._parameters, self._kernels = model, per_sample_loss, parameters, kernels
+        self._model, self._loss, self._parameters, self._kernels = (
+            model,
+            per_sample_loss,
+            parameters,
+            kernels,
+        )
         self._functional = FunctionalGradients(model, per_sample_loss)
         self._tape: Tape | None = None
         self._constants: dict[int, Tensor] = {}
@@ -72,7 +77,10 @@ class RowGradients:
 
     def _row_by_row(self, batch: Any, units: Units | None) -> dict[str, Gradients]:
         dense = self._functional(self._parameters, batch)
-        return {name: Dense(value if units is None else units.average(value)) for name, value in dense.items()}
+        return {
+            name: Dense(value if units is None else units.average(value))
+            for name, value in dense.items()
+        }
 
     def _by_tape(self, plan: Plan, batch: Any, units: Units | None) -> dict[str, Gradients]:
         rows = batch_rows(batch)
@@ -100,7 +108,12 @@ class RowGradients:
         with refuse_changed_state(self._model):
             if self.plan.functional is None:
                 self.plan = make_plan(
-                    self._model, self._loss, batch, parameters=self._parameters, trial=self._try, known=self.plan
+                    self._model,
+                    self._loss,
+                    batch,
+                    parameters=self._parameters,
+                    trial=self._try,
+                    known=self.plan,
                 )
             else:
                 self._loss(self._model, take_rows(batch, 0, 1))

@@ -72,7 +72,9 @@ class Units:
         total = values.new_zeros(self.count, *values.shape[1:])
         return total.index_add_(0, self.slots, _weighted(values, self.weights))
 
-    def gather(self, values: Tensor, *, weighted: bool = False) -> Tensor:  # [B, T, ...] -> [U, K * T, ...]
+    def gather(
+        self, values: Tensor, *, weighted: bool = False
+    ) -> Tensor:  # [B, T, ...] -> [U, K * T, ...]
         """Lay the positions of each unit's rows side by side; `weighted` makes their sum the average."""
         rows = self._side_by_side(values)
         if self.whole:
@@ -84,7 +86,11 @@ class Units:
         return rows.flatten(1, 2)
 
     def _side_by_side(self, values: Tensor) -> Tensor:  # [B, ...] -> [U, K, ...]
-        return torch.unflatten(values, 0, tuple(self.grid.shape)) if self.in_order else values[self.grid]
+        return (
+            torch.unflatten(values, 0, tuple(self.grid.shape))
+            if self.in_order
+            else values[self.grid]
+        )
 
 
 def make_units(ids: Ids, mask: Tensor | None, *, like: Tensor) -> Units:

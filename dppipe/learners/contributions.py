@@ -76,7 +76,9 @@ class Contributions:
 
     def _accumulate(self, parts: list[Any], units: Indices | None) -> Tensor:
         placed = [self.place(part) for part in parts]
-        return self.engine.accumulate_parts(placed, self.into, bounds=self.bounds, units=units, clipper=self.clipper)
+        return self.engine.accumulate_parts(
+            placed, self.into, bounds=self.bounds, units=units, clipper=self.clipper
+        )
 
     def _one_by_one(self, batch: PhysicalBatch) -> Contributed:
         norms = [self._none()]

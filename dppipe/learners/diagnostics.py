@@ -25,14 +25,23 @@ class ClippingDiagnostics:
     def add(self, added: Contributed) -> None:
         """Take up the norms of a physical batch, each unit's once, and its broken records."""
         norms, units = added.norms, added.units
-        self._norms.append(norms.detach() if units is None else norms[first_of_units(units).to(norms.device)].detach())
+        self._norms.append(
+            norms.detach()
+            if units is None
+            else norms[first_of_units(units).to(norms.device)].detach()
+        )
         self._broken += added.broken
 
-    def summarise(self, clipped_sum: Tensor, *, bounds: Tensor, noise_std: float) -> None:  # [P], [G]
+    def summarise(
+        self, clipped_sum: Tensor, *, bounds: Tensor, noise_std: float
+    ) -> None:  # [P], [G]
         """Work out the step's norm quantiles, clipped fraction and signal-to-noise ratio, and forget its norms."""
         norms, self._norms = torch.cat([bounds.new_zeros(0, len(bounds)), *self._norms]), []
         noise = noise_std * math.sqrt(max(1, clipped_sum.numel()))
-        found = {"signal_to_noise": float(clipped_sum.norm()) / noise, "broken_records": float(self._broken)}
+        found = {
+            "signal_to_noise": float(clipped_sum.norm()) / noise,
+            "broken_records": float(self._broken),
+        }
         self._broken = 0
         # Every name is shown at every step: which of them can be computed is known by the records alone.
         whole = norms.norm(dim=1).double()

@@ -97,11 +97,19 @@ class FilteredPace:
         self.history.append(float(released.norm()))
 
 
-def make_pace(parts: PrivateParts, plan: Plan, *, charged: Iterable[DpEvent] = (), history: Iterable[float] = ()) -> Pace:
+def make_pace(
+    parts: PrivateParts,
+    plan: Plan,
+    *,
+    charged: Iterable[DpEvent] = (),
+    history: Iterable[float] = (),
+) -> Pace:
     """Give the pace of a run; a filter starts from what the ledger has charged already."""
     if plan.schedule == "committed" or parts.budget is None:
         return CommittedPace(plan)
-    filtered = step_filter(parts.accountant.kind, budget=parts.budget, planned=parts.committed(plan))
+    filtered = step_filter(
+        parts.accountant.kind, budget=parts.budget, planned=parts.committed(plan)
+    )
     for event in charged:
         filtered.charge(event)
     return FilteredPace(parts, plan, filtered, list(history))

@@ -42,15 +42,21 @@ class InputScaling:
     features: int | None = None
     """How many entries of an input's first dimension are scaled; None for all."""
 
-    def scale(self, plan: Plan, record: RunRecord | Follower, *, ranks: Ranks, seed: int | None) -> None:
+    def scale(
+        self, plan: Plan, record: RunRecord | Follower, *, ranks: Ranks, seed: int | None
+    ) -> None:
         """Release the statistics, on the first rank, and scale every split by them in place, on all."""
         constants = None
         if isinstance(record, RunRecord):
-            constants = release_constants(self, plan=plan, ledger=record.ledger, run=record.run, seed=seed)
+            constants = release_constants(
+                self, plan=plan, ledger=record.ledger, run=record.run, seed=seed
+            )
         scale_splits(self.splits, ranks.agree(constants))
 
 
-def release_constants(data: InputScaling, *, plan: Plan, ledger: Ledger, run: RunDirectory, seed: int | None) -> Constants:
+def release_constants(
+    data: InputScaling, *, plan: Plan, ledger: Ledger, run: RunDirectory, seed: int | None
+) -> Constants:
     """Charge and release the statistics of the training records, or give those that the run has released before.
 
     Guarantee: one unit moves the sum that is noised by at most the sensitivity that the noise is scaled to, under `zero_out` by
@@ -59,7 +65,9 @@ def release_constants(data: InputScaling, *, plan: Plan, ledger: Ledger, run: Ru
     if run.statistics.exists():
         return read_constants(run)
     if plan.private and (ledger.rows or ledger.torn):
-        raise PrivacyRefusal(f"{run.statistics}: expected the statistics that were charged for, got no file. Start a new run.")
+        raise PrivacyRefusal(
+            f"{run.statistics}: expected the statistics that were charged for, got no file. Start a new run."
+        )
     scaling, train = data.scaling, data.splits.train
     whole = _inputs(train)
     inputs = whole[:, : data.features]
@@ -70,7 +78,9 @@ def release_constants(data: InputScaling, *, plan: Plan, ledger: Ledger, run: Ru
         ledger.charge(_charge(scaling, plan, bound=bound))
         stream = GaussianStream(stream_key("statistics", seed=seed), secure=plan.secure)
         stream.add_(flat, std=scaling.noise_multiplier * bound)
-    constants = padded(scaling.constants(flat.numpy(), count=plan.records or len(inputs)), whole.shape[1])
+    constants = padded(
+        scaling.constants(flat.numpy(), count=plan.records or len(inputs)), whole.shape[1]
+    )
     write_json(run.statistics, constants.model_dump(mode="json"))
     return constants
 
@@ -87,7 +97,9 @@ def read_constants(run: RunDirectory) -> Constants:
     try:
         return Constants.from_data(json.loads(run.statistics.read_bytes()))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{run.statistics}: expected the statistics that the run has released, got another file.") from error
+        raise UsageError(
+            f"{run.statistics}: expected the statistics that the run has released, got another file."
+        ) from error
 
 
 def scale_splits(splits: Splits, constants: Constants) -> None:
@@ -99,7 +111,9 @@ def scale_splits(splits: Splits, constants: Constants) -> None:
 
 def _charge(scaling: PrivateScaling, plan: Plan, *, bound: float) -> Charge:
     if plan.relation is None:
-        raise PrivacyRefusal("normalize: expected a plan with a relation. Statistics are private under one only.")
+        raise PrivacyRefusal(
+            "normalize: expected a plan with a relation. Statistics are private under one only."
+        )
     return Charge(
         step=0,
         event=scaling.event(),
@@ -117,5 +131,7 @@ def _charge(scaling: PrivateScaling, plan: Plan, *, bound: float) -> Charge:
 
 def _inputs(dataset: Any) -> Any:
     if not isinstance(dataset, TensorDataset):
-        raise UsageError("data.normalize: expected data in memory, got a data set that reads its records one by one.")
+        raise UsageError(
+            "data.normalize: expected data in memory, got a data set that reads its records one by one."
+        )
     return dataset.tensors[0].numpy()

@@ -73,7 +73,9 @@ def naming_lost_ranks() -> Iterator[None]:
         yield
     except RuntimeError as error:
         frames = traceback.extract_tb(error.__traceback__)
-        if not any(Path(frame.filename).is_relative_to(Path(dist.__file__).parent) for frame in frames):
+        if not any(
+            Path(frame.filename).is_relative_to(Path(dist.__file__).parent) for frame in frames
+        ):
             raise
         raise DppipeError(
             f"train.devices: expected every process to take part, lost one or the way to it ({type(error).__name__}). "

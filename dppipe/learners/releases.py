@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Relation
 
 
-def noise_unit(clipper: Clipper, bounds: Sequence[float], relation: Relation, *, order: int = 2) -> float:  # [G]
+def noise_unit(
+    clipper: Clipper, bounds: Sequence[float], relation: Relation, *, order: int = 2
+) -> float:  # [G]
     """Give the noise on the clipped sum that a multiplier of 1 stands for.
 
     Guarantee: it is the clipper's sensitivity under the relation, over 2 under `replace_one`, where accountants double what a
@@ -29,7 +31,9 @@ def noise_unit(clipper: Clipper, bounds: Sequence[float], relation: Relation, *,
     is taken out. Of order 1, where groups are bounded in their L1 norms, it is the sum of the bounds.
     """
     if not all(math.isfinite(bound) and bound > 0 for bound in bounds):
-        raise PrivacyRefusal(f"clipping: expected finite bounds > 0, got {list(bounds)}. Fix bounds() or update().")
+        raise PrivacyRefusal(
+            f"clipping: expected finite bounds > 0, got {list(bounds)}. Fix bounds() or update()."
+        )
     whole = norm_of(bounds, order=order)
     if order == 1:
         return whole
@@ -54,7 +58,9 @@ def count_statistics(clipper: Clipper, bounds: Tensor) -> int:  # [G]
     return clipper.statistics(bounds.clone(), bounds.clone()).numel()
 
 
-def add_statistics(clipper: Any, norms: Tensor, bounds: Tensor, *, into: Tensor, units: Any) -> None:  # [B, G], [G], [K]
+def add_statistics(
+    clipper: Any, norms: Tensor, bounds: Tensor, *, into: Tensor, units: Any
+) -> None:  # [B, G], [G], [K]
     """Add up the statistics of a piece's examples, or units.
 
     Guarantee: one example, or unit, changes each sum by at most 1/2, so all K of them by at most sqrt(K) / 2, whatever the

@@ -75,10 +75,16 @@ class PrivateStep:
         self.taken = self.plan.start_after(self.ledger.step)
         self._pace = self.pace or CommittedPace(self.plan)
         self._clerk = ThreadPoolExecutor(1, thread_name_prefix="ledger")
-        self._slots = partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
+        self._slots = (
+            partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
+        )
         self._like = next(iter(self.engine.parameters.values()), torch.zeros(()))
         self._placed: tuple[Sequence[float], Tensor] = ((), torch.zeros(0))
-        self._statistics = count_statistics(clipping, self._place(self._bounds(1))) if self.plan.statistics_std is not None else 0
+        self._statistics = (
+            count_statistics(clipping, self._place(self._bounds(1)))
+            if self.plan.statistics_std is not None
+            else 0
+        )
         # All K counts together cost what one would: each gets sqrt(K) times the noise.
         self._count_std = math.sqrt(self._statistics) * (self.plan.statistics_std or 0.0)
 
@@ -87,15 +93,28 @@ class PrivateStep:
         step, state, clipping = self.taken + 1, self.clipper_state, self.parts.clipping
         noise_multiplier = self._pace.noise(step)
         if noise_multiplier is None:
-            raise BudgetExhausted(f"step {step} would exceed the budget or the planned {self.plan.steps} steps: refused")
-        bounds, clipper, expected = self._bounds(step), clipping.at(state), self.plan.batch(step).expected_batch_size
-        unit, limits = noise_unit(clipping, bounds, self.relation, order=self.engine.order), self._place(bounds)
+            raise BudgetExhausted(
+                f"step {step} would exceed the budget or the planned {self.plan.steps} steps: refused"
+            )
+        bounds, clipper, expected = (
+            self._bounds(step),
+            clipping.at(state),
+            self.plan.batch(step).expected_batch_size,
+        )
+        unit, limits = (
+            noise_unit(clipping, bounds, self.relation, order=self.engine.order),
+            self._place(bounds),
+        )
         noise_std = self.plan.gradient_multiplier(noise_multiplier) * unit
         flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
         charge = self.charge_of(step, bounds, noise_multiplier)
         self._pace.charge(charge.event)
-        self.taken = step  # whatever happens from here on, the step is charged and can't be taken again
-        with charging(self.ledger, charge, clerk=self._clerk):  # durable at its end: the disk works while the model does
+        self.taken = (
+            step  # whatever happens from here on, the step is charged and can't be taken again
+        )
+        with charging(
+            self.ledger, charge, clerk=self._clerk
+        ):  # durable at its end: the disk works while the model does
             contributions = Contributions(self.engine, place, sums, limits, clipper)
             for piece in batch.draw(step, self._slots):
                 added = contributions.add(piece)
@@ -114,7 +133,9 @@ class PrivateStep:
 
         self.noise_multiplier = noise_multiplier
         self._pace.see(gradient)
-        means = tuple(counts.tolist()) if self._statistics else ()  # waits for the device: the next bounds hang on them
+        means = (
+            tuple(counts.tolist()) if self._statistics else ()
+        )  # waits for the device: the next bounds hang on them
         released = {"means": means, "gradient": sums, "noise_std": noise_std / expected}
         self.clipper_state = clipping.update(state, released | {"expected_batch_size": expected})
         return clipping.restore(state, sums)
@@ -154,7 +175,9 @@ class PrivateStep:
                     f"ledger: expected at most {self.plan.steps} steps, got a torn row after them. It isn't a run's."
                 )
             admitted = self._pace.noise(step)
-            charge = self.charge_of(step, self._bounds(step), admitted or self.plan.noise_multiplier(step))
+            charge = self.charge_of(
+                step, self._bounds(step), admitted or self.plan.noise_multiplier(step)
+            )
             self.ledger.close_torn(charge)
             if admitted is not None:
                 self._pace.charge(charge.event)
@@ -163,7 +186,13 @@ class PrivateStep:
     def _bounds(self, step: int) -> tuple[float, ...]:  # -> [G]
         """Give a step's bounds as numbers of the host, where the noise and the charge need them."""
         factor = self.plan.bound_factor(step)
-        return bound_values(self.engine.clipper, self.engine.groups, self.clipper_state, like=self._like, factor=factor)
+        return bound_values(
+            self.engine.clipper,
+            self.engine.groups,
+            self.clipper_state,
+            like=self._like,
+            factor=factor,
+        )
 
     def _place(self, bounds: Sequence[float]) -> Tensor:  # [G] -> [G]
         """Give bounds on the device, where sums are clipped: copied over when they change."""
@@ -195,11 +224,19 @@ class PlainStep:
         for piece in batch.draw(self.taken):
             if not piece.parts:
                 continue
-            losses = torch.cat([self.per_sample_loss(self.network, place(part)) for part in piece.parts])
+            losses = torch.cat(
+                [self.per_sample_loss(self.network, place(part)) for part in piece.parts]
+            )
             units = piece.units
-            loss = losses.sum() if units is None else make_units(units, None, like=losses).average(losses).sum()
+            loss = (
+                losses.sum()
+                if units is None
+                else make_units(units, None, like=losses).average(losses).sum()
+            )
             for name, gradient in zip(
-                trainable, torch.autograd.grad(loss, list(trainable.values()), allow_unused=True), strict=True
+                trainable,
+                torch.autograd.grad(loss, list(trainable.values()), allow_unused=True),
+                strict=True,
             ):
                 if gradient is not None:
                     sums[name] += gradient
@@ -230,5 +267,7 @@ def zeros_of(parameters: Mapping[str, nn.Parameter], *, counts: int = 0) -> Buff
     size = sum(p.numel() for p in parameters.values())
     flat = torch.zeros(size + counts, dtype=dtype, device=device)
     pieces = torch.split(flat[:size], [p.numel() for p in parameters.values()])
-    sums = {name: piece.view_as(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)}
+    sums = {
+        name: piece.view_as(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)
+    }
     return Buffers(flat, flat[:size], sums, flat[size:])

@@ -20,7 +20,12 @@ class WeightAverage:
     """A mean of a network's trainable weights over the updates of a run."""
 
     def __init__(
-        self, network: nn.Module, averaging: Averaging, *, steps: int, means: Mapping[str, Tensor] | None = None
+        self,
+        network: nn.Module,
+        averaging: Averaging,
+        *,
+        steps: int,
+        means: Mapping[str, Tensor] | None = None,
     ) -> None:
         self._weights = {name: p for name, p in network.named_parameters() if p.requires_grad}
         self._averaging, self._steps = averaging, steps
@@ -36,7 +41,11 @@ class WeightAverage:
         share = self._averaging.weight(update, steps=self._steps)
         for name, weight in self._weights.items():
             value = weight.to(torch.promote_types(weight.dtype, torch.float32))
-            self.means[name] = value.clone() if share == 1 or name not in self.means else self.means[name].lerp_(value, share)
+            self.means[name] = (
+                value.clone()
+                if share == 1 or name not in self.means
+                else self.means[name].lerp_(value, share)
+            )
 
     @torch.no_grad()
     def swap(self) -> None:

@@ -51,7 +51,9 @@ class RunOptions:
     scaling: InputScaling | None
 
 
-def plan_fit(trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, loader: PrivateLoader) -> Plan:
+def plan_fit(
+    trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, loader: PrivateLoader
+) -> Plan:
     """Return the plan of a fit whose Trainer says how long it lasts."""
     return plan_privacy(
         parts,
@@ -65,7 +67,9 @@ def plan_fit(trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, load
     )
 
 
-def open_model(trainer: pl.Trainer, parts: PrivateParts, loader: PrivateLoader, options: RunOptions) -> PrivateModel | PlainModel:
+def open_model(
+    trainer: pl.Trainer, parts: PrivateParts, loader: PrivateLoader, options: RunOptions
+) -> PrivateModel | PlainModel:
     """Return the Trainer's module as its steps see it."""
     module = trainer.lightning_module
     if parts.budget is None:
@@ -154,13 +158,20 @@ def _refuse_other_holdout(plan: Plan, options: RunOptions) -> None:
 
 
 def _open_record(
-    plan: Plan, parts: PrivateParts, options: RunOptions, *, ranks: Ranks, restored: Mapping[str, Any]
+    plan: Plan,
+    parts: PrivateParts,
+    options: RunOptions,
+    *,
+    ranks: Ranks,
+    restored: Mapping[str, Any],
 ) -> RunRecord | Follower:
     if not ranks.first:
         return Follower(plan)
     if options.resume is not None:
         check_resumed(options.resume, plan, data=options.data)
-        return RunRecord.reopen(options.resume, plan=plan, parts=parts, restored=restored, data=options.data)
+        return RunRecord.reopen(
+            options.resume, plan=plan, parts=parts, restored=restored, data=options.data
+        )
     option = "--run-dir" if options.config is not None else "run_dir"
     run = RunDirectory.create(options.name, run_dir=options.run_dir, option=option)
     return RunRecord.create(run, plan=plan, parts=parts, config=options.config, data=options.data)

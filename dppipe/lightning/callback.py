@@ -89,7 +89,13 @@ class DPCallback(Callback):
         self.parts = PrivateParts(*chosen, scaling=scaling.scaling if scaling is not None else None)
         self.holdout, self.plan = holdout, plan
         place = Path(run_dir) if run_dir is not None else None
-        extras: dict[str, Any] = {"config": config, "data": data, "resume": resume, "averaging": averaging, "scaling": scaling}
+        extras: dict[str, Any] = {
+            "config": config,
+            "data": data,
+            "resume": resume,
+            "averaging": averaging,
+            "scaling": scaling,
+        }
         self._options = RunOptions(name, place, holdout, reproducible_seed, **extras)
         self.outcome: Outcome | None = None
         self.steps = 0  # updates so far
@@ -125,8 +131,19 @@ class DPCallback(Callback):
         """
         require_map_style(dataset, place="loader")
         sampler = self.parts.sampler
-        users = user_index(dataset, at_most=sampler.max_records_per_user) if isinstance(sampler, User) else None
-        self._loader = PrivateLoader(dataset, sampler=sampler, collate=collate, synthetic=synthetic, ranges=ranges, users=users)
+        users = (
+            user_index(dataset, at_most=sampler.max_records_per_user)
+            if isinstance(sampler, User)
+            else None
+        )
+        self._loader = PrivateLoader(
+            dataset,
+            sampler=sampler,
+            collate=collate,
+            synthetic=synthetic,
+            ranges=ranges,
+            users=users,
+        )
         return self._loader
 
     # The hooks, in the order in which a Trainer calls them.
@@ -137,12 +154,16 @@ class DPCallback(Callback):
             refuse_lazy_layers(pl_module)
             self._start.refuse_second_fit()
         if stage == "fit" and self.parts.budget is not None:
-            refuse_unsafe_trainer(trainer, pl_module, holdout=self.holdout, relation=self.parts.budget.relation)
+            refuse_unsafe_trainer(
+                trainer, pl_module, holdout=self.holdout, relation=self.parts.budget.relation
+            )
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
         if self._loader is None:
-            raise PrivacyRefusal("Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset).")
+            raise PrivacyRefusal(
+                "Trainer.fit: expected the DPCallback's own loader. Make it by callback.loader(dataset)."
+            )
         self._start.refuse_foreign_checkpoint(trainer)
         self._provenance.begin(trainer, pl_module)
         if self.plan is None:
@@ -161,7 +182,11 @@ class DPCallback(Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Listen to signals from now on, and refuse what only the start of training shows."""
-        if trainer.train_dataloader is not self._loader or self._loader is None or self.plan is None:
+        if (
+            trainer.train_dataloader is not self._loader
+            or self._loader is None
+            or self.plan is None
+        ):
             raise PrivacyRefusal(
                 "Trainer.fit: expected the DPCallback's own loader, got another. Make it by callback.loader(dataset)."
             )
@@ -173,7 +198,9 @@ class DPCallback(Callback):
         # The first step begins the run, after all hooks of the module; a resumed run may be at its end.
         stopped = self._ranks.any(self.signals.received is not None)
         if stopped or self._options.resume is not None:
-            self._fit = self._begin(trainer, open_model(trainer, self.parts, self._loader, self._options))
+            self._fit = self._begin(
+                trainer, open_model(trainer, self.parts, self._loader, self._options)
+            )
             trainer.should_stop = stopped or not self._fit.step.goes_on()
 
     def _training_step(self, batch: LogicalBatch, batch_idx: int) -> Tensor:
@@ -183,16 +210,29 @@ class DPCallback(Callback):
         with fit.model.sealed():
             fit.gradient = fit.step(batch, place=fit.place)
         fit.model.stand_in()
-        return torch.zeros((), requires_grad=True)  # the Trainer hands a loss to `backward`; the real one is private
+        return torch.zeros(
+            (), requires_grad=True
+        )  # the Trainer hands a loss to `backward`; the real one is private
 
     def _rehearsed(self) -> Fit:
         """Return the fit under way; before its first step user code is tried on made-up rows."""
         if self._fit is not None and self._fit.rehearsed:
             return self._fit
         if self._trainer is None or self._loader is None or self.plan is None:
-            raise PrivacyRefusal("training_step: expected to be called by the Trainer whose callback this is.")
-        model = self._fit.model if self._fit is not None else open_model(self._trainer, self.parts, self._loader, self._options)
-        model.rehearse(self._loader, self.plan, place=self._trainer.strategy.batch_to_device, holdout=self._holdout)
+            raise PrivacyRefusal(
+                "training_step: expected to be called by the Trainer whose callback this is."
+            )
+        model = (
+            self._fit.model
+            if self._fit is not None
+            else open_model(self._trainer, self.parts, self._loader, self._options)
+        )
+        model.rehearse(
+            self._loader,
+            self.plan,
+            place=self._trainer.strategy.batch_to_device,
+            holdout=self._holdout,
+        )
         fit = self._fit or self._begin(self._trainer, model)
         fit.rehearsed = True
         return fit
@@ -212,10 +252,17 @@ class DPCallback(Callback):
             if name in fit.gradient and parameter.requires_grad:  # a hook may have frozen it
                 parameter.grad = fit.gradient[name].to(parameter.dtype)
         fit.gradient = {}
-        fit.learning_rates = learning_rates(fit.trainer.optimizers[0])  # a scheduler acts before the step is recorded
+        fit.learning_rates = learning_rates(
+            fit.trainer.optimizers[0]
+        )  # a scheduler acts before the step is recorded
 
     def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
     ) -> None:
         """Record the step and look ahead: the run ends here if the plan holds no further step, or if a signal came."""
         if self._fit is None:
@@ -236,7 +283,9 @@ class DPCallback(Callback):
         """Put the optimizer's own weights back, and record the metrics."""
         if self._fit is not None:
             self._fit.swap_weights()
-            self._fit.record.validation(self._provenance.metrics, step=self._fit.step.taken, holdout=self.holdout)
+            self._fit.record.validation(
+                self._provenance.metrics, step=self._fit.step.taken, holdout=self.holdout
+            )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Let the hooks of a resumed run find what a step keeps, if no step was taken yet."""
@@ -250,10 +299,15 @@ class DPCallback(Callback):
             signalled = self._ranks.any(self.signals.received is not None)
             self._finish(self._fit.stop(signalled=signalled))
 
-    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
         """Write that the run failed, where that can be written: what was charged stays charged."""
         self._start.mark_refused(trainer, pl_module)
-        stops: tuple[type[BaseException], ...] = (KeyboardInterrupt, *exceptions("SIGTERMException"))
+        stops: tuple[type[BaseException], ...] = (
+            KeyboardInterrupt,
+            *exceptions("SIGTERMException"),
+        )
         with suppress(DppipeError):  # the first error is the one to tell
             self._finish("interrupted" if isinstance(exception, stops) else "failed")
         self._leave()
@@ -262,7 +316,9 @@ class DPCallback(Callback):
         """Leave the module as it was."""
         self._leave()
 
-    def on_save_checkpoint(self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
         """Save buffers and frozen parameters as they were at the start, and not how many records were validated."""
         forget_validation(checkpoint)
         if self._fit is not None:
@@ -270,7 +326,9 @@ class DPCallback(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values, and no key or state of a generator."""
-        return {"steps": self.steps, **self._start.state()} | (self._fit.state() if self._fit is not None else {})
+        return {"steps": self.steps, **self._start.state()} | (
+            self._fit.state() if self._fit is not None else {}
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up what a checkpoint holds."""
@@ -285,7 +343,9 @@ class DPCallback(Callback):
                 piece = self._loader.physical_batch_size if self._loader is not None else None
                 facts = {"physical_batch_size": piece, **fit.facts()}
                 state = fit.model.state_dict()
-                self.outcome = fit.record.finish(state, stopped=stopped, steps=self.steps, start=self._start.hashes, **facts)
+                self.outcome = fit.record.finish(
+                    state, stopped=stopped, steps=self.steps, start=self._start.hashes, **facts
+                )
 
     def _leave(self) -> None:
         if self._holdout is not None:

@@ -36,23 +36,31 @@ class DurableCheckpoints(TorchCheckpointIO):
         """Refuse checkpoints that don't fit `module`, where it is given."""
         self._module = module
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None) -> None:
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None
+    ) -> None:
         """Save a checkpoint, whole or not at all."""
         save_tensors(checkpoint, Path(path))
 
-    def load_checkpoint(self, path: _PATH, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+    def load_checkpoint(
+        self, path: _PATH, map_location: Any = None, weights_only: bool | None = None
+    ) -> dict[str, Any]:
         """Load a checkpoint; nothing in it can run."""
         checkpoint: dict[str, Any] = load_tensors(Path(path))
         own = checkpoint["callbacks"].get("DPCallback") if _holds(checkpoint, _PARTS) else None
         if not _holds(own, _CALLBACK_PARTS):
-            raise UsageError(f"{path}: expected the checkpoint of a run, got another file of tensors.")
+            raise UsageError(
+                f"{path}: expected the checkpoint of a run, got another file of tensors."
+            )
         if self._module is not None:
             refuse_misfit(checkpoint["state_dict"], self._module.state_dict(), path=Path(path))
         return checkpoint
 
 
 def _holds(data: Any, parts: Mapping[str, type]) -> bool:
-    return isinstance(data, dict) and all(isinstance(data.get(name), kind) for name, kind in parts.items())
+    return isinstance(data, dict) and all(
+        isinstance(data.get(name), kind) for name, kind in parts.items()
+    )
 
 
 @contextmanager
@@ -63,7 +71,9 @@ def restoring(path: Path | None) -> Iterator[None]:
     except DppipeError:
         raise
     except Exception as error:
-        if path is None or not any(frame.name in _RESTORES for frame in traceback.extract_tb(error.__traceback__)):
+        if path is None or not any(
+            frame.name in _RESTORES for frame in traceback.extract_tb(error.__traceback__)
+        ):
             raise
         raise UsageError(
             f"{path}: expected a checkpoint that fits the run, got one that doesn't ({type(error).__name__})."

@@ -49,7 +49,9 @@ class Fit:
 
     def place(self, piece: Any) -> Any:
         """Move one physical piece to the training device."""
-        return self.trainer.strategy.batch_to_device(self.trainer.precision_plugin.convert_input(piece))
+        return self.trainer.strategy.batch_to_device(
+            self.trainer.precision_plugin.convert_input(piece)
+        )
 
     def swap_weights(self) -> None:
         """Let the optimizer's weights and their mean change places, where there is a mean."""
@@ -89,7 +91,11 @@ class Fit:
     def state(self) -> dict[str, Any]:
         """Give what a checkpoint holds: plain values and tensors, and no key or state of a generator."""
         ledger, step = self.record.ledger, self.step
-        held: dict[str, Any] = {"ledger_head": ledger.head, "ledger_rows": ledger.rows, "validations": self.record.validations}
+        held: dict[str, Any] = {
+            "ledger_head": ledger.head,
+            "ledger_rows": ledger.rows,
+            "validations": self.record.validations,
+        }
         if isinstance(step, PrivateStep):
             held["clipper_state"] = dict(step.clipper_state)
             if isinstance(step.pace, FilteredPace):
@@ -110,8 +116,12 @@ def make_private_step(
     resume: RunDirectory | None,
 ) -> PrivateStep:
     """Put the private step of a fit together, with what a checkpoint has restored; a torn row is charged first."""
-    gaussian, count_noise = (GaussianStream(stream_key(use, seed=seed), secure=plan.secure) for use in _STREAMS)
-    noise: NoiseSource = LaplaceStream(stream_key("noise", seed=seed)) if plan.mechanism == "laplace" else gaussian
+    gaussian, count_noise = (
+        GaussianStream(stream_key(use, seed=seed), secure=plan.secure) for use in _STREAMS
+    )
+    noise: NoiseSource = (
+        LaplaceStream(stream_key("noise", seed=seed)) if plan.mechanism == "laplace" else gaussian
+    )
     state = restored.get("clipper_state") or parts.clipping.init_state(engine.groups.sizes)
     pace = _pace(parts, plan, ranks=ranks, restored=restored, resume=resume)
     step = PrivateStep(parts, budget.relation, plan, engine, ledger, noise, state, ranks, pace=pace)
@@ -122,9 +132,19 @@ def make_private_step(
     return step
 
 
-def _pace(parts: PrivateParts, plan: Plan, *, ranks: Ranks, restored: Mapping[str, Any], resume: RunDirectory | None) -> Pace:
+def _pace(
+    parts: PrivateParts,
+    plan: Plan,
+    *,
+    ranks: Ranks,
+    restored: Mapping[str, Any],
+    resume: RunDirectory | None,
+) -> Pace:
     """Give what says each step's noise; a filter takes up what the ledger has charged, on every rank alike."""
     charged: list[Any] = []
     if resume is not None and plan.schedule == "filter" and ranks.first:
-        charged = [charge.event for charge in read_ledger(resume.ledger, plan=resume.plan.read_bytes()).charges]
+        charged = [
+            charge.event
+            for charge in read_ledger(resume.ledger, plan=resume.plan.read_bytes()).charges
+        ]
     return make_pace(parts, plan, charged=ranks.agree(charged), history=restored.get("history", ()))

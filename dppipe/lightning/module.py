@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class SpecModule(LightningModule):
     """Trains `network` by `objective`; the private step takes the gradient, so there is no training loss to log."""
 
-    def __init__(self, network: nn.Module, *, objective: Objective, optimizer: Optimizer, steps: int) -> None:
+    def __init__(
+        self, network: nn.Module, *, objective: Objective, optimizer: Optimizer, steps: int
+    ) -> None:
         super().__init__()
         self.network = network
         self.objective = objective
@@ -50,4 +52,7 @@ class SpecModule(LightningModule):
         """Build the optimizer and, on logical steps, its learning-rate schedule."""
         optimizer = self._optimizer.build(p for p in self.network.parameters() if p.requires_grad)
         scheduler = self._optimizer.schedule.build(optimizer, steps=self._steps)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }

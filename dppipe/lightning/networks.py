@@ -89,7 +89,9 @@ def _loss_in(returned: Any) -> Tensor:
     loss = returned.get("loss") if isinstance(returned, dict) else returned
     if not isinstance(loss, Tensor):
         got = type(loss).__name__
-        raise UsageError(f"training_step: expected a loss, got {got}. Return a tensor, or a dict with 'loss'.")
+        raise UsageError(
+            f"training_step: expected a loss, got {got}. Return a tensor, or a dict with 'loss'."
+        )
     return loss
 
 

@@ -33,7 +33,11 @@ class Objective:
             return F.binary_cross_entropy_with_logits(
                 predictions.flatten(), targets.flatten().to(predictions.dtype), reduction="none"
             )
-        return F.mse_loss(predictions, targets.view_as(predictions), reduction="none").flatten(1).mean(1)
+        return (
+            F.mse_loss(predictions, targets.view_as(predictions), reduction="none")
+            .flatten(1)
+            .mean(1)
+        )
 
     def metrics(self, prefix: str) -> MetricCollection:
         """Give fresh metrics, named with this prefix."""
@@ -44,7 +48,11 @@ class Objective:
 
         found: dict[str, Metric | MetricCollection]
         if self.task == "multiclass":
-            found = {"accuracy": torchmetrics.classification.MulticlassAccuracy(self.outputs, average="micro")}
+            found = {
+                "accuracy": torchmetrics.classification.MulticlassAccuracy(
+                    self.outputs, average="micro"
+                )
+            }
         elif self.task == "binary":
             found = {
                 "accuracy": torchmetrics.classification.BinaryAccuracy(),

@@ -38,21 +38,31 @@ class ProgressBar(Callback):
                 TimeRemainingColumn(),
             )
             self._bar = Progress(*columns, console=self._console, transient=True)
-            self._bar.add_task("", total=self._plan.steps, completed=self._taken, spent=self._spent())
+            self._bar.add_task(
+                "", total=self._plan.steps, completed=self._taken, spent=self._spent()
+            )
             self._bar.start()
 
     def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
     ) -> None:
         """Move the bar, or print a line now and then."""
         self._taken += 1
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._taken, spent=self._spent())
         elif trainer.is_global_zero and (
-            time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES or self._taken in (1, self._plan.steps)
+            time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
+            or self._taken in (1, self._plan.steps)
         ):
             self._last_line = time.monotonic()
-            self._console.print(f"step {self._taken}/{self._plan.steps}  {self._spent()}", highlight=False)
+            self._console.print(
+                f"step {self._taken}/{self._plan.steps}  {self._spent()}", highlight=False
+            )
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
         """Take the bar away."""

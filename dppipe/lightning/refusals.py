@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 
 
-def refuse_unsafe_trainer(trainer: pl.Trainer, module: pl.LightningModule, *, holdout: Holdout, relation: Relation) -> None:
+def refuse_unsafe_trainer(
+    trainer: pl.Trainer, module: pl.LightningModule, *, holdout: Holdout, relation: Relation
+) -> None:
     """Refuse, all at once, what would void the guarantee; before a record is read."""
     private = holdout == "private"
     faults = [
@@ -41,9 +43,13 @@ def refuse_unsafe_optimizers(trainer: pl.Trainer) -> None:
             f"configure_optimizers: expected one optimizer, got {len(trainer.optimizers)}. Use one with several groups."
         )
     if type(trainer.optimizers[0]).__name__ == "_MockOptimizer":
-        raise UsageError("configure_optimizers: expected an optimizer, got none: nothing would be trained. Return one.")
+        raise UsageError(
+            "configure_optimizers: expected an optimizer, got none: nothing would be trained. Return one."
+        )
     if isinstance(trainer.optimizers[0], torch.optim.LBFGS):
-        raise PrivacyRefusal("configure_optimizers: LBFGS asks for several gradients a step. Use a first-order optimizer.")
+        raise PrivacyRefusal(
+            "configure_optimizers: LBFGS asks for several gradients a step. Use a first-order optimizer."
+        )
 
 
 def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
@@ -59,7 +65,9 @@ def _options(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:
     if getattr(trainer, "overfit_batches", 0):
         yield "overfit_batches: expected 0. It would replay draws."
     limit = trainer.limit_train_batches
-    if limit is not None and (isinstance(limit, int) or limit != 1.0):  # 1 is one batch, 1.0 is all of them
+    if limit is not None and (
+        isinstance(limit, int) or limit != 1.0
+    ):  # 1 is one batch, 1.0 is all of them
         option = "fast_dev_run" if trainer.fast_dev_run else "limit_train_batches"  # type: ignore[attr-defined]
         yield f"{option}: expected no limit on batches, got {limit}. Set max_steps."
     if trainer.min_steps or (trainer.min_epochs or 0) > 1:
@@ -87,7 +95,11 @@ def _share_of_batches(trainer: pl.Trainer) -> Iterator[str]:
 
 
 def _callbacks(trainer: pl.Trainer, *, public_metrics: bool) -> Iterator[str]:
-    tuners = classes("BatchSizeFinder") + classes("LearningRateFinder") + classes("GradientAccumulationScheduler")
+    tuners = (
+        classes("BatchSizeFinder")
+        + classes("LearningRateFinder")
+        + classes("GradientAccumulationScheduler")
+    )
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         name = type(callback).__name__
         if isinstance(callback, tuners):

@@ -27,7 +27,9 @@ class StopSignals:
         """
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.getsignal(number)  # noted first: a signal may come in the next instant
+                self._before[number] = signal.getsignal(
+                    number
+                )  # noted first: a signal may come in the next instant
                 signal.signal(number, self._remember)
         if terminated:
             self._remember(signal.SIGTERM, None)

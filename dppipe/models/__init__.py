@@ -17,5 +17,11 @@ __all__ = ["ClassPathModel", "Cnn", "Logistic", "Mlp", "Model"]
 
 __getattr__ = lazy_names(
     __name__,
-    {"ClassPathModel": ".class_path", "Cnn": ".cnn", "Logistic": ".logistic", "Mlp": ".mlp", "Model": ".base"},
+    {
+        "ClassPathModel": ".class_path",
+        "Cnn": ".cnn",
+        "Logistic": ".logistic",
+        "Mlp": ".mlp",
+        "Model": ".base",
+    },
 )

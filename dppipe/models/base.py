@@ -26,9 +26,13 @@ class Lora(Options):
     """Low-rank adapters beside frozen linear layers: `down.weight` and `up.weight` join a layer's own names (Hu et al. 2021)."""
 
     rank: int = Field(8, gt=0, description="The rank of each adapter.")
-    alpha: float | None = Field(None, gt=0, description="Adapters are scaled by alpha / rank; if not given, by 1.")
+    alpha: float | None = Field(
+        None, gt=0, description="Adapters are scaled by alpha / rank; if not given, by 1."
+    )
     targets: tuple[str, ...] = Field(
-        ("*",), min_length=1, description="Patterns of the linear layers' paths, such as `body.*`; by default all of them."
+        ("*",),
+        min_length=1,
+        description="Patterns of the linear layers' paths, such as `body.*`; by default all of them.",
     )
 
 
@@ -57,7 +61,9 @@ if TYPE_CHECKING:
     PathOrPretrained = Pretrained
 else:
     PathOrPretrained = Annotated[
-        Pretrained, WrapValidator(_path_or_block, json_schema_input_type=Path | Pretrained), PlainSerializer(_as_written)
+        Pretrained,
+        WrapValidator(_path_or_block, json_schema_input_type=Path | Pretrained),
+        PlainSerializer(_as_written),
     ]
 
 
@@ -75,14 +81,20 @@ class Model(Component):
         description="Patterns of names not taken from `pretrained`, such as those of a head for other classes.",
     )
     trainable: tuple[str, ...] | None = Field(
-        None, min_length=1, description="Patterns of the names of the parameters to train, such as `3.*`; the others are frozen."
+        None,
+        min_length=1,
+        description="Patterns of the names of the parameters to train, such as `3.*`; the others are frozen.",
     )
-    lora: Lora | None = Field(None, description="Train adapters, and of the rest only what `trainable` names.")
+    lora: Lora | None = Field(
+        None, description="Train adapters, and of the rest only what `trainable` names."
+    )
 
     @model_validator(mode="after")
     def _fresh_beside_pretrained(self) -> Self:
         if self.fresh is not None and self.pretrained is None:
-            raise ValueError("expected fresh beside pretrained only: without public weights all are fresh. Leave it out.")
+            raise ValueError(
+                "expected fresh beside pretrained only: without public weights all are fresh. Leave it out."
+            )
         return self
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 class ClassPathModel(Model, kind="class_path"):
     """A class that is named by its import path; `input_shape` and `outputs` are passed where its constructor asks for them."""
 
-    class_path: str = Field(description="The class, as Python would import it: package.module.Class.")
-    init_args: dict[str, Any] = Field(default_factory=dict, description="Arguments of its constructor.")
+    class_path: str = Field(
+        description="The class, as Python would import it: package.module.Class."
+    )
+    init_args: dict[str, Any] = Field(
+        default_factory=dict, description="Arguments of its constructor."
+    )
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         from torch import nn
@@ -31,7 +35,9 @@ class ClassPathModel(Model, kind="class_path"):
             message = f"expected a subclass of torch.nn.Module or LightningModule, got {self.class_path!r}."
             raise SpecError([Problem(("model", "class_path"), message)])
         known = {"input_shape": tuple(input_shape), "outputs": outputs}
-        arguments = {name: value for name, value in known.items() if takes(cls, name)} | self.init_args
+        arguments = {
+            name: value for name, value in known.items() if takes(cls, name)
+        } | self.init_args
         check_arguments(cls, arguments, block="model")
         try:
             return cls(**arguments)

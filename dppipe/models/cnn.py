@@ -27,16 +27,16 @@ class Cnn(Model, kind="cnn"):
         (16, 32), description="Output channels of the two convolutions."
     )
     hidden: int = Field(32, gt=0, description="The width of the hidden linear layer.")
-    activation: Activation = Field("tanh", description="What follows each hidden layer; bounded ones suit clipped gradients.")
+    activation: Activation = Field(
+        "tanh", description="What follows each hidden layer; bounded ones suit clipped gradients."
+    )
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         from torch import nn
 
         if len(input_shape) != 3 or min(input_shape[1:]) < _SMALLEST:
             shape = " x ".join(map(str, input_shape))
-            message = (
-                f"expected inputs of channels x height x width, at least {_SMALLEST} high and wide, got {shape}. Use an mlp."
-            )
+            message = f"expected inputs of channels x height x width, at least {_SMALLEST} high and wide, got {shape}. Use an mlp."
             raise SpecError([Problem(("model", "kind"), f"cnn: {message}")])
         first, second = self.channels
         height, width = map(_size_after, input_shape[1:])

@@ -21,4 +21,6 @@ class Logistic(Model, kind="logistic"):
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         from torch import nn
 
-        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(input_shape), outputs, bias=self.bias))
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(math.prod(input_shape), outputs, bias=self.bias)
+        )

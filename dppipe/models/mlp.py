@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 class Mlp(Model, kind="mlp"):
     """Hidden layers, each linear with an activation and dropout after it, and a linear layer of outputs."""
 
-    hidden: tuple[Annotated[int, Field(gt=0)], ...] = Field((128,), description="The width of each hidden layer.")
-    activation: Activation = Field("tanh", description="What follows each hidden layer; bounded ones suit clipped gradients.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="The chance of each hidden unit to be dropped in training.")
+    hidden: tuple[Annotated[int, Field(gt=0)], ...] = Field(
+        (128,), description="The width of each hidden layer."
+    )
+    activation: Activation = Field(
+        "tanh", description="What follows each hidden layer; bounded ones suit clipped gradients."
+    )
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="The chance of each hidden unit to be dropped in training."
+    )
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         from torch import nn

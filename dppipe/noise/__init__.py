@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from dppipe.noise.piecewise import Piecewise
     from dppipe.noise.step import Step
 
-__all__ = ["Constant", "Cosine", "Dynamic", "DynamicMomentum", "Exponential", "Linear", "NoiseSchedule", "Piecewise", "Step"]
+__all__ = [
+    "Constant",
+    "Cosine",
+    "Dynamic",
+    "DynamicMomentum",
+    "Exponential",
+    "Linear",
+    "NoiseSchedule",
+    "Piecewise",
+    "Step",
+]
 
 __getattr__ = lazy_names(
     __name__,

@@ -34,10 +34,12 @@ class NoiseSchedule(Component):
         description="Noise standard deviation over sensitivity; `auto` lands the planned steps on the budget.",
     )
     mechanism: Literal["gaussian", "laplace"] = Field(
-        "gaussian", description="The distribution of the noise; `laplace` bounds L1 norms; its multiplier is scale over bound."
+        "gaussian",
+        description="The distribution of the noise; `laplace` bounds L1 norms; its multiplier is scale over bound.",
     )
     secure: bool = Field(
-        False, description="Whether sums and noise are rounded to a common grid, against attacks on floating-point digits."
+        False,
+        description="Whether sums and noise are rounded to a common grid, against attacks on floating-point digits.",
     )
 
     def multiplier(self, progress: float) -> float:
@@ -56,7 +58,11 @@ class NoiseSchedule(Component):
 
         if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
             raise ValueError(f"expected a finite noise multiplier > 0, got {noise_multiplier}")
-        made = dp_accounting.LaplaceDpEvent if self.mechanism == "laplace" else dp_accounting.GaussianDpEvent
+        made = (
+            dp_accounting.LaplaceDpEvent
+            if self.mechanism == "laplace"
+            else dp_accounting.GaussianDpEvent
+        )
         return made(float(noise_multiplier))
 
     def next_multiplier(self, history: Sequence[float]) -> float:

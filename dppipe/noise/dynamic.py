@@ -17,8 +17,15 @@ class Dynamic(NoiseSchedule, kind="dynamic"):
     fixed before the run: to estimate `gamma` from private training would cost privacy.
     """
 
-    gamma: float = Field(0.99, gt=0, lt=1, description="What the distance to the optimum is multiplied by at a step.")
-    floor: float = Field(0.1, gt=0, le=1, description="The least noise, as a multiple of the first, however long the run.")
+    gamma: float = Field(
+        0.99, gt=0, lt=1, description="What the distance to the optimum is multiplied by at a step."
+    )
+    floor: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="The least noise, as a multiple of the first, however long the run.",
+    )
 
     def relative(self, steps: int) -> list[float]:
         return [max(self.floor, self.gamma ** (t / 4)) for t in range(steps)]

@@ -20,11 +20,20 @@ class DynamicMomentum(NoiseSchedule, kind="dynamic_momentum"):
     """
 
     beta: float = Field(0.9, gt=0, lt=1, description="The optimizer's momentum.")
-    gamma: float = Field(0.99, gt=0, lt=1, description="What the distance to the optimum is multiplied by at a step.")
-    floor: float = Field(0.1, gt=0, le=1, description="The least noise, as a multiple of the first, however long the run.")
+    gamma: float = Field(
+        0.99, gt=0, lt=1, description="What the distance to the optimum is multiplied by at a step."
+    )
+    floor: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="The least noise, as a multiple of the first, however long the run.",
+    )
 
     def relative(self, steps: int) -> list[float]:
-        logs = [self._log_weight(steps - t) for t in range(steps)]  # of long runs the weights themselves underflow
+        logs = [
+            self._log_weight(steps - t) for t in range(steps)
+        ]  # of long runs the weights themselves underflow
         return [max(self.floor, math.exp((logs[0] - log) / 4)) for log in logs]
 
     def _log_weight(self, left: int) -> float:

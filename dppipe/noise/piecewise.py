@@ -16,7 +16,9 @@ class Piecewise(NoiseSchedule, kind="piecewise"):
     """Noise that has each of `values` in turn and goes to the next at each of `boundaries`."""
 
     values: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        (1.0, 0.5), min_length=1, description="The noise in each part, relative to `noise_multiplier`."
+        (1.0, 0.5),
+        min_length=1,
+        description="The noise in each part, relative to `noise_multiplier`.",
     )
     boundaries: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         (0.5,), description="Where each next part begins, as a share of the run: 0.5 is half-way."
@@ -30,7 +32,9 @@ class Piecewise(NoiseSchedule, kind="piecewise"):
                 "Give each value but the first its boundary."
             )
         if any(later <= earlier for earlier, later in pairwise(self.boundaries)):
-            raise ValueError(f"expected boundaries in ascending order, got {list(self.boundaries)}. Sort them.")
+            raise ValueError(
+                f"expected boundaries in ascending order, got {list(self.boundaries)}. Sort them."
+            )
         return self
 
     def multiplier(self, progress: float) -> float:

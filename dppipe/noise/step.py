@@ -9,7 +9,9 @@ from dppipe.noise.base import NoiseSchedule
 class Step(NoiseSchedule, kind="step"):
     """Noise that is multiplied by `factor` at each of `drops` evenly spaced moments."""
 
-    factor: float = Field(0.5, ge=0.01, le=100, description="What the noise is multiplied by at each drop.")
+    factor: float = Field(
+        0.5, ge=0.01, le=100, description="What the noise is multiplied by at each drop."
+    )
     drops: int = Field(2, ge=1, le=100, description="How many times; the run has one part more.")
 
     def multiplier(self, progress: float) -> float:

@@ -17,11 +17,19 @@ class Adagrad(Optimizer, kind="adagrad"):
     """Divides each step by the root of the sum of squared gradients so far."""
 
     lr: float = Field(0.01, gt=0, description="The learning rate.")
-    lr_decay: float = Field(0.0, ge=0, description="How fast the rate falls beside: it is divided by 1 + lr_decay * step.")
+    lr_decay: float = Field(
+        0.0,
+        ge=0,
+        description="How fast the rate falls beside: it is divided by 1 + lr_decay * step.",
+    )
     eps: float = Field(1e-10, gt=0, description="Added to the divisor.")
-    weight_decay: float = Field(0.0, ge=0, description="The share of each weight that is added to its gradient.")
+    weight_decay: float = Field(
+        0.0, ge=0, description="The share of each weight that is added to its gradient."
+    )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
-        return optim.Adagrad(params, lr=self.lr, lr_decay=self.lr_decay, eps=self.eps, weight_decay=self.weight_decay)
+        return optim.Adagrad(
+            params, lr=self.lr, lr_decay=self.lr_decay, eps=self.eps, weight_decay=self.weight_decay
+        )

@@ -21,9 +21,13 @@ class Adam(Optimizer, kind="adam"):
         (0.9, 0.999), description="What the two running means keep at each step."
     )
     eps: float = Field(1e-8, gt=0, description="Added to the divisor.")
-    weight_decay: float = Field(0.0, ge=0, description="The share of each weight that is added to its gradient.")
+    weight_decay: float = Field(
+        0.0, ge=0, description="The share of each weight that is added to its gradient."
+    )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
-        return optim.Adam(params, lr=self.lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)
+        return optim.Adam(
+            params, lr=self.lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
+        )

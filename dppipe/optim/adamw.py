@@ -22,10 +22,14 @@ class AdamW(Optimizer, kind="adamw"):
     )
     eps: float = Field(1e-8, gt=0, description="Added to the divisor.")
     weight_decay: float = Field(
-        0.01, ge=0, description="The share of each weight that a step takes off, times the learning rate."
+        0.01,
+        ge=0,
+        description="The share of each weight that a step takes off, times the learning rate.",
     )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
-        return optim.AdamW(params, lr=self.lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)
+        return optim.AdamW(
+            params, lr=self.lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
+        )

@@ -27,7 +27,8 @@ class Optimizer(Component):
     """An optimizer by its options."""
 
     schedule: LRSchedule = Field(
-        default_factory=default_component("schedule", "constant"), description="The learning rate over the run."
+        default_factory=default_component("schedule", "constant"),
+        description="The learning rate over the run.",
     )
     averaging: Averaging | None = Field(
         None, description="Which mean of the weights is validated and saved; else the last one is."

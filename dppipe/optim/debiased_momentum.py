@@ -22,11 +22,17 @@ class DebiasedMomentum(Optimizer, kind="debiased_momentum"):
     """Steps against `v / (1 - beta^t)`, where `v = beta v + (1 - beta) gradient` and t counts the steps from 1."""
 
     lr: float = Field(0.1, gt=0, description="The learning rate.")
-    beta: float = Field(0.9, ge=0, lt=1, description="The share of the average that is kept at a step.")
-    weight_decay: float = Field(0.0, ge=0, description="The share of each weight that is added to its gradient.")
+    beta: float = Field(
+        0.9, ge=0, lt=1, description="The share of the average that is kept at a step."
+    )
+    weight_decay: float = Field(
+        0.0, ge=0, description="The share of each weight that is added to its gradient."
+    )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
-        return _optimizer_class()(params, {"lr": self.lr, "beta": self.beta, "weight_decay": self.weight_decay})
+        return _optimizer_class()(
+            params, {"lr": self.lr, "beta": self.beta, "weight_decay": self.weight_decay}
+        )
 
 
 @functools.cache
@@ -47,10 +53,22 @@ def _optimizer_class() -> type[TorchOptimizer]:
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is not None:
-                        self._move(parameter, parameter.grad, **{name: group[name] for name in ("lr", "beta", "weight_decay")})
+                        self._move(
+                            parameter,
+                            parameter.grad,
+                            **{name: group[name] for name in ("lr", "beta", "weight_decay")},
+                        )
             return loss
 
-        def _move(self, parameter: nn.Parameter, gradient: torch.Tensor, *, lr: float, beta: float, weight_decay: float) -> None:
+        def _move(
+            self,
+            parameter: nn.Parameter,
+            gradient: torch.Tensor,
+            *,
+            lr: float,
+            beta: float,
+            weight_decay: float,
+        ) -> None:
             state = self.state[parameter]
             if not state:
                 state.update(steps=0, average=torch.zeros_like(parameter))

@@ -18,13 +18,22 @@ class RmsProp(Optimizer, kind="rmsprop"):
 
     lr: float = Field(0.01, gt=0, description="The learning rate.")
     alpha: float = Field(0.99, ge=0, lt=1, description="What the running mean keeps at each step.")
-    momentum: float = Field(0.0, ge=0, lt=1, description="The share of the last direction that is kept.")
+    momentum: float = Field(
+        0.0, ge=0, lt=1, description="The share of the last direction that is kept."
+    )
     eps: float = Field(1e-8, gt=0, description="Added to the divisor.")
-    weight_decay: float = Field(0.0, ge=0, description="The share of each weight that is added to its gradient.")
+    weight_decay: float = Field(
+        0.0, ge=0, description="The share of each weight that is added to its gradient."
+    )
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
         return optim.RMSprop(
-            params, lr=self.lr, alpha=self.alpha, momentum=self.momentum, eps=self.eps, weight_decay=self.weight_decay
+            params,
+            lr=self.lr,
+            alpha=self.alpha,
+            momentum=self.momentum,
+            eps=self.eps,
+            weight_decay=self.weight_decay,
         )

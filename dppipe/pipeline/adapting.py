@@ -36,9 +36,15 @@ class LowRankLinear(nn.Linear):
 
     def __init__(self, layer: nn.Linear, *, rank: int, alpha: float) -> None:
         # On the meta device nothing is drawn, so the other layers' weights don't depend on which layers have adapters.
-        super().__init__(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
+        super().__init__(
+            layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta"
+        )
         self.weight, self.bias = layer.weight, layer.bias
-        like: dict[str, Any] = {"bias": False, "device": layer.weight.device, "dtype": layer.weight.dtype}
+        like: dict[str, Any] = {
+            "bias": False,
+            "device": layer.weight.device,
+            "dtype": layer.weight.dtype,
+        }
         self.down = nn.Linear(layer.in_features, rank, **like)
         self.up = nn.Linear(rank, layer.out_features, **like)
         nn.init.zeros_(self.up.weight)
@@ -50,7 +56,9 @@ class LowRankLinear(nn.Linear):
         return super().forward(input) + self.scale * adapted
 
 
-def make_network(model: Model, *, input_shape: Sequence[int], outputs: int, load_pretrained: bool = True) -> nn.Module:
+def make_network(
+    model: Model, *, input_shape: Sequence[int], outputs: int, load_pretrained: bool = True
+) -> nn.Module:
     """Build a model's network and finish it; whoever loads a run's weights afterwards needs no public ones."""
     with fitting_memory("model"):
         network = model.build(input_shape, outputs)
@@ -73,18 +81,34 @@ def finish(network: nn.Module, options: Model, *, load_pretrained: bool = True) 
 def _load_public(network: nn.Module, path: Path, *, fresh: Collection[str]) -> None:
     state = network.state_dict()
     _refuse_idle(fresh, state, key="fresh", what="parameter")
-    weights, expected = ({n: v for n, v in of.items() if not _matches(n, fresh)} for of in (_read(path), state))
+    weights, expected = (
+        {n: v for n, v in of.items() if not _matches(n, fresh)} for of in (_read(path), state)
+    )
     missing = [name for name in expected if name not in weights]
     unknown = [name for name in weights if name not in expected]
     if missing or unknown:
-        parts = [f"{what} {_listed(names)}" for what, names in (("without", missing), ("with", unknown)) if names]
-        raise UsageError(f"model.pretrained: expected the model's own names in {path}, got a file {' and '.join(parts)}.")
-    misshapen = [name for name, value in weights.items() if value.shape != getattr(expected[name], "shape", None)]
+        parts = [
+            f"{what} {_listed(names)}"
+            for what, names in (("without", missing), ("with", unknown))
+            if names
+        ]
+        raise UsageError(
+            f"model.pretrained: expected the model's own names in {path}, got a file {' and '.join(parts)}."
+        )
+    misshapen = [
+        name
+        for name, value in weights.items()
+        if value.shape != getattr(expected[name], "shape", None)
+    ]
     if misshapen:
-        raise UsageError(f"model.pretrained: expected the model's own shapes in {path}, got others at {_listed(misshapen)}.")
+        raise UsageError(
+            f"model.pretrained: expected the model's own shapes in {path}, got others at {_listed(misshapen)}."
+        )
     broken = [name for name, value in weights.items() if not value.isfinite().all()]
     if broken:
-        raise UsageError(f"model.pretrained: expected finite numbers in {path}, got others at {_listed(broken)}.")
+        raise UsageError(
+            f"model.pretrained: expected finite numbers in {path}, got others at {_listed(broken)}."
+        )
     network.load_state_dict(state | weights)
 
 
@@ -100,14 +124,24 @@ def _read(path: Path) -> Mapping[str, Tensor]:
 
             weights = load_file(path)
         else:
-            with warnings.catch_warnings(action="ignore"):  # what is wrong with a file is said once, below
+            with warnings.catch_warnings(
+                action="ignore"
+            ):  # what is wrong with a file is said once, below
                 weights = torch.load(path, weights_only=True, map_location="cpu")
     except ImportError as error:
-        raise UsageError(f"{place}, which needs safetensors. Install dppipe[safetensors], or save a state dict.") from error
+        raise UsageError(
+            f"{place}, which needs safetensors. Install dppipe[safetensors], or save a state dict."
+        ) from error
     except Exception as error:
-        raise UsageError(f"{place}, which can't be read as one ({type(error).__name__}). {advice}") from error
-    if not isinstance(weights, Mapping) or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise UsageError(f"{place}, which holds something else than tensors by their names. {advice}")
+        raise UsageError(
+            f"{place}, which can't be read as one ({type(error).__name__}). {advice}"
+        ) from error
+    if not isinstance(weights, Mapping) or not all(
+        isinstance(value, Tensor) for value in weights.values()
+    ):
+        raise UsageError(
+            f"{place}, which holds something else than tensors by their names. {advice}"
+        )
     return weights
 
 
@@ -130,7 +164,9 @@ def _add_adapters(network: nn.Module, lora: Lora) -> tuple[nn.Module, list[nn.Pa
         for name, child in list(module._modules.items()):
             if child is not None and child in made:
                 setattr(module, name, made[child])
-    parameters = [p for layer in made.values() for p in (*layer.down.parameters(), *layer.up.parameters())]
+    parameters = [
+        p for layer in made.values() for p in (*layer.down.parameters(), *layer.up.parameters())
+    ]
     return made.get(network, network), parameters
 
 
@@ -140,11 +176,20 @@ def _linear_layers(network: nn.Module) -> tuple[dict[str, nn.Linear], dict[str, 
     Torch's encoder layer and attention read the weights of theirs past the layer's own forward, so an adapter would do nothing.
     """
     readers = (nn.TransformerEncoderLayer, nn.MultiheadAttention)
-    passed = {id(child) for module in network.modules() if isinstance(module, readers) for child in module.children()}
+    passed = {
+        id(child)
+        for module in network.modules()
+        if isinstance(module, readers)
+        for child in module.children()
+    }
     modules = network.named_modules(remove_duplicate=False)
     linear = {path: module for path, module in modules if isinstance(module, nn.Linear)}
     return (
-        {path: layer for path, layer in linear.items() if type(layer) is nn.Linear and id(layer) not in passed},
+        {
+            path: layer
+            for path, layer in linear.items()
+            if type(layer) is nn.Linear and id(layer) not in passed
+        },
         {path: layer for path, layer in linear.items() if id(layer) in passed},
     )
 
@@ -152,7 +197,9 @@ def _linear_layers(network: nn.Module) -> tuple[dict[str, nn.Linear], dict[str, 
 def _freeze(network: nn.Module, patterns: Collection[str], *, kept: Iterable[nn.Parameter]) -> None:
     named = dict(network.named_parameters(remove_duplicate=False))
     _refuse_idle(patterns, named, key="trainable", what="parameter")
-    trained = {id(parameter) for parameter in kept} | {id(p) for name, p in named.items() if _matches(name, patterns)}
+    trained = {id(parameter) for parameter in kept} | {
+        id(p) for name, p in named.items() if _matches(name, patterns)
+    }
     for parameter in named.values():
         parameter.requires_grad_(id(parameter) in trained)
 
@@ -168,8 +215,14 @@ def _matches_any(pattern: str, names: Iterable[str]) -> bool:
 def _refuse_idle(patterns: Iterable[str], names: Collection[str], *, key: str, what: str) -> None:
     for pattern in patterns:
         if not _matches_any(pattern, names):
-            known = f"which matches none of {_listed(names)}" if names else "and the model has none that can be named"
-            raise UsageError(f"model.{key}: expected patterns that each match some {what}, got {pattern!r}, {known}. Mend it.")
+            known = (
+                f"which matches none of {_listed(names)}"
+                if names
+                else "and the model has none that can be named"
+            )
+            raise UsageError(
+                f"model.{key}: expected patterns that each match some {what}, got {pattern!r}, {known}. Mend it."
+            )
 
 
 def _listed(names: Collection[str]) -> str:

@@ -41,9 +41,14 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
         summary = read_summary(run, *STATED) | {"test": plain_metrics(scores)}
         write_json(run.summary, summary)
     try:
-        return {str(name): math.nan if value is None else float(value) for name, value in summary["test"].items()}
+        return {
+            str(name): math.nan if value is None else float(value)
+            for name, value in summary["test"].items()
+        }
     except (AttributeError, TypeError, ValueError):
-        raise UsageError(f"{run.summary}: expected metrics under `test`, got something else.") from None
+        raise UsageError(
+            f"{run.summary}: expected metrics under `test`, got something else."
+        ) from None
 
 
 def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
@@ -65,7 +70,9 @@ def _test_records(run: RunDirectory, spec: Spec, plan: Plan) -> DataLoader[Any]:
         scale_splits(splits, read_constants(run))
     test = scoring_loader(splits.test, data=spec.data)
     if test is None:
-        raise UsageError("data.split.test: expected a test split to score, got none. Give it a share.")
+        raise UsageError(
+            "data.split.test: expected a test split to score, got none. Give it a share."
+        )
     return test
 
 

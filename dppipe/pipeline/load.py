@@ -49,7 +49,9 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
 def load_network(run: RunDirectory, spec: Spec) -> nn.Module:
     """Return the trained network of a finished run, in eval mode, for inputs as the data kind loads them."""
     if not run.final_checkpoint.exists():
-        raise UsageError(f"{run.final_checkpoint}: expected the final model. The run hasn't finished: {run.how_to_resume}")
+        raise UsageError(
+            f"{run.final_checkpoint}: expected the final model. The run hasn't finished: {run.how_to_resume}"
+        )
     shape, outputs = spec.data.input_shape, spec.data.outputs
     network = make_network(spec.model, input_shape=shape, outputs=outputs, load_pretrained=False)
     load_weights(network, run.final_checkpoint)

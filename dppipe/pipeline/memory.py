@@ -15,6 +15,10 @@ def fitting_memory(block: str) -> Iterator[None]:
         yield
     except (MemoryError, OverflowError, RuntimeError) as error:
         # torch has no class of its own for this: its allocator and its arithmetic of sizes raise RuntimeError
-        if isinstance(error, RuntimeError) and not any(word in str(error) for word in ("allocate", "overflow")):
+        if isinstance(error, RuntimeError) and not any(
+            word in str(error) for word in ("allocate", "overflow")
+        ):
             raise
-        raise UsageError(f"{block}: expected what fits into memory, got more. Make it smaller.") from error
+        raise UsageError(
+            f"{block}: expected what fits into memory, got more. Make it smaller."
+        ) from error

@@ -42,17 +42,23 @@ class ScalesInputs:
         name = next(iter(inspect.signature(network.forward).parameters), "")
         return args, {**kwargs, name: self.scale(kwargs.get(name), network=network)}
 
-    def scale(self, inputs: Any, *, network: nn.Module) -> Tensor:  # [n, first, ...], of any type of number
+    def scale(
+        self, inputs: Any, *, network: nn.Module
+    ) -> Tensor:  # [n, first, ...], of any type of number
         """Return the inputs as the network was trained on them, in the type of its parameters.
 
         The arithmetic is that of the data kinds: 32-bit floats, or 64-bit ones if the inputs are.
         """
         if not isinstance(inputs, Tensor) or inputs.dim() < 2:
-            raise UsageError("load_model: expected a batch of inputs, a tensor [n, ...], as the model's first argument.")
+            raise UsageError(
+                "load_model: expected a batch of inputs, a tensor [n, ...], as the model's first argument."
+            )
         scaled = inputs if inputs.dtype == torch.float64 else inputs.float()
         for mean, std in self._steps:
             scaled = (scaled - _spread(mean, scaled)) / _spread(std, scaled)
-        parameters = [parameter for parameter in network.parameters() if parameter.is_floating_point()]
+        parameters = [
+            parameter for parameter in network.parameters() if parameter.is_floating_point()
+        ]
         return scaled.to(parameters[0].dtype if parameters else torch.float32)
 
 
@@ -60,5 +66,7 @@ def _spread(numbers: Tensor, inputs: Tensor) -> Tensor:  # [1] or [first] -> [1 
     """Return constants in a shape that goes along the first dimension after the batch."""
     if len(numbers) not in (1, inputs.shape[1]):
         shape = list(inputs.shape)
-        raise UsageError(f"load_model: expected inputs [n, {len(numbers)}, ...], got {shape}. Give them as the file has them.")
+        raise UsageError(
+            f"load_model: expected inputs [n, {len(numbers)}, ...], got {shape}. Give them as the file has them."
+        )
     return numbers.to(inputs).reshape(-1, *(1,) * (inputs.dim() - 2))

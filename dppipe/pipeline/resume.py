@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def prepare_resume(
-    run_dir: Path, *, plugins: Path | None = None, accept_changes: bool = False, original_is_gone: bool = False
+    run_dir: Path,
+    *,
+    plugins: Path | None = None,
+    accept_changes: bool = False,
+    original_is_gone: bool = False,
 ) -> tuple[RunDirectory, Spec, Plan, int]:
     """Check that a run may go on, and give its spec, its plan and the last step that is behind it; nothing is changed."""
     run = RunDirectory.open(run_dir)
@@ -37,14 +41,22 @@ def prepare_resume(
     check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
     ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
-    if not ledger.rows and run.plan.read_bytes() != make_plan(spec).to_json():  # no row names the plan yet
-        raise PrivacyRefusal(f"{run.plan}: expected the plan of {run.config}, got another. Start a new run.")
+    if (
+        not ledger.rows and run.plan.read_bytes() != make_plan(spec).to_json()
+    ):  # no row names the plan yet
+        raise PrivacyRefusal(
+            f"{run.plan}: expected the plan of {run.config}, got another. Start a new run."
+        )
     if summary.get("ledger_head", ledger.head) not in ledger.heads:
-        raise LedgerCorrupt(f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be trusted.")
+        raise LedgerCorrupt(
+            f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be trusted."
+        )
     taken = plan.start_after(max((charge.step for charge in ledger.charges), default=0))
     refuse_finished(run)
     if taken >= plan.steps and plan.private and not run.last_checkpoint.exists():
-        raise PrivacyRefusal(f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from.")
+        raise PrivacyRefusal(
+            f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from."
+        )
     return run, spec, plan, taken
 
 

@@ -64,18 +64,30 @@ def run_spec(
     # A Trainer that is at its last step already would return at once, but the end of a resumed run may be left to write.
     most = plan.steps if resume is None else plan.steps + 1
     made = [private, *(make() for make in callbacks)]
-    trainer = make_trainer(spec, plan, module, most_steps=most, callbacks=made, validates=splits.val is not None)
-    checkpoint = resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
+    trainer = make_trainer(
+        spec, plan, module, most_steps=most, callbacks=made, validates=splits.val is not None
+    )
+    checkpoint = (
+        resume.last_checkpoint if resume is not None and resume.last_checkpoint.exists() else None
+    )
     loader = private.loader(splits.train, synthetic=spec.data.synthetic, ranges=spec.data.ranges)
     with _naming_interruptions(private, plan), naming_lost_ranks(), restoring(checkpoint):
-        trainer.fit(module, loader, scoring_loader(splits.val, data=spec.data), ckpt_path=checkpoint, weights_only=True)
+        trainer.fit(
+            module,
+            loader,
+            scoring_loader(splits.val, data=spec.data),
+            ckpt_path=checkpoint,
+            weights_only=True,
+        )
     leave_group()
     if private.outcome is not None and private.outcome.status == "interrupted":
         raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
     return private.outcome
 
 
-def _private_callback(spec: Spec, plan: Plan, splits: Splits, *, run_dir: Path | None, resume: RunDirectory | None) -> DPCallback:
+def _private_callback(
+    spec: Spec, plan: Plan, splits: Splits, *, run_dir: Path | None, resume: RunDirectory | None
+) -> DPCallback:
     return DPCallback(
         sampler=spec.sampler,
         clipping=spec.clipping,
@@ -111,7 +123,9 @@ def _naming_interruptions(private: DPCallback, plan: Plan) -> Iterator[None]:
     except RuntimeError as error:
         # A second Ctrl-C that met torch in the middle of something comes out as an error of torch's own, and one that met a
         # Trainer before it had made its loaders as an error of the Trainer's tidying up.
-        if private.signals.received is None and not isinstance(error.__context__, KeyboardInterrupt):
+        if private.signals.received is None and not isinstance(
+            error.__context__, KeyboardInterrupt
+        ):
             raise
         raise _interrupted(private.outcome, plan, exit_code=private.signals.exit_code) from None
 
@@ -123,7 +137,10 @@ def _input_scaling(spec: Spec, splits: Splits) -> InputScaling | None:
 
 def _interrupted(outcome: Outcome | None, plan: Plan, *, exit_code: int) -> Interrupted:
     if outcome is None:
-        return Interrupted(f"{plan.name}: interrupted. If its run directory holds a ledger: dppipe resume", exit_code=exit_code)
+        return Interrupted(
+            f"{plan.name}: interrupted. If its run directory holds a ledger: dppipe resume",
+            exit_code=exit_code,
+        )
     place = f"{outcome.run_dir}: stopped after step {outcome.steps} of {plan.steps}"
     return Interrupted(f"{place}. Go on with: dppipe resume {outcome.run_dir}", exit_code=exit_code)
 
@@ -142,16 +159,33 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
     if own is not None:
         return own
     if spec.optimizer is None:
-        raise UsageError("optimizer: expected one, as the model is not a LightningModule. Name one, such as `optimizer: sgd`.")
-    return SpecModule(network, objective=Objective(spec.data.task, spec.data.outputs), optimizer=spec.optimizer, steps=steps)
+        raise UsageError(
+            "optimizer: expected one, as the model is not a LightningModule. Name one, such as `optimizer: sgd`."
+        )
+    return SpecModule(
+        network,
+        objective=Objective(spec.data.task, spec.data.outputs),
+        optimizer=spec.optimizer,
+        steps=steps,
+    )
 
 
 def make_trainer(
-    spec: Spec, plan: Plan, module: pl.LightningModule, *, most_steps: int, callbacks: list[pl.Callback], validates: bool
+    spec: Spec,
+    plan: Plan,
+    module: pl.LightningModule,
+    *,
+    most_steps: int,
+    callbacks: list[pl.Callback],
+    validates: bool,
 ) -> pl.Trainer:
     """Make a Trainer that only does what the private step allows; the record and the progress bar are dppipe's own."""
     lightning = library(name_of(module) or chosen_name())
-    faults: list[type[BaseException]] = [*exceptions("MisconfigurationException"), RuntimeError, ValueError]
+    faults: list[type[BaseException]] = [
+        *exceptions("MisconfigurationException"),
+        RuntimeError,
+        ValueError,
+    ]
     try:
         trainer: pl.Trainer = lightning.Trainer(
             max_steps=most_steps,
@@ -181,4 +215,8 @@ def make_trainer(
 
 def scoring_loader(dataset: Dataset[Any] | None, *, data: Data) -> DataLoader[Any] | None:
     """Give an ordinary loader that scores the usable records of a split in order."""
-    return None if dataset is None else DataLoader(usable_part(dataset, data), batch_size=SCORING_BATCH_SIZE)
+    return (
+        None
+        if dataset is None
+        else DataLoader(usable_part(dataset, data), batch_size=SCORING_BATCH_SIZE)
+    )

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from dppipe.planning.plan import NoiseRun
 
 
-def clipping_numbers(clipping: Clipper, noise: Sequence[NoiseRun], *, expected_batch_size: float, uses: float) -> dict[str, Any]:
+def clipping_numbers(
+    clipping: Clipper, noise: Sequence[NoiseRun], *, expected_batch_size: float, uses: float
+) -> dict[str, Any]:
     """Give what the clipper adds to a plan; refuse a split of the noise that leaves nothing for the gradient.
 
     Args:
@@ -30,5 +32,7 @@ def clipping_numbers(clipping: Clipper, noise: Sequence[NoiseRun], *, expected_b
                 f"clipping.kind: expected statistics of single examples, got {clipping.kind!r}, which averages them first. "
                 "One example could change a statistic twice as far as is accounted for. Leave one of the two out."
             )
-        gradient_multiplier(max(run.noise_multiplier for run in noise), statistics_std=statistics_std)
+        gradient_multiplier(
+            max(run.noise_multiplier for run in noise), statistics_std=statistics_std
+        )
     return {"statistics_std": statistics_std, "failure_delta": clipping.failure_delta(uses=uses)}

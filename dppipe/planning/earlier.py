@@ -116,7 +116,12 @@ def merged(runs: Iterable[EarlierRun]) -> tuple[EarlierRun, ...]:
 
 
 def with_earlier(
-    accountant: Accountant, earlier: Earlier | None, *, before: Steps, failure: float, relation: Relation
+    accountant: Accountant,
+    earlier: Earlier | None,
+    *,
+    before: Steps,
+    failure: float,
+    relation: Relation,
 ) -> Accountant:
     """Return an accountant whose every bound includes the runs before.
 
@@ -140,7 +145,9 @@ def with_earlier(
     return with_disjoint(own, earlier.composition(accountant, relation=relation))
 
 
-def refuse_earlier(earlier: Earlier, budget: Budget, accountant: Accountant, *, unit: str, adaptive: bool) -> float:
+def refuse_earlier(
+    earlier: Earlier, budget: Budget, accountant: Accountant, *, unit: str, adaptive: bool
+) -> float:
     """Refuse earlier runs that no bound covers together with this one; return their own cost."""
     for run in earlier.runs:
         terms = (("relation", budget.relation, run.relation), ("unit", unit, run.unit))

@@ -19,7 +19,9 @@ def refuse_noise(plan: Plan, noise: NoiseSchedule) -> None:
     """Refuse noise that floating point can't hold, and secure noise outside the range that its guarantee covers."""
     multipliers = [run.noise_multiplier for run in plan.noise]
     if plan.statistics_std is not None:
-        multipliers = [gradient_multiplier(one, statistics_std=plan.statistics_std) for one in multipliers]
+        multipliers = [
+            gradient_multiplier(one, statistics_std=plan.statistics_std) for one in multipliers
+        ]
     for multiplier in {min(multipliers), max(multipliers)} if multipliers else ():
         std = multiplier * plan.max_grad_norm
         if not LEAST_STD * _ROOM <= std <= LARGEST_STD / _ROOM:
@@ -28,7 +30,11 @@ def refuse_noise(plan: Plan, noise: NoiseSchedule) -> None:
                 "It is the noise multiplier times the bound: choose a bound nearer to 1."
             )
     if plan.secure and noise.adaptive:
-        raise PrivacyRefusal(f"noise.secure: expected noise that is fixed in advance, got the schedule {noise.kind!r}.")
+        raise PrivacyRefusal(
+            f"noise.secure: expected noise that is fixed in advance, got the schedule {noise.kind!r}."
+        )
     if plan.secure and multipliers and max(multipliers) > SECURE_LARGEST_MULTIPLIER:
         most = f"{SECURE_LARGEST_MULTIPLIER:g}, which secure noise is proven for"
-        raise PrivacyRefusal(f"noise.noise_multiplier: expected at most {most}, got {max(multipliers):.6g}.")
+        raise PrivacyRefusal(
+            f"noise.noise_multiplier: expected at most {most}, got {max(multipliers):.6g}."
+        )

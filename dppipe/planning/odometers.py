@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 def odometer(
-    accountant: Accountant, events: Steps, budget: Budget, *, at: Sequence[int], table: Timetable, steps: int
+    accountant: Accountant,
+    events: Steps,
+    budget: Budget,
+    *,
+    at: Sequence[int],
+    table: Timetable,
+    steps: int,
 ) -> tuple[CurvePoint, ...]:
     """Give epsilon after each tenth of the run at an equal share of delta; nothing where a share is too small for some.
 
@@ -33,7 +39,10 @@ def odometer(
     epsilons = {count: epsilon for count, epsilon in zip(at, found, strict=True) if count in tenths}
     if not all(map(math.isfinite, epsilons.values())):
         return ()
-    return tuple(CurvePoint(step=min(steps, n * table.per_charge), epsilon=epsilon) for n, epsilon in epsilons.items())
+    return tuple(
+        CurvePoint(step=min(steps, n * table.per_charge), epsilon=epsilon)
+        for n, epsilon in epsilons.items()
+    )
 
 
 def rounding(accountant: Accountant, events: Steps, budget: Budget) -> dict[str, float]:

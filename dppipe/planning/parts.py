@@ -63,7 +63,10 @@ class PrivateParts:
         """What a plan says of them."""
         if self.scaling is None:
             return {}
-        return {"scaling_noise_multiplier": self.scaling.noise_multiplier, "scaling_statistics": self.scaling.statistic.name}
+        return {
+            "scaling_noise_multiplier": self.scaling.noise_multiplier,
+            "scaling_statistics": self.scaling.statistic.name,
+        }
 
     @property
     def unit(self) -> str:
@@ -82,8 +85,12 @@ class PrivateParts:
             mechanism=self.noise.mechanism,
         )
         if found.status == "refused":
-            raise PrivacyRefusal(f"accountant {self.accountant.kind}: {found.why}. Take {found.instead}.")
-        for problem in refuse_together(self.sampler, self.clipping, self.noise, budget=budget, scaling=self.scaling):
+            raise PrivacyRefusal(
+                f"accountant {self.accountant.kind}: {found.why}. Take {found.instead}."
+            )
+        for problem in refuse_together(
+            self.sampler, self.clipping, self.noise, budget=budget, scaling=self.scaling
+        ):
             raise PrivacyRefusal(f"{'.'.join(map(str, problem.path))}: {problem.message}")
 
     def refuse_statistics(self, budget: Budget) -> None:
@@ -103,10 +110,15 @@ class PrivateParts:
 
     def committed(self, plan: Plan) -> Steps:
         """Give the events of all that a plan may charge."""
-        return [*self.before, *((self.event(z, rate=rate), count) for z, rate, count in plan.charged_runs() if count)]
+        return [
+            *self.before,
+            *((self.event(z, rate=rate), count) for z, rate, count in plan.charged_runs() if count),
+        ]
 
 
 def parts_of(spec: Spec) -> PrivateParts:
     """Give the components of a spec that decide privacy."""
     budget = None if spec.budget == "none" else spec.budget
-    return PrivateParts(spec.sampler, spec.clipping, spec.noise, spec.accountant, budget, spec.data.private_scaling)
+    return PrivateParts(
+        spec.sampler, spec.clipping, spec.noise, spec.accountant, budget, spec.data.private_scaling
+    )

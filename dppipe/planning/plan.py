@@ -159,7 +159,11 @@ class Plan(BaseModel):
     def batch(self, step: int) -> BatchRun:
         """Give the rate and the expected size of a step's batch."""
         if not self.batches:
-            return BatchRun(sample_rate=self.sample_rate, expected_batch_size=self.expected_batch_size, steps=self.steps)
+            return BatchRun(
+                sample_rate=self.sample_rate,
+                expected_batch_size=self.expected_batch_size,
+                steps=self.steps,
+            )
         return self.batches[bisect_left(self._last_of_batches, step)]
 
     def bound_factor(self, step: int) -> float:
@@ -170,7 +174,9 @@ class Plan(BaseModel):
     def splits_by(self) -> Literal["position", "hash"]:
         """How dppipe splits the records; a plan that was made of parts alone is refused."""
         if self.split is None:
-            raise UsageError("plan.split: expected position or hash, got none. Make the plan from the spec.")
+            raise UsageError(
+                "plan.split: expected position or hash, got none. Make the plan from the spec."
+            )
         return self.split
 
     @property
@@ -195,7 +201,11 @@ class Plan(BaseModel):
         per_charge = self.steps_per_epoch if self.epochwise else 1
         ends = sorted({0, *self._last_steps, *self._last_of_batches})
         return [
-            (self.noise_multiplier(end), self.batch(end).sample_rate, -(-end // per_charge) + (-start // per_charge))
+            (
+                self.noise_multiplier(end),
+                self.batch(end).sample_rate,
+                -(-end // per_charge) + (-start // per_charge),
+            )
             for start, end in pairwise(ends)
         ]
 

@@ -67,9 +67,15 @@ def plan_privacy(
     public = None if budget is not None and budget.relation == "add_remove" else records
     rate, expected = _batch_numbers(parts, public)
     epoch = parts.sampler.epoch_length(public)
-    wanted = steps_for(epochs, parts, rate=rate, epoch=epoch) if steps is None and epochs is not None else steps
+    wanted = (
+        steps_for(epochs, parts, rate=rate, epoch=epoch)
+        if steps is None and epochs is not None
+        else steps
+    )
     table = Timetable(parts, rate=rate, expected=expected, epoch=epoch, steps=wanted)
-    privacy = _private(table, budget, allow_estimate=allow_estimate) if budget else _not_private(wanted)
+    privacy = (
+        _private(table, budget, allow_estimate=allow_estimate) if budget else _not_private(wanted)
+    )
     batches = table.batches(privacy["steps"])
     plan = Plan(
         name=name,
@@ -104,7 +110,9 @@ def _batch_numbers(parts: PrivateParts, public: int | None) -> tuple[float, floa
     budget = parts.budget
     rate, expected = parts.sampler.rate(public), parts.sampler.expected(public)
     if not 0 < rate <= 1:
-        raise UsageError(f"sampler: expected a batch no larger than the number of records, got {expected:g}. Lower it.")
+        raise UsageError(
+            f"sampler: expected a batch no larger than the number of records, got {expected:g}. Lower it."
+        )
     if budget is not None and budget.delta >= rate / expected:
         raise PrivacyRefusal(
             f"budget.delta: expected less than 1/records = {rate / expected:.3g}, got {budget.delta:g}. "
@@ -134,7 +142,12 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
     noise = table.noise(scale, steps=int(steps))
     parts_of_run = given.accountant.curve_points
     begins_before = given.before or given.earlier
-    at = sorted({math.ceil(charges * k / parts_of_run) for k in range(0 if begins_before else 1, parts_of_run + 1)})
+    at = sorted(
+        {
+            math.ceil(charges * k / parts_of_run)
+            for k in range(0 if begins_before else 1, parts_of_run + 1)
+        }
+    )
     composed = accountant.compose(events, relation=budget.relation)
     if not allow_estimate:
         require_certificate(composed)
@@ -154,9 +167,13 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
         "certified": composed.certified,
         "epsilon": epsilons[-1],
         "curve": tuple(CurvePoint(step=int(step), epsilon=epsilon) for step, epsilon in points),
-        "odometer": odometer(accountant, events, budget, at=at, table=table, steps=int(steps)) if composed.certified else (),
+        "odometer": odometer(accountant, events, budget, at=at, table=table, steps=int(steps))
+        if composed.certified
+        else (),
         "whole_curve": composed.points() | rounding(accountant, events, budget),
-        **clipping_numbers(given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))),
+        **clipping_numbers(
+            given.clipping, noise, expected_batch_size=table.expected, uses=table.uses(int(steps))
+        ),
     }
 
 
@@ -167,7 +184,9 @@ def _naming_earlier(table: Timetable, budget: Budget) -> Iterator[None]:
     if parts.earlier is None:
         yield
         return
-    alone = refuse_earlier(parts.earlier, budget, parts.accountant, unit=parts.unit, adaptive=parts.noise.adaptive)
+    alone = refuse_earlier(
+        parts.earlier, budget, parts.accountant, unit=parts.unit, adaptive=parts.noise.adaptive
+    )
     refuse_spent(table, budget, parts.earlier, cost=alone)
     try:
         yield
@@ -178,9 +197,13 @@ def _naming_earlier(table: Timetable, budget: Budget) -> Iterator[None]:
 
 def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, Any]:
     """Plan a run whose noise follows released values: only its budget is certain, and that no filter is exceeded."""
-    steps = table.steps or 0  # a schedule that moves has a last step, or `_noise_scale` has refused it
+    steps = (
+        table.steps or 0
+    )  # a schedule that moves has a last step, or `_noise_scale` has refused it
     events, noise = table.events(scale, charges=steps), table.noise(scale, steps=steps)
-    if not step_filter(table.parts.accountant.kind, budget=budget, planned=events).fits(events[0][0]):
+    if not step_filter(table.parts.accountant.kind, budget=budget, planned=events).fits(
+        events[0][0]
+    ):
         raise _nothing_fits("step", budget, scale)
     return {
         "private": True,
@@ -198,7 +221,9 @@ def _filtered(table: Timetable, budget: Budget, *, scale: float) -> dict[str, An
         "epsilon": budget.epsilon,
         "curve": (CurvePoint(step=steps, epsilon=budget.epsilon),),
         "whole_curve": {},
-        **clipping_numbers(table.parts.clipping, noise, expected_batch_size=table.expected, uses=table.uses(steps)),
+        **clipping_numbers(
+            table.parts.clipping, noise, expected_batch_size=table.expected, uses=table.uses(steps)
+        ),
     }
 
 
@@ -209,28 +234,43 @@ def _nothing_fits(what: str, budget: Budget, scale: float) -> PrivacyRefusal:
     )
 
 
-def _noise_scale(table: Timetable, accountant: Accountant, budget: Budget, *, allow_estimate: bool) -> float:
+def _noise_scale(
+    table: Timetable, accountant: Accountant, budget: Budget, *, allow_estimate: bool
+) -> float:
     noise, charges = table.parts.noise, table.charges
     if charges is None and table.needs_last_step is not None:
-        raise UsageError(f"train: expected steps or epochs: {table.needs_last_step} needs to know its last step.")
+        raise UsageError(
+            f"train: expected steps or epochs: {table.needs_last_step} needs to know its last step."
+        )
     if noise.noise_multiplier != "auto":
         return float(noise.noise_multiplier)
     if charges is None:
-        raise UsageError("train: expected steps or epochs: noise_multiplier: auto makes the budget last that long.")
+        raise UsageError(
+            "train: expected steps or epochs: noise_multiplier: auto makes the budget last that long."
+        )
     found = calibrate(
-        accountant, lambda scale: table.events(scale, charges=charges), budget=budget, allow_estimate=allow_estimate
+        accountant,
+        lambda scale: table.events(scale, charges=charges),
+        budget=budget,
+        allow_estimate=allow_estimate,
     )
     return found.scale
 
 
-def _affordable(table: Timetable, accountant: Accountant, budget: Budget, *, scale: float, allow_estimate: bool) -> int:
+def _affordable(
+    table: Timetable, accountant: Accountant, budget: Budget, *, scale: float, allow_estimate: bool
+) -> int:
     """Give the charges that fit in the budget: no step is taken in an epoch that can't be paid for as a whole."""
     if table.charges is not None and table.parts.noise.noise_multiplier == "auto":
         return table.charges
     planned: DpEvent | Steps = (
-        table.parts.event(scale, rate=table.rate) if table.charges is None else table.events(scale, charges=table.charges)
+        table.parts.event(scale, rate=table.rate)
+        if table.charges is None
+        else table.events(scale, charges=table.charges)
     )
-    count = affordable_steps(accountant, planned, budget=budget, at_most=table.charges, allow_estimate=allow_estimate)
+    count = affordable_steps(
+        accountant, planned, budget=budget, at_most=table.charges, allow_estimate=allow_estimate
+    )
     if count == 0:
         raise _nothing_fits("step" if table.per_charge == 1 else "epoch", budget, scale)
     refuse_length(count * table.per_charge)
@@ -239,7 +279,9 @@ def _affordable(table: Timetable, accountant: Accountant, budget: Budget, *, sca
 
 def _not_private(wanted: int | None) -> dict[str, Any]:
     if wanted is None:
-        raise UsageError("train.until: expected steps or epochs: without a budget there is none to train until.")
+        raise UsageError(
+            "train.until: expected steps or epochs: without a budget there is none to train until."
+        )
     return {
         "private": False,
         "steps": wanted,
@@ -258,17 +300,24 @@ def _not_private(wanted: int | None) -> dict[str, Any]:
     }
 
 
-def _batch_sizes(sampler: Sampler, records: int | None, *, rates: Sequence[float]) -> dict[str, Any]:
+def _batch_sizes(
+    sampler: Sampler, records: int | None, *, rates: Sequence[float]
+) -> dict[str, Any]:
     """Give the chance of an empty batch, and the batch size that a step exceeds about once in a million."""
     if records is None:
         return {"empty_batch_probability": None, "largest_likely_batch": None}
     if sampler.fixed_size:
-        return {"empty_batch_probability": 0.0, "largest_likely_batch": math.ceil(sampler.expected(records))}
+        return {
+            "empty_batch_probability": 0.0,
+            "largest_likely_batch": math.ceil(sampler.expected(records)),
+        }
     from scipy.stats import binom
 
     return {
         "empty_batch_probability": (1 - min(rates)) ** records,
-        "largest_likely_batch": min(int(binom.isf(1e-6, records, max(rates))), sampler.largest() or records),
+        "largest_likely_batch": min(
+            int(binom.isf(1e-6, records, max(rates))), sampler.largest() or records
+        ),
     }
 
 
@@ -283,7 +332,8 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
         holdout=spec.data.holdout,
         diagnostics=spec.diagnostics,
         pretrained=spec.model.pretrained is not None,
-        own_module=not type(spec.model).__module__.startswith("dppipe.models.") or spec.model.kind == "class_path",
+        own_module=not type(spec.model).__module__.startswith("dppipe.models.")
+        or spec.model.kind == "class_path",
         split="hash" if _keeps_count_secret(spec) else "position",
         data=source_of_data(spec.data),
         reproducible=spec.reproducible,

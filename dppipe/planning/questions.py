@@ -40,7 +40,11 @@ class Question:
     epsilon: float | None
 
     def __post_init__(self) -> None:
-        given = [name for name in ("noise_multiplier", "steps", "epsilon") if getattr(self, name) is not None]
+        given = [
+            name
+            for name in ("noise_multiplier", "steps", "epsilon")
+            if getattr(self, name) is not None
+        ]
         if len(given) != 2:
             raise UsageError(
                 "account: expected two of --noise-multiplier, --steps and --epsilon, got "
@@ -55,7 +59,9 @@ class Question:
         """Give the event of one step."""
         import dp_accounting
 
-        made = {"gaussian": dp_accounting.GaussianDpEvent, "laplace": dp_accounting.LaplaceDpEvent}[self.mechanism]
+        made = {"gaussian": dp_accounting.GaussianDpEvent, "laplace": dp_accounting.LaplaceDpEvent}[
+            self.mechanism
+        ]
         return self.sampler.event(made(noise_multiplier), rate=self.sample_rate)
 
     def charges(self, steps: int) -> int:
@@ -95,7 +101,9 @@ class Answer:
             "mechanism": asked.mechanism,
         }
         if self.curve:
-            data["curve"] = [{"step": step, "epsilon": _printed(epsilon)} for step, epsilon in self.curve]
+            data["curve"] = [
+                {"step": step, "epsilon": _printed(epsilon)} for step, epsilon in self.curve
+            ]
         return data
 
 
@@ -106,11 +114,15 @@ def _printed(epsilon: float) -> float | None:
 def answer(question: Question, accountant: Accountant, *, curve_points: int = 0) -> Answer:
     """Work out what is missing; refuse (PrivacyRefusal) a combination that has no proof and no estimate."""
     kind, relation, mechanism = question.sampler.kind, question.relation, question.mechanism
-    found = verdict(sampler=kind, relation=relation, accountant=accountant.kind, mechanism=mechanism)
+    found = verdict(
+        sampler=kind, relation=relation, accountant=accountant.kind, mechanism=mechanism
+    )
     if found.status == "refused":
         raise PrivacyRefusal(f"accountant {accountant.kind}: {found.why}. Take {found.instead}.")
     noise_multiplier, steps = _complete(question, accountant)
-    composed = accountant.compose(question.schedule(noise_multiplier, steps), relation=question.relation)
+    composed = accountant.compose(
+        question.schedule(noise_multiplier, steps), relation=question.relation
+    )
     made = Answer(
         question=question,
         accountant=accountant.kind,
@@ -119,7 +131,11 @@ def answer(question: Question, accountant: Accountant, *, curve_points: int = 0)
         noise_multiplier=noise_multiplier,
         steps=steps,
     )
-    return replace(made, curve=_curve(made, accountant, points=curve_points)) if curve_points and steps else made
+    return (
+        replace(made, curve=_curve(made, accountant, points=curve_points))
+        if curve_points and steps
+        else made
+    )
 
 
 def _complete(question: Question, accountant: Accountant) -> tuple[float, int]:
@@ -128,9 +144,16 @@ def _complete(question: Question, accountant: Accountant) -> tuple[float, int]:
         return noise_multiplier or 0.0, steps or 0
     budget = Budget(epsilon=question.epsilon, delta=question.delta, relation=question.relation)
     if noise_multiplier is None:
-        found = calibrate(accountant, lambda z: question.schedule(z, steps or 0), budget=budget, allow_estimate=True)
+        found = calibrate(
+            accountant,
+            lambda z: question.schedule(z, steps or 0),
+            budget=budget,
+            allow_estimate=True,
+        )
         return found.scale, steps or 0
-    charges = affordable_steps(accountant, question.event(noise_multiplier), budget=budget, allow_estimate=True)
+    charges = affordable_steps(
+        accountant, question.event(noise_multiplier), budget=budget, allow_estimate=True
+    )
     return noise_multiplier, charges * question.per_charge
 
 

@@ -62,26 +62,42 @@ class Timetable:
 
     def uses(self, steps: int) -> float:
         """Give how often a record is used in so many steps, on average."""
-        return math.fsum(self.rates(self.steps or steps)[:steps]) if self.parts.sampler.scheduled else self.rate * steps
+        return (
+            math.fsum(self.rates(self.steps or steps)[:steps])
+            if self.parts.sampler.scheduled
+            else self.rate * steps
+        )
 
     def rates(self, steps: int) -> list[float]:
         """Give each step's sample rate."""
-        rates = [self.rate * factor for factor in _checked(self.parts.sampler.batch_factors(steps), "sampler.batch_schedule")]
+        rates = [
+            self.rate * factor
+            for factor in _checked(
+                self.parts.sampler.batch_factors(steps), "sampler.batch_schedule"
+            )
+        ]
         if not 0 < max(rates, default=self.rate) <= 1:
             at_most = f"expected batches no larger than the number of records, got {max(rates) / self.rate:g} times"
-            raise UsageError(f"sampler: {at_most} {self.expected:g}. Lower the expected batch size or its schedule.")
+            raise UsageError(
+                f"sampler: {at_most} {self.expected:g}. Lower the expected batch size or its schedule."
+            )
         return rates
 
     def events(self, scale: float, *, charges: int) -> Steps:
         """Give the events of so many charges at this noise scale, equal neighbours together."""
         rates = self.rates(charges) if self.per_charge == 1 else [self.rate] * charges
         settings = zip(self._multipliers(scale, charges), rates, strict=True)
-        return [(self.parts.event(z, rate=rate), sum(1 for _ in run)) for (z, rate), run in groupby(settings)]
+        return [
+            (self.parts.event(z, rate=rate), sum(1 for _ in run))
+            for (z, rate), run in groupby(settings)
+        ]
 
     def noise(self, scale: float, *, steps: int) -> tuple[NoiseRun, ...]:
         """Give the noise multipliers of the first `steps` steps."""
         charges = self.charges or math.ceil(steps / self.per_charge)
-        multipliers = [z for z in self._multipliers(scale, charges) for _ in range(self.per_charge)][:steps]
+        multipliers = [
+            z for z in self._multipliers(scale, charges) for _ in range(self.per_charge)
+        ][:steps]
         return tuple(NoiseRun(noise_multiplier=z, steps=length) for z, length in _runs(multipliers))
 
     def batches(self, steps: int) -> tuple[BatchRun, ...]:
@@ -90,24 +106,33 @@ class Timetable:
             return ()
         rates = self.rates(self.steps or steps)[:steps]
         size = self.expected / self.rate
-        return tuple(BatchRun(sample_rate=rate, expected_batch_size=rate * size, steps=length) for rate, length in _runs(rates))
+        return tuple(
+            BatchRun(sample_rate=rate, expected_batch_size=rate * size, steps=length)
+            for rate, length in _runs(rates)
+        )
 
     def bounds(self, steps: int) -> tuple[BoundRun, ...]:
         """Give the factors on the bound of the first `steps` steps; nothing where they are all 1."""
         whole = self.steps or steps
-        factors = _checked(self.parts.clipping.bound_factors(whole), "clipping.bound_schedule")[:steps]
+        factors = _checked(self.parts.clipping.bound_factors(whole), "clipping.bound_schedule")[
+            :steps
+        ]
         if set(factors) <= {1.0}:
             return ()
         return tuple(BoundRun(factor=factor, steps=length) for factor, length in _runs(factors))
 
     def _multipliers(self, scale: float, charges: int) -> list[float]:
-        return [scale * relative for relative in _checked(self.parts.noise.relative(charges), "noise")]
+        return [
+            scale * relative for relative in _checked(self.parts.noise.relative(charges), "noise")
+        ]
 
 
 def refuse_length(steps: float) -> None:
     """Refuse a run that is longer than a plan, which knows each step's noise, can hold."""
     if steps > MOST_STEPS:
-        raise UsageError(f"train: expected a run of at most {MOST_STEPS:,} steps, got one of {steps:.3g}. Shorten it.")
+        raise UsageError(
+            f"train: expected a run of at most {MOST_STEPS:,} steps, got one of {steps:.3g}. Shorten it."
+        )
 
 
 def steps_for(epochs: float, parts: PrivateParts, *, rate: float, epoch: int) -> int:
@@ -117,8 +142,13 @@ def steps_for(epochs: float, parts: PrivateParts, *, rate: float, epoch: int) ->
         return math.ceil(epochs * epoch)
     steps = math.ceil(epochs / rate)
     if parts.sampler.scheduled:
-        for _ in range(20):  # the mean factor hardly depends on the number of steps, so this settles at once
-            mean = math.fsum(_checked(parts.sampler.batch_factors(steps), "sampler.batch_schedule")) / steps
+        for _ in range(
+            20
+        ):  # the mean factor hardly depends on the number of steps, so this settles at once
+            mean = (
+                math.fsum(_checked(parts.sampler.batch_factors(steps), "sampler.batch_schedule"))
+                / steps
+            )
             if steps == (steps := math.ceil(epochs / (rate * mean))):
                 break
     return steps

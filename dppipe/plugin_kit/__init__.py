@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from dppipe.plugin_kit.listing import KindFacts, OptionFacts, list_kinds
     from dppipe.plugin_kit.scaffold import write_plugin
 
-__all__ = ["CheckedKind", "KindFacts", "OptionFacts", "Outcome", "check_file", "check_folder", "list_kinds", "write_plugin"]
+__all__ = [
+    "CheckedKind",
+    "KindFacts",
+    "OptionFacts",
+    "Outcome",
+    "check_file",
+    "check_folder",
+    "list_kinds",
+    "write_plugin",
+]
 
 __getattr__ = lazy_names(
     __name__,

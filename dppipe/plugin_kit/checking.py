@@ -62,7 +62,11 @@ class CheckedKind:
 def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
     """Check every plugin of a folder; if none is named, of `plugins/` here. Files that define no kind are passed over."""
     found = find_folder(folder)
-    files = [file for file in sorted(found.glob("*.py")) if not file.name.startswith("_")] if found else []
+    files = (
+        [file for file in sorted(found.glob("*.py")) if not file.name.startswith("_")]
+        if found
+        else []
+    )
     checked = [kind for file in files for kind in check_file(file) if kind.block != NO_KIND]
     if not checked:
         raise UsageError(
@@ -75,7 +79,11 @@ def check_file(file: Path | str) -> list[CheckedKind]:
     """Check every kind that a plugin file defines."""
     path = Path(file)
     if not path.is_file():
-        got = f"a folder there. Say --plugins {file} for all of its files" if path.is_dir() else "nothing there. Mend the path"
+        got = (
+            f"a folder there. Say --plugins {file} for all of its files"
+            if path.is_dir()
+            else "nothing there. Mend the path"
+        )
         raise UsageError(f"{file}: expected a plugin file, got {got}.")
     path = path.parent.resolve() / path.name
     title = "it can be read, and defines a kind"
@@ -95,7 +103,9 @@ def _check_found(found: FoundKind) -> CheckedKind:
     registry = Registry(found.file.parent)
     trial = _prepare(found, registry, outcomes)
     if trial is not None:
-        outcomes += [_run(check, trial) for check in all_checks() if check.block in ("any", found.block)]
+        outcomes += [
+            _run(check, trial) for check in all_checks() if check.block in ("any", found.block)
+        ]
     return _checked(found.file, found.block, found.kind, outcomes)
 
 

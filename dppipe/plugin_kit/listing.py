@@ -58,7 +58,9 @@ def list_kinds(registry: Registry, *, block: str | None = None) -> list[KindFact
     """Give every kind of every family, or of the one whose block is named, in the order of a spec's blocks and by name."""
     if block is not None and block not in FAMILIES:
         guess = suggest_kind(block, list(FAMILIES))
-        raise UsageError(f"plugins list: expected one of {', '.join(FAMILIES)}, got {block!r}.{guess}")
+        raise UsageError(
+            f"plugins list: expected one of {', '.join(FAMILIES)}, got {block!r}.{guess}"
+        )
     blocks = FAMILIES if block is None else [block]
     return [_facts(registry, each, kind) for each in blocks for kind in registry.kinds(each)]
 
@@ -93,15 +95,23 @@ def _source(cls: type[Component]) -> tuple[str, bool]:
 
 def _option(name: str, field: FieldInfo) -> OptionFacts:
     required = field.is_required()
-    default = None if required else _plain(field.get_default(call_default_factory=True, validated_data={}))
+    default = (
+        None
+        if required
+        else _plain(field.get_default(call_default_factory=True, validated_data={}))
+    )
     return OptionFacts(name, describe_field(field), required, default, field.description or "")
 
 
 def _plain(default: Any) -> Any:
     if isinstance(default, Component):
-        return default.to_data() if default.model_fields_set else default.kind  # a bare name is short for a kind's defaults
+        return (
+            default.to_data() if default.model_fields_set else default.kind
+        )  # a bare name is short for a kind's defaults
     if isinstance(default, Options):
         return default.model_dump(mode="json", exclude_none=True, by_alias=True)
     if isinstance(default, (list, tuple)):
         return [_plain(value) for value in default]
-    return default if isinstance(default, (str, int, float, bool, dict, type(None))) else str(default)
+    return (
+        default if isinstance(default, (str, int, float, bool, dict, type(None))) else str(default)
+    )

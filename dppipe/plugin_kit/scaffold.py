@@ -45,7 +45,9 @@ def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -
     starter = STARTERS.get(what)
     if starter is None:
         guess = suggest_kind(what, list(STARTERS))
-        raise UsageError(f"plugins new: expected one of {', '.join(STARTERS)}, got {what!r}.{guess}")
+        raise UsageError(
+            f"plugins new: expected one of {', '.join(STARTERS)}, got {what!r}.{guess}"
+        )
     home = Path(folder).resolve()
     _require_name(name, starter, home)
     beside = home.parent
@@ -80,18 +82,30 @@ def _require_name(name: str, starter: Starter, home: Path) -> None:
     """Refuse names that can't be a file, a Python module and a value in YAML all at once, or that are taken."""
     family = FAMILIES[starter.block]
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,49}", name):
-        raise UsageError(f"plugins new: expected a name of small letters, digits and `_`, got {name!r}. Choose another.")
-    reserved = keyword.iskeyword(name) or not isinstance(read_scalar(name).value, str) or name == "class_path"
+        raise UsageError(
+            f"plugins new: expected a name of small letters, digits and `_`, got {name!r}. Choose another."
+        )
+    reserved = (
+        keyword.iskeyword(name)
+        or not isinstance(read_scalar(name).value, str)
+        or name == "class_path"
+    )
     if reserved:
-        raise UsageError(f"plugins new: expected a name that Python and YAML leave free, got {name!r}. Choose another.")
+        raise UsageError(
+            f"plugins new: expected a name that Python and YAML leave free, got {name!r}. Choose another."
+        )
     if name in Registry(home if home.is_dir() else None).kinds(starter.block):
-        raise UsageError(f"plugins new: expected a new name, got {name!r}: {family.one} of that name is there. Choose another.")
+        raise UsageError(
+            f"plugins new: expected a new name, got {name!r}: {family.one} of that name is there. Choose another."
+        )
 
 
 def _write(files: Mapping[Path, str]) -> None:
     for file in files:
         if file.exists():
-            raise UsageError(f"{show_path(file)}: expected a new file, got one that is there. Choose another name.")
+            raise UsageError(
+                f"{show_path(file)}: expected a new file, got one that is there. Choose another name."
+            )
     for file, text in files.items():
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -99,4 +113,6 @@ def _write(files: Mapping[Path, str]) -> None:
                 opened.write(text)
         except OSError as error:
             place = show_path(file)
-            raise UsageError(f"{place}: expected a place to write to, got: {error.strerror}. Choose another one.") from error
+            raise UsageError(
+                f"{place}: expected a place to write to, got: {error.strerror}. Choose another one."
+            ) from error

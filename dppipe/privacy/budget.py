@@ -13,7 +13,15 @@ class Budget(Options):
     """The most that a run may cost one unit."""
 
     epsilon: float = Field(gt=0, description="The most epsilon the run may cost.")
-    delta: float = Field(gt=0, lt=1, description="The delta that epsilon is stated at; refused at or above 1/records.")
+    delta: float = Field(
+        gt=0,
+        lt=1,
+        description="The delta that epsilon is stated at; refused at or above 1/records.",
+    )
     relation: Relation = Field("zero_out", description="What neighbouring data sets differ in.")
-    unit: Literal["example", "user"] = Field("example", description="Whose privacy is protected: one example, or one user.")
-    scope: str | None = Field(None, description="The shared budget that this run is charged to, too.")
+    unit: Literal["example", "user"] = Field(
+        "example", description="Whose privacy is protected: one example, or one user."
+    )
+    scope: str | None = Field(
+        None, description="The shared budget that this run is charged to, too."
+    )

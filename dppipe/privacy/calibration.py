@@ -35,7 +35,11 @@ class Calibration:
 
 
 def calibrate(
-    accountant: Accountant, steps_at: Callable[[float], Steps], *, budget: Budget, allow_estimate: bool = False
+    accountant: Accountant,
+    steps_at: Callable[[float], Steps],
+    *,
+    budget: Budget,
+    allow_estimate: bool = False,
 ) -> Calibration:
     """Find the smallest noise scale whose steps cost at most the budget, rounded up to five digits.
 
@@ -53,11 +57,17 @@ def calibrate(
     try:
         start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0, tolerance=1e-4)
         scale = _polished(exact, rough, start=start, target=budget.epsilon)
-    except PrivacyRefusal:  # a looser bound may not reach a small budget, or not know the event at all
+    except (
+        PrivacyRefusal
+    ):  # a looser bound may not reach a small budget, or not know the event at all
         start, scale = 1.0, None
     if scale is None:
-        scale = round_up(_root(exact, target=budget.epsilon, start=start, factor=2.0, tolerance=1e-6), _DIGITS)
-    while exact(scale) > budget.epsilon:  # rare: the root is found to about one unit of the last digit
+        scale = round_up(
+            _root(exact, target=budget.epsilon, start=start, factor=2.0, tolerance=1e-6), _DIGITS
+        )
+    while (
+        exact(scale) > budget.epsilon
+    ):  # rare: the root is found to about one unit of the last digit
         scale = round_up(scale * (1 + 10.0**-_DIGITS), _DIGITS)
     return Calibration(scale, exact(scale))
 
@@ -92,10 +102,18 @@ def affordable_steps(
         return most
     rough = accountant.rough()
     if len(steps) == 1:
-        return _last(fits, guess=_last(lambda count: fits(count, rough), guess=1, most=most), most=most)
+        return _last(
+            fits, guess=_last(lambda count: fits(count, rough), guess=1, most=most), most=most
+        )
     near = _around(rough, steps, budget=budget, good=1, bad=most + 1)
     margin = near // 20 + 8  # rounding a schedule coarsely costs a few percent
-    near = _around(accountant, steps, budget=budget, good=max(1, near - margin), bad=min(near + margin, most + 1))
+    near = _around(
+        accountant,
+        steps,
+        budget=budget,
+        good=max(1, near - margin),
+        bad=min(near + margin, most + 1),
+    )
     return _last(fits, guess=near, most=most)
 
 
@@ -122,9 +140,15 @@ def _around(accountant: Accountant, steps: Steps, *, budget: Budget, good: int, 
     """Guess the last step that fits in a long schedule, many points of its curve at a time."""
     while bad - good > 1:
         at = sorted({good + (bad - good) * i // 16 for i in range(1, 16)} - {good})
-        spent = accountant.curve(first(steps, at[-1]), at, delta=budget.delta, relation=budget.relation)
-        good = max([good, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon <= budget.epsilon)])
-        bad = min([bad, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon > budget.epsilon)])
+        spent = accountant.curve(
+            first(steps, at[-1]), at, delta=budget.delta, relation=budget.relation
+        )
+        good = max(
+            [good, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon <= budget.epsilon)]
+        )
+        bad = min(
+            [bad, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon > budget.epsilon)]
+        )
     return good
 
 
@@ -137,10 +161,19 @@ def _costs(
     accountant: Accountant, steps_at: Callable[[float], Steps], budget: Budget, allow_estimate: bool
 ) -> Callable[[float], float]:
     """Give epsilon as a function of the scale; each scale is evaluated once."""
-    return functools.cache(lambda scale: _epsilon(accountant, steps_at(scale), budget, allow_estimate))
+    return functools.cache(
+        lambda scale: _epsilon(accountant, steps_at(scale), budget, allow_estimate)
+    )
 
 
-def _root(epsilon: Callable[[float], float], *, target: float, start: float, factor: float, tolerance: float) -> float:
+def _root(
+    epsilon: Callable[[float], float],
+    *,
+    target: float,
+    start: float,
+    factor: float,
+    tolerance: float,
+) -> float:
     """Find a scale that costs at most the target and hardly less; epsilon falls with the scale."""
     from scipy.optimize import brentq
 
@@ -158,7 +191,9 @@ def _root(epsilon: Callable[[float], float], *, target: float, start: float, fac
     return root if epsilon(root) <= target else min(high, root * (1 + 4 * tolerance))
 
 
-def _bracket(epsilon: Callable[[float], float], *, target: float, start: float, factor: float) -> tuple[float, float]:
+def _bracket(
+    epsilon: Callable[[float], float], *, target: float, start: float, factor: float
+) -> tuple[float, float]:
     """Find a scale that costs more than the target and one that costs at most it, in growing strides from the start."""
     low = high = start
     while epsilon(high) > target:
@@ -173,7 +208,9 @@ def _bracket(epsilon: Callable[[float], float], *, target: float, start: float, 
     return low, high
 
 
-def _polished(exact: Callable[[float], float], rough: Callable[[float], float], *, start: float, target: float) -> float | None:
+def _polished(
+    exact: Callable[[float], float], rough: Callable[[float], float], *, start: float, target: float
+) -> float | None:
     """Go from a rough root to the smallest rounded scale that fits, by secants: epsilon is nearly a power of the scale.
 
     Each exact cost may take seconds, so that only rounded scales are looked at, and none twice. None where secants lead nowhere.

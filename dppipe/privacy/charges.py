@@ -98,7 +98,10 @@ class LedgerCorrupt(PrivacyRefusal):
 
 def charged_steps(charges: Iterable[Charge]) -> list[tuple[DpEvent, int]]:
     """Give what was charged as steps for an accountant: each event and how many times it was charged in a row."""
-    runs = ((event, sum(charge.count for charge in run)) for event, run in groupby(charges, key=lambda charge: charge.event))
+    runs = (
+        (event, sum(charge.count for charge in run))
+        for event, run in groupby(charges, key=lambda charge: charge.event)
+    )
     return [(event, count) for event, count in runs if count]
 
 
@@ -107,7 +110,9 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def encode_row(charge: Charge, *, row: int, prev: str, torn: str = "", event: dict[str, Any] | None = None) -> bytes:
+def encode_row(
+    charge: Charge, *, row: int, prev: str, torn: str = "", event: dict[str, Any] | None = None
+) -> bytes:
     """Give a row's canonical line without its newline; `event` is the event's plain data, where it is known already."""
     data: dict[str, Any] = {
         "row": row,
@@ -124,13 +129,17 @@ def encode_row(charge: Charge, *, row: int, prev: str, torn: str = "", event: di
         "epsilon": 0.0 if charge.epsilon == 0 else _positive("epsilon", charge.epsilon),
     }
     if charge.relation not in get_args(Relation):
-        raise PrivacyRefusal(f"ledger: relation: expected one of {', '.join(get_args(Relation))}, got {charge.relation!r}.")
+        raise PrivacyRefusal(
+            f"ledger: relation: expected one of {', '.join(get_args(Relation))}, got {charge.relation!r}."
+        )
     if torn:
         data["torn"] = torn
     body = json.dumps(data | {"prev": prev}, separators=(",", ":"), allow_nan=False).encode()
     line = body[:-1] + b',"hash":"' + digest(body).encode() + b'"}'
     if len(line) >= _LONGEST_LINE:
-        raise PrivacyRefusal(f"ledger: row {row}: expected less than {_LONGEST_LINE} bytes, got {len(line)}. Shorten its names.")
+        raise PrivacyRefusal(
+            f"ledger: row {row}: expected less than {_LONGEST_LINE} bytes, got {len(line)}. Shorten its names."
+        )
     return line
 
 
@@ -138,15 +147,27 @@ def decode_row(line: bytes, *, row: int, prev: str) -> Charge:
     """Read a line back; raise ValueError with what is wrong unless it is exactly this row's canonical line."""
     try:
         data = json.loads(line)
-        given = {name: data[name] for name in FIELDS if name not in ("row", "event", "prev", "hash")}
+        given = {
+            name: data[name] for name in FIELDS if name not in ("row", "event", "prev", "hash")
+        }
         charge = Charge(event=event_from_data(data["event"]), **given)
         again = encode_row(charge, row=row, prev=prev, torn=data.get("torn", ""))
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, PrivacyRefusal) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        PrivacyRefusal,
+    ) as error:
         raise ValueError("it is not a row of a ledger") from error
     if again == line:
         return charge
     if data.get("prev") != prev:
-        raise ValueError("prev is not the hash of what stands before it: a row was taken out or put in")
+        raise ValueError(
+            "prev is not the hash of what stands before it: a row was taken out or put in"
+        )
     raise ValueError("its content is not what its hash names")
 
 
@@ -160,7 +181,9 @@ def read_ledger(path: Path, *, plan: bytes) -> LedgerRows:
         with path.open("rb") as file:
             return read_rows(file, place=path, plan=plan)
     except OSError as error:
-        raise UsageError(f"{path}: expected a ledger that can be read, got {error.strerror}.") from error
+        raise UsageError(
+            f"{path}: expected a ledger that can be read, got {error.strerror}."
+        ) from error
 
 
 def read_rows(file: BinaryIO, *, place: Path, plan: bytes) -> LedgerRows:
@@ -175,7 +198,9 @@ def read_rows(file: BinaryIO, *, place: Path, plan: bytes) -> LedgerRows:
         except ValueError as error:
             if not ended and _may_be_torn(content, row=row):
                 return LedgerRows(tuple(charges), tuple(heads), content, size, ended)
-            raise LedgerCorrupt(f"{place}:{row}: expected an untouched row, but {error}. The ledger can't be trusted.") from error
+            raise LedgerCorrupt(
+                f"{place}:{row}: expected an untouched row, but {error}. The ledger can't be trusted."
+            ) from error
         heads.append(digest(content))
         size += len(line)
     return LedgerRows(tuple(charges), tuple(heads), b"", size, ended)
@@ -185,7 +210,11 @@ def _may_be_torn(content: bytes, *, row: int) -> bool:
     """Whether these bytes can be the cut-off start of this one row: more than one row must never pass for one."""
     start = f'{{"row":{row},"step":'.encode()
     printable = all(32 <= byte < 127 for byte in content)
-    if not printable or len(content) >= _LONGEST_LINE or content[: len(start)] != start[: len(content)]:
+    if (
+        not printable
+        or len(content) >= _LONGEST_LINE
+        or content[: len(start)] != start[: len(content)]
+    ):
         return False
     try:
         json.JSONDecoder().raw_decode(content.decode())
@@ -195,12 +224,21 @@ def _may_be_torn(content: bytes, *, row: int) -> bool:
 
 
 def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-        raise PrivacyRefusal(f"ledger: {name}: expected a finite number > 0, got {value!r}. Nothing was charged or released.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Real)
+        or not math.isfinite(value)
+        or value <= 0
+    ):
+        raise PrivacyRefusal(
+            f"ledger: {name}: expected a finite number > 0, got {value!r}. Nothing was charged or released."
+        )
     return float(value)
 
 
 def _whole(name: str, value: Any, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise PrivacyRefusal(f"ledger: {name}: expected an integer >= {least}, got {value!r}. Nothing was charged or released.")
+        raise PrivacyRefusal(
+            f"ledger: {name}: expected an integer >= {least}, got {value!r}. Nothing was charged or released."
+        )
     return int(value)

@@ -23,7 +23,9 @@ def with_failure(accountant: Accountant, probability: float) -> Accountant:
 
     Guarantee: what it certifies holds for a run that does the accounted events but with this probability, over all its steps.
     """
-    return WithFailure(accountant=accountant, probability=probability) if probability else accountant
+    return (
+        WithFailure(accountant=accountant, probability=probability) if probability else accountant
+    )
 
 
 class WithFailure(Accountant):
@@ -35,11 +37,16 @@ class WithFailure(Accountant):
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         """Bound the stages, and move each curve by the probability."""
         found = self.accountant.compositions(stages, relation=relation)
-        return [replace(composition, curve=FailureCurve(composition.curve, self.probability)) for composition in found]
+        return [
+            replace(composition, curve=FailureCurve(composition.curve, self.probability))
+            for composition in found
+        ]
 
     def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
         """Bound what rounding adds at what is left of this delta."""
-        return self.accountant.rounding_cost(steps, delta=delta - self.probability, relation=relation)
+        return self.accountant.rounding_cost(
+            steps, delta=delta - self.probability, relation=relation
+        )
 
     def rough(self) -> Accountant:
         """Give the cheaper accountant with the same failure."""
@@ -55,7 +62,9 @@ class FailureCurve:
 
     def epsilon(self, delta: float) -> float:
         """Give the epsilon at what is left of this delta."""
-        return self.curve.epsilon(delta - self.probability) if delta > self.probability else math.inf
+        return (
+            self.curve.epsilon(delta - self.probability) if delta > self.probability else math.inf
+        )
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon, the failure included."""

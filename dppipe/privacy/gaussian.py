@@ -30,11 +30,23 @@ class GaussianCurve:
 
     def epsilon(self, delta: float) -> float:
         """Give the epsilon at this delta."""
-        return gaussian_epsilon(self._scale, delta) if 0 < self.mu < _NO_PRIVACY else math.inf if self.mu else 0.0
+        return (
+            gaussian_epsilon(self._scale, delta)
+            if 0 < self.mu < _NO_PRIVACY
+            else math.inf
+            if self.mu
+            else 0.0
+        )
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
-        return float(gaussian_delta(epsilon, self._scale)) if 0 < self.mu < _NO_PRIVACY else 1.0 if self.mu else 0.0
+        return (
+            float(gaussian_delta(epsilon, self._scale))
+            if 0 < self.mu < _NO_PRIVACY
+            else 1.0
+            if self.mu
+            else 0.0
+        )
 
     @property
     def _scale(self) -> float:
@@ -71,7 +83,12 @@ def gaussian_epsilon(s: float, delta: float) -> float:
         high *= 2
         if high > 1e12:
             return math.inf
-    root: float = optimize.brentq(lambda epsilon: math.log(_positive(gaussian_delta(epsilon, s)) / delta), 0.0, high, xtol=1e-13)
+    root: float = optimize.brentq(
+        lambda epsilon: math.log(_positive(gaussian_delta(epsilon, s)) / delta),
+        0.0,
+        high,
+        xtol=1e-13,
+    )
     # The root is right to about 1e-12; a bound has to lie above it.
     return root * (1 + 1e-11) + 1e-12
 
@@ -83,7 +100,9 @@ def gaussian_scale(epsilon: float, delta: float) -> float:
         high *= 2
     while float(gaussian_delta(epsilon, low)) <= delta:
         low /= 2
-    root: float = optimize.brentq(lambda s: math.log(_positive(gaussian_delta(epsilon, s)) / delta), low, high, xtol=1e-13)
+    root: float = optimize.brentq(
+        lambda s: math.log(_positive(gaussian_delta(epsilon, s)) / delta), low, high, xtol=1e-13
+    )
     return root * (1 + 1e-11) + 1e-12
 
 

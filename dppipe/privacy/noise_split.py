@@ -7,7 +7,9 @@ import math
 from dppipe.errors import PrivacyRefusal
 
 
-def gradient_multiplier(noise_multiplier: float, *, statistics_std: float, statistics: int = 1) -> float:
+def gradient_multiplier(
+    noise_multiplier: float, *, statistics_std: float, statistics: int = 1
+) -> float:
     """Give the noise multiplier of the gradient that leaves both releases together at `noise_multiplier`.
 
     Guarantee: a sum of statistics in [-1/2, 1/2] has sensitivity sqrt(K) / 2. Two Gaussian releases of one batch are one, whose

@@ -16,7 +16,13 @@ from typing import Any
 from pydantic import InstanceOf
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Estimate, PrivacyCurve
+from dppipe.privacy.accountants.base import (
+    Accountant,
+    Certificate,
+    Composition,
+    Estimate,
+    PrivacyCurve,
+)
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.sequences import Counts, Steps
 

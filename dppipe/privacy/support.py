@@ -140,7 +140,14 @@ def relations(sampler: str) -> tuple[Relation, ...]:
     return rule.relations if rule else ()
 
 
-def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = False, mechanism: str = "gaussian") -> Verdict:
+def verdict(
+    *,
+    sampler: str,
+    relation: str,
+    accountant: str,
+    adaptive: bool = False,
+    mechanism: str = "gaussian",
+) -> Verdict:
     """Say whether this accountant has a proof for this sampler under this relation; where it hasn't, what to change at least.
 
     Args:
@@ -151,7 +158,11 @@ def verdict(*, sampler: str, relation: str, accountant: str, adaptive: bool = Fa
         mechanism: The distribution of the noise.
     """
     if sampler not in _RULES:
-        return Verdict("refused", f"no proof is known for the sampler {sampler!r}", f"sampler: one of {', '.join(SAMPLERS)}")
+        return Verdict(
+            "refused",
+            f"no proof is known for the sampler {sampler!r}",
+            f"sampler: one of {', '.join(SAMPLERS)}",
+        )
     asked = _Combination(relation, adaptive, mechanism, accountant)
     status, why = _judged(_RULES[sampler], sampler, asked)
     return Verdict(status, why, "" if status == "certified" else _way_out(sampler, asked))
@@ -171,7 +182,12 @@ def _judged(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str
     if accountant not in ACCOUNTANTS:
         return "refused", f"no accountant is named {accountant!r}"
     if relation not in rule.relations:
-        return "refused", rule.why_relation if relation in _ALL and rule.why_relation else f"no relation is named {relation!r}"
+        return (
+            "refused",
+            rule.why_relation
+            if relation in _ALL and rule.why_relation
+            else f"no relation is named {relation!r}",
+        )
     if mechanism == "laplace":
         return _judged_laplace(rule, sampler, asked)
     if adaptive:
@@ -179,10 +195,18 @@ def _judged(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str
     if relation in rule.certified.get(accountant, ()):
         return "certified", rule.why
     if relation in rule.estimate.get(accountant, ()):
-        approximation = "an average of random draws" if sampler == "balls_in_bins" else "a central-limit approximation"
+        approximation = (
+            "an average of random draws"
+            if sampler == "balls_in_bins"
+            else "a central-limit approximation"
+        )
         return "estimate", f"{approximation}, which can lie below the truth"
     if accountant in ("zcdp", "gdp") and sampler in ("poisson", "user"):
-        why = "zcdp is not amplified by sampling" if accountant == "zcdp" else f"no bound or estimate under {relation}"
+        why = (
+            "zcdp is not amplified by sampling"
+            if accountant == "zcdp"
+            else f"no bound or estimate under {relation}"
+        )
         return "refused", why
     return "refused", f"{accountant} has no proven bound for sampler {sampler} under {relation}"
 
@@ -194,10 +218,16 @@ def _judged_laplace(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Sta
     if asked.adaptive:
         return "refused", "no filter is proven for Laplace noise"
     if sampler in ("poisson", "user") and relation == "replace_one":
-        return "refused", f"no bound is known for Laplace noise with sampler {sampler} under {relation}"
+        return (
+            "refused",
+            f"no bound is known for Laplace noise with sampler {sampler} under {relation}",
+        )
     if accountant in _LAPLACE[sampler] and relation in rule.certified.get(accountant, ()):
         return "certified", rule.why
-    return "refused", f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under {relation}"
+    return (
+        "refused",
+        f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under {relation}",
+    )
 
 
 def _judged_adaptive(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
@@ -205,7 +235,10 @@ def _judged_adaptive(rule: _Rule, sampler: str, asked: _Combination) -> tuple[St
         return "certified", "its filter adds up one number, which holds for adaptive schedules too"
     if not any(asked.relation in allowed for allowed in rule.filters.values()):
         return "refused", f"no filter is proven for sampler {sampler} under {asked.relation}"
-    return "refused", f"{asked.accountant} has no filter that is proven where the noise follows released values"
+    return (
+        "refused",
+        f"{asked.accountant} has no filter that is proven where the noise follows released values",
+    )
 
 
 def _way_out(sampler: str, asked: _Combination) -> str:
@@ -217,7 +250,9 @@ def _way_out(sampler: str, asked: _Combination) -> str:
         dict.fromkeys((asked.relation, *rule.relations)),
     ):
         cases = {name: _Combination(relation, adaptive, mechanism, name) for name in ACCOUNTANTS}
-        working = tuple(name for name, case in cases.items() if _judged(rule, sampler, case)[0] == "certified")
+        working = tuple(
+            name for name, case in cases.items() if _judged(rule, sampler, case)[0] == "certified"
+        )
         changes = {
             f"relation: {relation}": relation != asked.relation,
             "a noise schedule that is fixed before the run": adaptive != asked.adaptive,

@@ -33,9 +33,14 @@ class NormalDraws:
 
     def __init__(self, dtype: numpy.dtype[Any], *, most: int) -> None:
         self._bits = numpy.empty(bytes_needed(most, dtype) + SLACK, numpy.uint8)
-        self._values, self._work = numpy.empty(most, dtype), numpy.empty((2, (most + 1) // 2), dtype)
+        self._values, self._work = (
+            numpy.empty(most, dtype),
+            numpy.empty((2, (most + 1) // 2), dtype),
+        )
 
-    def draw(self, keystream: Keystream, count: int, *, scale: float) -> NDArray[Any]:  # -> [count], until the next draw
+    def draw(
+        self, keystream: Keystream, count: int, *, scale: float
+    ) -> NDArray[Any]:  # -> [count], until the next draw
         """Give the next `count` values of a keystream, with standard deviation `scale`."""
         values = self._values[:count]
         keystream.read_into(self._bits, bytes_needed(count, values.dtype))
@@ -43,7 +48,9 @@ class NormalDraws:
         return values
 
 
-def normals_(out: NDArray[Any], bits: NDArray[numpy.uint8], work: NDArray[Any], *, scale: float) -> None:
+def normals_(
+    out: NDArray[Any], bits: NDArray[numpy.uint8], work: NDArray[Any], *, scale: float
+) -> None:
     """Overwrite `out` with normal values of standard deviation `scale`, made from the front of `bits`.
 
     Args:
@@ -57,7 +64,9 @@ def normals_(out: NDArray[Any], bits: NDArray[numpy.uint8], work: NDArray[Any], 
     radius, angle = work[0, :pairs], work[1, :pairs]
     _radii_(radius, bits[: 8 * pairs].view(numpy.int64), scale=scale)
     numbers = numpy.int32 if out.dtype == numpy.float32 else numpy.int64
-    numpy.copyto(angle, bits[8 * pairs : bytes_needed(len(out), out.dtype)].view(numbers), casting="unsafe")
+    numpy.copyto(
+        angle, bits[8 * pairs : bytes_needed(len(out), out.dtype)].view(numbers), casting="unsafe"
+    )
     if out.dtype == numpy.float32:
         angle *= out.dtype.type(math.pi * 2.0**-31)
         numpy.cos(angle, out=first)

@@ -22,12 +22,16 @@ def integers(source: ByteSource, below: int, *, size: int) -> NDArray[numpy.int6
     drawn = numpy.zeros(0 if bits else size, numpy.int64)
     while len(drawn) < size:
         # Words of `bits` bits are uniform, and those that are too large are dropped: at most half of them.
-        words = _words(source, (size - len(drawn)) * 2**bits // below + 8) >> numpy.uint64(64 - bits)
+        words = _words(source, (size - len(drawn)) * 2**bits // below + 8) >> numpy.uint64(
+            64 - bits
+        )
         drawn = numpy.concatenate([drawn, words[words < below].astype(numpy.int64)])
     return drawn[:size]
 
 
-def subset(source: ByteSource, records: int, *, size: int) -> NDArray[numpy.int64]:  # -> [size], ascending
+def subset(
+    source: ByteSource, records: int, *, size: int
+) -> NDArray[numpy.int64]:  # -> [size], ascending
     """Draw a uniform subset of `size` out of `records` records."""
     if not 0 <= size <= records:
         raise ValueError(f"expected a size from 0 to the {records} records, got {size}")
@@ -39,7 +43,9 @@ def subset(source: ByteSource, records: int, *, size: int) -> NDArray[numpy.int6
     # hence every subset of that size is equally likely.
     chosen = numpy.zeros(0, numpy.int64)
     while len(chosen) < size:
-        drawn = numpy.sort(numpy.concatenate([chosen, integers(source, records, size=size - len(chosen))]))
+        drawn = numpy.sort(
+            numpy.concatenate([chosen, integers(source, records, size=size - len(chosen))])
+        )
         chosen = drawn[numpy.diff(drawn, prepend=-1) > 0]
     return chosen
 
@@ -54,7 +60,9 @@ def permutation(source: ByteSource, records: int) -> NDArray[numpy.int64]:  # ->
             return order.astype(numpy.int64)
 
 
-def successes(source: ByteSource, records: int, *, rate: float) -> NDArray[numpy.int64]:  # -> [any], ascending
+def successes(
+    source: ByteSource, records: int, *, rate: float
+) -> NDArray[numpy.int64]:  # -> [any], ascending
     """Choose each of `records` records with probability `rate`, independently.
 
     The number of records that are passed over before the next one is chosen is geometric: at least k with probability

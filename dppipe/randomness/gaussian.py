@@ -19,7 +19,9 @@ from dppipe.randomness.keystream import Keystream
 if TYPE_CHECKING:
     from torch import Tensor
 
-_BLOCK = 1 << 17  # values drawn at once: large enough to pay for Python's share, small enough for the cache
+_BLOCK = (
+    1 << 17
+)  # values drawn at once: large enough to pay for Python's share, small enough for the cache
 LEAST_STD, LARGEST_STD = 2.0**-100, 2.0**100
 """The standard deviations that can be drawn."""
 SECURE_LARGEST_MULTIPLIER = 2.0**10
@@ -102,7 +104,11 @@ def checked_dtype(flat: Tensor, std: float) -> numpy.dtype[Any]:
     """Give a buffer's type; refuse a buffer or a size of noise that can't be served."""
     name = str(flat.dtype).removeprefix("torch.")
     if flat.dim() != 1 or name not in ("float32", "float64"):
-        raise ValueError(f"noise: expected a 1-D tensor of float32 or float64, got {flat.dim()}-D of {name}")
+        raise ValueError(
+            f"noise: expected a 1-D tensor of float32 or float64, got {flat.dim()}-D of {name}"
+        )
     if not LEAST_STD <= std <= LARGEST_STD:
-        raise ValueError(f"noise: expected a standard deviation between 2^-100 and 2^100, got {std}")
+        raise ValueError(
+            f"noise: expected a standard deviation between 2^-100 and 2^100, got {std}"
+        )
     return numpy.dtype(name)

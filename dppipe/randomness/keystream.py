@@ -62,7 +62,9 @@ class Keystream:
             )
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret stream can't be copied or pickled: its copy would repeat its bytes")
+        raise TypeError(
+            "a secret stream can't be copied or pickled: its copy would repeat its bytes"
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret)"

@@ -36,4 +36,6 @@ def numpy_stream(purpose: Purpose, *, seed: int | None = None) -> numpy.random.G
     """Give a NumPy generator on a stream of its own: good statistics, but not a cryptographic generator."""
     import numpy
 
-    return numpy.random.Generator(numpy.random.PCG64DXSM(int.from_bytes(stream_key(purpose, seed=seed), "big")))
+    return numpy.random.Generator(
+        numpy.random.PCG64DXSM(int.from_bytes(stream_key(purpose, seed=seed), "big"))
+    )

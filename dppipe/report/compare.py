@@ -72,18 +72,27 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     found: dict[Path, FinishedRun] = {}
     for path in paths:
         try:
-            plans = [path / "plan.json"] if (path / "plan.json").is_file() else sorted(path.rglob("plan.json"))
+            plans = (
+                [path / "plan.json"]
+                if (path / "plan.json").is_file()
+                else sorted(path.rglob("plan.json"))
+            )
         except OSError:
             plans = []
         if not plans:
-            raise UsageError(f"{path}: expected a run directory, or a folder of them, got none with a plan.json.")
+            raise UsageError(
+                f"{path}: expected a run directory, or a folder of them, got none with a plan.json."
+            )
         found |= {plan.parent.resolve(): _read(plan.parent) for plan in plans}
     return list(found.values())
 
 
 def compare_runs(runs: Sequence[FinishedRun]) -> list[Comparison]:
     """Put runs of one name together, in the order in which the names come."""
-    return [_compare(name, [run for run in runs if run.name == name]) for name in dict.fromkeys(run.name for run in runs)]
+    return [
+        _compare(name, [run for run in runs if run.name == name])
+        for name in dict.fromkeys(run.name for run in runs)
+    ]
 
 
 def _compare(name: str, runs: Sequence[FinishedRun]) -> Comparison:
@@ -117,11 +126,15 @@ def _read(path: Path) -> FinishedRun:
                 "steps": summary.get("steps", 0),
                 "epsilon": summary.get("epsilon") if summary.get("status") != "failed" else None,
                 "delta": plan.get("delta"),
-                "metrics": {name: value for name, value in _scores(summary).items() if value is not None},
+                "metrics": {
+                    name: value for name, value in _scores(summary).items() if value is not None
+                },
             }
         )
     except (ValidationError, TypeError):
-        raise UsageError(f"{path / 'summary.json'}: expected what a run has written, got other types.") from None
+        raise UsageError(
+            f"{path / 'summary.json'}: expected what a run has written, got other types."
+        ) from None
 
 
 def _scores(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,5 +147,7 @@ def _json(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: expected JSON that can be read, got {type(error).__name__}.") from error
+        raise UsageError(
+            f"{path}: expected JSON that can be read, got {type(error).__name__}."
+        ) from error
     return data if isinstance(data, dict) else {}

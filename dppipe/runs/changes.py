@@ -24,13 +24,22 @@ def check_unchanged(spec: Spec, plan: Plan, run: RunDirectory, *, accept_changes
     `accept_changes` lets nothing pass but the optimizer and how, not how long, training is run.
     """
     plugins = spec.plugin_files()
-    if sorted(plugins.values()) != sorted(plan.plugins.values()):  # the folder that they stand in may be another
-        changed = next((name for name, code in plugins.items() if code not in plan.plugins.values()), str(run.config))
-        raise PrivacyRefusal(f"{changed}: expected the code that the run began with, got another. {_ADVICE}")
+    if sorted(plugins.values()) != sorted(
+        plan.plugins.values()
+    ):  # the folder that they stand in may be another
+        changed = next(
+            (name for name, code in plugins.items() if code not in plan.plugins.values()),
+            str(run.config),
+        )
+        raise PrivacyRefusal(
+            f"{changed}: expected the code that the run began with, got another. {_ADVICE}"
+        )
     if committed_hash(spec) != plan.committed_hash:
         raise PrivacyRefusal(f"{_difference(spec, run)} That decides privacy. {_ADVICE}")
     if spec_hash(spec) != plan.spec_hash and not accept_changes:
-        raise PrivacyRefusal(f"{_difference(spec, run)} That costs no privacy: say --accept-changes to go on with it.")
+        raise PrivacyRefusal(
+            f"{_difference(spec, run)} That costs no privacy: say --accept-changes to go on with it."
+        )
 
 
 _ADVICE = "Put it back as it was, or start a new run."
@@ -48,7 +57,9 @@ def _difference(spec: Spec, run: RunDirectory) -> str:
     return f"{_place(run.config, path)}: {'.'.join(path)}: expected {was!r}, as the run began with, got {now!r}."
 
 
-def _changes(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+def _changes(
+    before: Any, after: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in dict.fromkeys([*before, *after]):
             yield from _changes(before.get(name), after.get(name), (*path, str(name)))
@@ -59,5 +70,8 @@ def _changes(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[tu
 def _place(config: Path, path: tuple[str, ...]) -> str:
     """Give the line of a key, or of the block that it is missing from."""
     places = read_yaml(config.read_text(errors="replace")).values
-    found = next((places[path[:length]] for length in range(len(path), 0, -1) if path[:length] in places), None)
+    found = next(
+        (places[path[:length]] for length in range(len(path), 0, -1) if path[:length] in places),
+        None,
+    )
     return str(config) if found is None else f"{config}:{found.line}:{found.column}"

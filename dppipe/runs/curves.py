@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 # Tags are regular expressions in TensorBoard's layouts: anchored, so that no other tag slips in.
 _LAYOUT = {
     "Privacy": {
-        "epsilon, spent and left": ["Multiline", ["privacy/epsilon$", "privacy/epsilon_remaining$"]],
+        "epsilon, spent and left": [
+            "Multiline",
+            ["privacy/epsilon$", "privacy/epsilon_remaining$"],
+        ],
         "steps left": ["Multiline", ["privacy/steps_remaining$"]],
         "noise multiplier": ["Multiline", ["privacy/noise_multiplier$"]],
         "clipping bound": ["Multiline", ["privacy/max_grad_norm$"]],

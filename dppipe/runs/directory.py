@@ -97,10 +97,14 @@ class RunDirectory:
                     f"Its spending stays on record: choose another {option}."
                 )
             if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):
-                raise UsageError(f"{run.path}: expected a new or empty directory. Choose another {option}.")
+                raise UsageError(
+                    f"{run.path}: expected a new or empty directory. Choose another {option}."
+                )
             run.last_checkpoint.parent.mkdir(parents=True)
         except OSError as error:
-            raise UsageError(f"{run.path}: the run directory can't be made: {error.strerror}. Choose another {option}.") from None
+            raise UsageError(
+                f"{run.path}: the run directory can't be made: {error.strerror}. Choose another {option}."
+            ) from None
         return run
 
     @classmethod
@@ -115,13 +119,27 @@ class RunDirectory:
         """
         try:
             run = cls(Path(path).resolve(strict=True), original_is_gone)
-            linked = [file for file in (run.config, run.plan, run.ledger, run.summary) if file.is_symlink()]
-            linked += [file for file in (run.last_checkpoint.parent, *run.last_checkpoint.parent.glob("*")) if file.is_symlink()]
+            linked = [
+                file
+                for file in (run.config, run.plan, run.ledger, run.summary)
+                if file.is_symlink()
+            ]
+            linked += [
+                file
+                for file in (run.last_checkpoint.parent, *run.last_checkpoint.parent.glob("*"))
+                if file.is_symlink()
+            ]
             there = run.plan.is_file()
-        except (OSError, RuntimeError, ValueError):  # not there, not allowed, a loop of links, a null byte
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+        ):  # not there, not allowed, a loop of links, a null byte
             there, linked = False, []
         if not there:
-            raise UsageError(f"{path}: expected a run directory, with a plan.json in it. Runs stand in runs/<name>/<time>-<id>.")
+            raise UsageError(
+                f"{path}: expected a run directory, with a plan.json in it. Runs stand in runs/<name>/<time>-<id>."
+            )
         if linked:
             raise UsageError(
                 f"{linked[0]}: expected a file or folder of the run's own, got a symbolic link. Put the real one there."

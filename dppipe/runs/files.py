@@ -34,8 +34,14 @@ def read_summary(run: RunDirectory, *needed: str) -> dict[str, Any]:
         summary = json.loads(_read(run.summary))
     except (ValueError, RecursionError):
         summary = None
-    if not isinstance(summary, dict) or not set(needed) <= set(summary) or not _well_formed(summary):
-        raise UsageError(f"{run.summary}: expected the summary of a run, got something else. Put the one back that it wrote.")
+    if (
+        not isinstance(summary, dict)
+        or not set(needed) <= set(summary)
+        or not _well_formed(summary)
+    ):
+        raise UsageError(
+            f"{run.summary}: expected the summary of a run, got something else. Put the one back that it wrote."
+        )
     return summary
 
 
@@ -70,4 +76,6 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: expected a file that can be read, got: {error.strerror}.") from error
+        raise UsageError(
+            f"{path}: expected a file that can be read, got: {error.strerror}."
+        ) from error

@@ -36,7 +36,9 @@ class Follower:
         self.validations = 0
         self.ledger = NoLedger()
 
-    def step(self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]) -> None:
+    def step(
+        self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]
+    ) -> None:
         """Do nothing."""
 
     def facts(self, values: Mapping[str, float], *, step: int) -> None:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dppipe.durable import sync_names
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
-from dppipe.privacy.charges import Charge, LedgerCorrupt, LedgerRows, digest, encode_row, read_ledger
+from dppipe.privacy.charges import (
+    Charge,
+    LedgerCorrupt,
+    LedgerRows,
+    digest,
+    encode_row,
+    read_ledger,
+)
 from dppipe.privacy.events.plain import event_to_data
 
 if TYPE_CHECKING:
@@ -68,7 +75,9 @@ class Ledger:
                 f"{path}: expected no ledger, got one: a run was charged here. Resume it, or choose another run directory."
             ) from error
         except OSError as error:
-            raise UsageError(f"{path}: expected a directory that can be written to, got {error.strerror}.") from error
+            raise UsageError(
+                f"{path}: expected a directory that can be written to, got {error.strerror}."
+            ) from error
         ledger = cls(path, fd=fd, plan=plan)
         try:
             _lock(fd, path=path)
@@ -89,7 +98,9 @@ class Ledger:
         try:
             fd = os.open(path, _FLAGS)
         except OSError as error:
-            raise UsageError(f"{path}: expected a ledger that can be written to, got {error.strerror}.") from error
+            raise UsageError(
+                f"{path}: expected a ledger that can be written to, got {error.strerror}."
+            ) from error
         ledger = cls(path, fd=fd, plan=plan)
         try:
             _lock(fd, path=path)
@@ -102,7 +113,9 @@ class Ledger:
     def charge(self, charge: Charge) -> None:
         """Charge one step; when this returns, the row is durable and the step may be released."""
         if self.torn:
-            raise DppipeError(f"{self.path}:{self.rows + 1}: expected a whole row, got a torn one. Close it first.")
+            raise DppipeError(
+                f"{self.path}:{self.rows + 1}: expected a whole row, got a torn one. Close it first."
+            )
         self._append(charge)
 
     def close_torn(self, charge: Charge) -> None:
@@ -129,7 +142,12 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _go_on(self, plan: bytes, *, seen: tuple[str, int] | None) -> None:
@@ -145,7 +163,12 @@ class Ledger:
             self._usable = True
 
     def _take_up(self, found: LedgerRows) -> None:
-        self.head, self.rows, self.torn, self._size = found.head, found.rows, found.torn, found.size + len(found.torn)
+        self.head, self.rows, self.torn, self._size = (
+            found.head,
+            found.rows,
+            found.torn,
+            found.size + len(found.torn),
+        )
         self._epsilon = max((charge.epsilon for charge in found.charges), default=0.0)
         self.step = max((charge.step for charge in found.charges), default=0)
         self.charged = sum(charge.count for charge in found.charges)
@@ -154,22 +177,35 @@ class Ledger:
         if self._event is None or self._event[0] != charge.event:
             self._event = charge.event, event_to_data(charge.event)
         torn = self.torn[:_TORN_KEPT].decode()
-        line = encode_row(charge, row=self.rows + 1, prev=self.head, torn=torn, event=self._event[1])
+        line = encode_row(
+            charge, row=self.rows + 1, prev=self.head, torn=torn, event=self._event[1]
+        )
         if charge.epsilon < self._epsilon:
             raise PrivacyRefusal(
                 f"{self.path}: epsilon: expected at least {self._epsilon!r}, already charged, got {charge.epsilon!r}."
             )
         self._write(line + b"\n")
-        self.head, self.rows, self.torn, self._epsilon = digest(line), self.rows + 1, b"", float(charge.epsilon)
+        self.head, self.rows, self.torn, self._epsilon = (
+            digest(line),
+            self.rows + 1,
+            b"",
+            float(charge.epsilon),
+        )
         self.step, self.charged = charge.step, self.charged + charge.count
         self._usable = True
 
     def _write(self, data: bytes) -> None:
         if not self._usable or self._fd < 0:
-            raise DppipeError(f"{self.path}: expected an open ledger, got one that is closed or has failed. Resume the run.")
+            raise DppipeError(
+                f"{self.path}: expected an open ledger, got one that is closed or has failed. Resume the run."
+            )
         self._usable = False  # whatever interrupts the charge, no row may follow on half of one, or on one that isn't counted
-        if os.fstat(self._fd).st_size != self._size:  # a file system whose locks don't hold between machines, or a meddler
-            raise PrivacyRefusal(f"{self.path}: expected {self._size} bytes, as this run has written, got more or less. It ends.")
+        if (
+            os.fstat(self._fd).st_size != self._size
+        ):  # a file system whose locks don't hold between machines, or a meddler
+            raise PrivacyRefusal(
+                f"{self.path}: expected {self._size} bytes, as this run has written, got more or less. It ends."
+            )
         try:
             if self.torn:
                 _overwrite_end(self._fd, data, over=len(self.torn))
@@ -202,9 +238,13 @@ def _lock(fd: int, *, path: Path) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise PrivacyRefusal(f"{path}: expected no other writer, got {_holder(fd)}. Wait for it, or end it.") from error
+        raise PrivacyRefusal(
+            f"{path}: expected no other writer, got {_holder(fd)}. Wait for it, or end it."
+        ) from error
     except OSError as error:
-        raise UsageError(f"{path}: expected a file system with locks, got {error.strerror}. Choose another.") from error
+        raise UsageError(
+            f"{path}: expected a file system with locks, got {error.strerror}. Choose another."
+        ) from error
 
 
 def _holder(fd: int) -> str:
@@ -213,7 +253,11 @@ def _holder(fd: int) -> str:
         locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     except OSError:
         locks = []
-    pids = [lock[4] for lock in locks if len(lock) > 5 and lock[1] == "FLOCK" and lock[5].split(":")[-1] == inode]
+    pids = [
+        lock[4]
+        for lock in locks
+        if len(lock) > 5 and lock[1] == "FLOCK" and lock[5].split(":")[-1] == inode
+    ]
     return f"the process {pids[0]}" if pids else "another process"
 
 

@@ -72,20 +72,28 @@ def check_origin(run: RunDirectory, *, data: Component | None, original_is_gone:
             f"two copies went on, each would spend what is left. If the original is gone for good, say so by {way}."
         )
     if moved and (original := _still_there(known.get("ledger"), run)):
-        raise PrivacyRefusal(f"{original}: expected the original to be gone, got its ledger. Resume it there, or delete it.")
+        raise PrivacyRefusal(
+            f"{original}: expected the original to be gone, got its ledger. Resume it there, or delete it."
+        )
     before = known.get("data")
     if not isinstance(before, list):
-        raise PrivacyRefusal(f"{_path(run)}: expected to find what data the run began with, got nothing that says so.")
+        raise PrivacyRefusal(
+            f"{_path(run)}: expected to find what data the run began with, got nothing that says so."
+        )
     _check_data(before, data_files(data), moved=moved)
 
 
 def _check_data(before: list[Any], files: list[Path], *, moved: bool) -> None:
     """Compare the data files one by one; those of a run that was moved may have been moved as well, with their times kept."""
     kept = ("changed",) if moved else ("path", "inode", "changed")
-    noted = [{name: entry.get(name) for name in kept} for entry in before if isinstance(entry, Mapping)]
+    noted = [
+        {name: entry.get(name) for name in kept} for entry in before if isinstance(entry, Mapping)
+    ]
     found = [{name: _identity(file).get(name) for name in kept} for file in files]
     if noted != found:
-        changed = next((str(file) for file, now in zip(files, found, strict=True) if now not in noted), "data")
+        changed = next(
+            (str(file) for file, now in zip(files, found, strict=True) if now not in noted), "data"
+        )
         raise PrivacyRefusal(
             f"{changed}: expected the data that the run began with, got files that changed since. "
             "Put them back with their times, or start a new run."
@@ -94,9 +102,17 @@ def _check_data(before: list[Any], files: list[Path], *, moved: bool) -> None:
 
 def _still_there(place: Any, run: RunDirectory) -> Path | None:
     """Find a run of this very plan where the original stood, be it the original or a copy that was put there."""
-    original = Path(place["path"]) if isinstance(place, dict) and isinstance(place.get("path"), str) else run.ledger
+    original = (
+        Path(place["path"])
+        if isinstance(place, dict) and isinstance(place.get("path"), str)
+        else run.ledger
+    )
     try:
-        there = original != run.ledger and original.exists() and original.with_name(run.plan.name).read_bytes()
+        there = (
+            original != run.ledger
+            and original.exists()
+            and original.with_name(run.plan.name).read_bytes()
+        )
     except (OSError, ValueError):
         return None
     return original.parent if there == run.plan.read_bytes() else None
@@ -116,7 +132,10 @@ def _read(run: RunDirectory) -> dict[str, Any]:
 
 def _place(ledger: Path) -> dict[str, Any]:
     try:
-        return {"path": str(ledger.resolve()), "inode": ledger.stat().st_ino}  # its times change with every charge
+        return {
+            "path": str(ledger.resolve()),
+            "inode": ledger.stat().st_ino,
+        }  # its times change with every charge
     except OSError:
         return {}
 

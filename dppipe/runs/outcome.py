@@ -66,7 +66,9 @@ class Outcome:
     """The shared budget at the run's end, with all that the run had reserved; None without one."""
 
     @classmethod
-    def of(cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any) -> Outcome:
+    def of(
+        cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any
+    ) -> Outcome:
         """Work out the status and the claim from the plan and what was charged, up to the last step of the ledger."""
         by_filter = plan.schedule == "filter" and last_step < plan.steps
         status: Status = "budget_exhausted"

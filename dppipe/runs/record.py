@@ -47,7 +47,15 @@ class RunRecord:
         self._curves = Curves(run.path, plan=plan)
 
     @classmethod
-    def create(cls, run: RunDirectory, *, plan: Plan, parts: PrivateParts, config: str | None, data: Component | None) -> Self:
+    def create(
+        cls,
+        run: RunDirectory,
+        *,
+        plan: Plan,
+        parts: PrivateParts,
+        config: str | None,
+        data: Component | None,
+    ) -> Self:
         """Start the record of a new run: its spec and plan, an empty ledger, and its part of a shared budget."""
         ledger: Ledger | None = None
         try:
@@ -57,7 +65,9 @@ class RunRecord:
             ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
             remember_origin(run, data=data, spec=config)
             record = cls(run, plan=plan, ledger=ledger)
-            record._binding = _bind(run, plan=plan, parts=parts, data=data)  # last: what is reserved has a run that can settle it
+            record._binding = _bind(
+                run, plan=plan, parts=parts, data=data
+            )  # last: what is reserved has a run that can settle it
             return record
         except BaseException as error:
             if ledger is not None:
@@ -81,12 +91,16 @@ class RunRecord:
         seen = (restored["ledger_head"], restored["ledger_rows"]) if restored else None
         ledger = Ledger.open(run.ledger, plan=run.plan.read_bytes(), seen=seen)
         try:
-            refuse_finished(run)  # another process may have gone on, to the end, while this one was starting
+            refuse_finished(
+                run
+            )  # another process may have gone on, to the end, while this one was starting
             run.clean_up()
             remember_origin(run, data=data)
             record = cls(run, plan=plan, ledger=ledger)
             record._binding = _bind(run, plan=plan, parts=parts, data=data)
-            record.validations = max(restored.get("validations", 0), read_summary(run).get("validations", 0))
+            record.validations = max(
+                restored.get("validations", 0), read_summary(run).get("validations", 0)
+            )
             # What they say of an earlier end would be below the truth after the next charge.
             for told in (run.summary, run.statement, run.statement.with_suffix(".json")):
                 told.unlink(missing_ok=True)
@@ -96,9 +110,13 @@ class RunRecord:
             raise
         return record
 
-    def step(self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]) -> None:
+    def step(
+        self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]
+    ) -> None:
         """Add a finished private step to the curves: its bound and noise, and diagnostics where they are on."""
-        self._curves.privacy(self.ledger.step, max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier)
+        self._curves.privacy(
+            self.ledger.step, max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier
+        )
         self._curves.metrics(nonprivate, step=self.ledger.step)
 
     def facts(self, values: Mapping[str, float], *, step: int) -> None:
@@ -108,7 +126,9 @@ class RunRecord:
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Holdout) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""
         self.validations += 1
-        found = {validation_name(name, holdout=holdout): float(value) for name, value in values.items()}
+        found = {
+            validation_name(name, holdout=holdout): float(value) for name, value in values.items()
+        }
         self.metrics |= found
         self._curves.metrics(found, step=step)
 
@@ -142,8 +162,13 @@ class RunRecord:
         try:
             self.ledger.catch_up()
             charged, last_step = self.ledger.charged, self.ledger.step
-            if self.ledger.torn:  # a row that was cut off counts as charged, and may have begun an epoch
-                charged, last_step = charged + 1, min(self.plan.steps, self.plan.start_after(last_step) + 1)
+            if (
+                self.ledger.torn
+            ):  # a row that was cut off counts as charged, and may have begun an epoch
+                charged, last_step = (
+                    charged + 1,
+                    min(self.plan.steps, self.plan.start_after(last_step) + 1),
+                )
             if stopped in (None, "early"):
                 save_tensors(weights, self.run.final_checkpoint)
             outcome = Outcome.of(
@@ -178,16 +203,22 @@ class RunRecord:
         finally:
             self.ledger.close()
             if self._binding is not None:
-                from dppipe.budgets.binding import settle_run  # its database library is slow to load, and few runs need it
+                from dppipe.budgets.binding import (
+                    settle_run,
+                )  # its database library is slow to load, and few runs need it
 
                 settle_run(self._binding)
 
 
-def _bind(run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component | None) -> Binding | None:
+def _bind(
+    run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component | None
+) -> Binding | None:
     """Reserve the run's whole plan in its scope, where it has one."""
     if parts.budget is None or parts.budget.scope is None:
         return None
     from dppipe.budgets.binding import bind_run
     from dppipe.budgets.store import Store
 
-    return bind_run(Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data)
+    return bind_run(
+        Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data
+    )

@@ -20,7 +20,9 @@ def module_hashes(module: nn.Module) -> frozenset[str]:
     return _hashes(value for value in module.state_dict().values() if isinstance(value, Tensor))
 
 
-def register_run(run: RunDirectory, weights: Mapping[str, Tensor], *, start: Collection[str]) -> None:
+def register_run(
+    run: RunDirectory, weights: Mapping[str, Tensor], *, start: Collection[str]
+) -> None:
     """Add an ended run to the file of finished runs, by the tensors that it trained.
 
     A run without a budget is added only if it started from a private run's weights. No run fails

@@ -33,7 +33,9 @@ def row_faults(found: LedgerRows, *, plan: Plan, place: Path) -> Iterator[str]:
         before = charge.step
 
 
-def _differences(charge: Charge, *, plan: Plan, before: int) -> Iterator[tuple[str, object, object]]:
+def _differences(
+    charge: Charge, *, plan: Plan, before: int
+) -> Iterator[tuple[str, object, object]]:
     """Yield each field of a row that isn't as planned: its name, what was expected, and the value."""
     if before == -1 and charge.step != 0:
         yield "step", "0 for the statistics that are released first", charge.step
@@ -62,7 +64,12 @@ def _expected(charge: Charge, *, plan: Plan) -> dict[str, Any]:
     """Return the fields that the plan fixes for a row; a filter admits other noise multipliers."""
     fixed: dict[str, Any] = {"relation": plan.relation, "unit": plan.unit}
     if charge.step == 0:
-        statistics = {"sampler": "full_batch", "mechanism": "gaussian", "sample_rate": 1.0, "count": 1}
+        statistics = {
+            "sampler": "full_batch",
+            "mechanism": "gaussian",
+            "sample_rate": 1.0,
+            "count": 1,
+        }
         return fixed | statistics | {"noise_multiplier": plan.scaling_noise_multiplier}
     fixed["sampler"] = plan.sampler
     fixed["mechanism"] = plan.mechanism
@@ -74,7 +81,9 @@ def _expected(charge: Charge, *, plan: Plan) -> dict[str, Any]:
 
 
 @lru_cache
-def _event(sampler: str, mechanism: str, noise_multiplier: float, rate: float, *, size: float, largest: Any) -> DpEvent:
+def _event(
+    sampler: str, mechanism: str, noise_multiplier: float, rate: float, *, size: float, largest: Any
+) -> DpEvent:
     """Return the event of a step, made by the sampler's own class from the plan's numbers."""
     import dp_accounting
 

@@ -31,9 +31,7 @@ def load_tensors(path: Path) -> Any:
     try:
         return torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:
-        message = (
-            f"expected a whole file of tensors and plain values, got another ({type(error).__name__}). Nothing of it was used"
-        )
+        message = f"expected a whole file of tensors and plain values, got another ({type(error).__name__}). Nothing of it was used"
         raise UsageError(f"{path}: {message}: it may be damaged, or hold code.") from error
 
 
@@ -47,7 +45,13 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
 def refuse_misfit(weights: Any, expected: Mapping[str, Any], *, path: Path) -> None:
     """Refuse weights whose names or shapes are not those of the model."""
     shapes = {name: getattr(tensor, "shape", None) for name, tensor in expected.items()}
-    got = {name: getattr(tensor, "shape", None) for name, tensor in weights.items()} if isinstance(weights, Mapping) else {}
+    got = (
+        {name: getattr(tensor, "shape", None) for name, tensor in weights.items()}
+        if isinstance(weights, Mapping)
+        else {}
+    )
     if got != shapes:
         wrong = next(name for name in (*shapes, *got) if got.get(name) != shapes.get(name))
-        raise UsageError(f"{path}: expected the weights of the spec's model, got others: {wrong!r} doesn't fit.")
+        raise UsageError(
+            f"{path}: expected the weights of the spec's model, got others: {wrong!r} doesn't fit."
+        )

@@ -72,7 +72,9 @@ class Verification:
         return {"intact": self.intact} | asdict(self)
 
 
-def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: float | None = None) -> Verification:
+def verify_ledger(
+    run_dir: Path | str, *, accountant: str | None = None, delta: float | None = None
+) -> Verification:
     """Check a run's ledger and compute its epsilon anew, with the run's accountant and delta unless others are given.
 
     Guarantee: where the result is intact, every byte of the ledger is what was written after that plan, every row
@@ -81,7 +83,9 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     released values only their filter's budget is certified: composed curves prove nothing.
     """
     run = RunDirectory.open(Path(run_dir))
-    nothing = Verification(str(run.ledger), (), False, 0, 0, None, None, None, delta, accountant, False, None, None)
+    nothing = Verification(
+        str(run.ledger), (), False, 0, 0, None, None, None, delta, accountant, False, None, None
+    )
     try:
         found = read_ledger(run.ledger, plan=run.plan.read_bytes())
     except LedgerCorrupt as error:
@@ -90,27 +94,56 @@ def verify_ledger(run_dir: Path | str, *, accountant: str | None = None, delta: 
     charged = sum(charge.count for charge in found.charges) + bool(found.torn)
     unplanned = tuple(row_faults(found, plan=plan, place=run.ledger))
     faults = (*unplanned, *_split_faults(run, plan), *_shape_faults(run, found, charged=charged))
-    result = replace(nothing, faults=faults, torn=bool(found.torn), rows=found.rows, charged=charged, head=found.head)
+    result = replace(
+        nothing,
+        faults=faults,
+        torn=bool(found.torn),
+        rows=found.rows,
+        charged=charged,
+        head=found.head,
+    )
     result = replace(result, earlier=plan.earlier.charged if plan.earlier is not None else 0)
     if unplanned:
         return result
     if not found.charges:
-        return replace(result, epsilon=plan.epsilon_after(int(bool(found.torn))), claimed=plan.epsilon_after(0), delta=plan.delta)
-    bound, chosen = plan.delta if delta is None else delta, _accountant(accountant or plan.accountant)
+        return replace(
+            result,
+            epsilon=plan.epsilon_after(int(bool(found.torn))),
+            claimed=plan.epsilon_after(0),
+            delta=plan.delta,
+        )
+    bound, chosen = (
+        plan.delta if delta is None else delta,
+        _accountant(accountant or plan.accountant),
+    )
     if bound is None:
-        raise UsageError(f"{run.plan}: expected a plan with a delta, got one without. Give --delta.")
+        raise UsageError(
+            f"{run.plan}: expected a plan with a delta, got one without. Give --delta."
+        )
     relation = found.charges[-1].relation
-    charged_by = with_earlier(chosen, plan.earlier, before=(), failure=plan.failure_delta, relation=relation)
+    charged_by = with_earlier(
+        chosen, plan.earlier, before=(), failure=plan.failure_delta, relation=relation
+    )
     cost = charged_by.compose(_steps(found, plan=plan), relation=relation)
-    result = replace(result, epsilon=cost.epsilon(bound), delta=bound, accountant=chosen.kind, certified=cost.certified)
+    result = replace(
+        result,
+        epsilon=cost.epsilon(bound),
+        delta=bound,
+        accountant=chosen.kind,
+        certified=cost.certified,
+    )
     own = chosen.kind == plan.accountant and bound == plan.delta
     if own:
-        result = replace(result, faults=faults + tuple(_claim_faults(run, found, charged_by, delta=bound)))
+        result = replace(
+            result, faults=faults + tuple(_claim_faults(run, found, charged_by, delta=bound))
+        )
     if plan.schedule == "filter":
         result = _filtered(result, found, plan=plan, place=run.ledger, own=own)
     last = found.charges[-1]
     odometer = plan.odometer_claim(last.step + bool(found.torn)) if bound == plan.delta else None
-    return replace(result, claimed=last.epsilon, relation=last.relation, unit=last.unit, odometer=odometer)
+    return replace(
+        result, claimed=last.epsilon, relation=last.relation, unit=last.unit, odometer=odometer
+    )
 
 
 def _split_faults(run: RunDirectory, plan: Plan) -> Iterator[str]:
@@ -139,25 +172,46 @@ def _shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iter
             yield f"{run.ledger}: expected {summary.get('charged')} charges, as the summary says, got {charged}."
 
 
-def _claim_faults(run: RunDirectory, found: LedgerRows, accountant: Accountant, *, delta: float) -> Iterator[str]:
+def _claim_faults(
+    run: RunDirectory, found: LedgerRows, accountant: Accountant, *, delta: float
+) -> Iterator[str]:
     """Compare claims where they are tightest: at the last row of each stretch of equal claims."""
     claims = [charge.epsilon for charge in found.charges]
-    ends = [row for row in range(1, len(claims) + 1) if row == len(claims) or claims[row] != claims[row - 1]]
-    chosen = sorted({ends[(index + 1) * len(ends) // _POINTS_CHECKED - 1] for index in range(_POINTS_CHECKED)})
+    ends = [
+        row
+        for row in range(1, len(claims) + 1)
+        if row == len(claims) or claims[row] != claims[row - 1]
+    ]
+    chosen = sorted(
+        {ends[(index + 1) * len(ends) // _POINTS_CHECKED - 1] for index in range(_POINTS_CHECKED)}
+    )
     paid = [sum(charge.count for charge in found.charges[:row]) for row in chosen]
-    costs = accountant.curve(charged_steps(found.charges), paid, delta=delta, relation=found.charges[-1].relation)
+    costs = accountant.curve(
+        charged_steps(found.charges), paid, delta=delta, relation=found.charges[-1].relation
+    )
     for row, cost in zip(chosen, costs, strict=True):
         if not cost <= claims[row - 1] + _TOLERANCE:
             yield f"{run.ledger}:{row}: expected epsilon of at least {cost:.6f}, as the rows cost, got {claims[row - 1]:.6f}."
 
 
-def _filtered(result: Verification, found: LedgerRows, *, plan: Plan, place: Path, own: bool) -> Verification:
+def _filtered(
+    result: Verification, found: LedgerRows, *, plan: Plan, place: Path, own: bool
+) -> Verification:
     """Ask the run's own filter for each row again; by another accountant or delta these rows have an estimate, no bound."""
-    if not own or plan.accountant is None or plan.budget_epsilon is None or plan.delta is None or plan.relation is None:
+    if (
+        not own
+        or plan.accountant is None
+        or plan.budget_epsilon is None
+        or plan.delta is None
+        or plan.relation is None
+    ):
         return replace(result, certified=False)
     budget = Budget(epsilon=plan.budget_epsilon, delta=plan.delta, relation=plan.relation)
     like = min(found.charges, key=lambda charge: charge.sample_rate).event
-    planned = [(changed_event(like, noise_multiplier=z, sampling_probability=q), n) for z, q, n in plan.charged_runs()]
+    planned = [
+        (changed_event(like, noise_multiplier=z, sampling_probability=q), n)
+        for z, q, n in plan.charged_runs()
+    ]
     filtered = step_filter(plan.accountant, budget=budget, planned=planned)
     for row, charge in enumerate(found.charges, start=1):
         try:

@@ -26,7 +26,8 @@ class BallsInBins(Sampler, kind="balls_in_bins"):
     epochwise: ClassVar[bool] = True
 
     expected_batch_size: float = Field(
-        gt=0, description="Records in a batch on average; it is changed a little so that an epoch has a whole number of batches."
+        gt=0,
+        description="Records in a batch on average; it is changed a little so that an epoch has a whole number of batches.",
     )
 
     def epoch_length(self, records: int | None) -> int:
@@ -48,7 +49,9 @@ class BallsInBins(Sampler, kind="balls_in_bins"):
         event: DpEvent = event_class()(round(1 / rate), mechanism)
         return event
 
-    def draw_epoch(self, records: int, *, rate: float, generator: ByteSource) -> list[numpy.ndarray]:
+    def draw_epoch(
+        self, records: int, *, rate: float, generator: ByteSource
+    ) -> list[numpy.ndarray]:
         import numpy
 
         from dppipe.randomness.draws import integers

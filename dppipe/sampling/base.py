@@ -70,10 +70,14 @@ class Sampler(Component):
         """Wrap a mechanism's event in what the sampling does to it: in a step, or in an epoch."""
         raise NotImplementedError
 
-    def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:  # -> [batch] of int64
+    def draw(
+        self, records: int, *, rate: float, generator: ByteSource
+    ) -> numpy.ndarray:  # -> [batch] of int64
         """Draw the indices of one step's records, in any order; an empty draw is an ordinary step."""
         return self.draw_epoch(records, rate=rate, generator=generator)[0]
 
-    def draw_epoch(self, records: int, *, rate: float, generator: ByteSource) -> list[numpy.ndarray]:
+    def draw_epoch(
+        self, records: int, *, rate: float, generator: ByteSource
+    ) -> list[numpy.ndarray]:
         """Draw the batches of all steps of an epoch; only for a sampler with `epochwise = True`."""
         raise NotImplementedError

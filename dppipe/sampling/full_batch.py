@@ -27,7 +27,9 @@ class FullBatch(Sampler, kind="full_batch"):
 
     def expected(self, records: int | None) -> float:
         if records is None:
-            raise PrivacyRefusal("sampler: a full batch is divided by the number of records, which add_remove keeps secret")
+            raise PrivacyRefusal(
+                "sampler: a full batch is divided by the number of records, which add_remove keeps secret"
+            )
         return float(records)
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:

@@ -27,30 +27,41 @@ class Poisson(Sampler, kind="poisson"):
     Guarantee: the event is a Poisson-sampled release at the very rate that `draw` uses; empty batches are ordinary steps.
     """
 
-    sample_rate: float | None = Field(None, gt=0, le=1, description="The chance of each record to be in a step's batch.")
-    expected_batch_size: float | None = Field(None, gt=0, description="Records in a batch on average; sums are divided by it.")
+    sample_rate: float | None = Field(
+        None, gt=0, le=1, description="The chance of each record to be in a step's batch."
+    )
+    expected_batch_size: float | None = Field(
+        None, gt=0, description="Records in a batch on average; sums are divided by it."
+    )
     batch_schedule: LRSchedule | None = Field(
-        None, description="A factor on both over the run; each step is charged at its own rate and divided by its own size."
+        None,
+        description="A factor on both over the run; each step is charged at its own rate and divided by its own size.",
     )
 
     @model_validator(mode="after")
     def _something_is_given(self) -> Self:
         if self.sample_rate is None and self.expected_batch_size is None:
-            raise ValueError("expected one of sample_rate and expected_batch_size, got neither. Give one of them.")
+            raise ValueError(
+                "expected one of sample_rate and expected_batch_size, got neither. Give one of them."
+            )
         return self
 
     def rate(self, records: int | None) -> float:
         if self.sample_rate is not None:
             return float(self.sample_rate)
         if records is None or self.expected_batch_size is None:
-            raise UsageError("sampler: a sample rate needs the number of records where only the expected batch size is given")
+            raise UsageError(
+                "sampler: a sample rate needs the number of records where only the expected batch size is given"
+            )
         return float(self.expected_batch_size) / records
 
     def expected(self, records: int | None) -> float:
         if self.expected_batch_size is not None:
             return float(self.expected_batch_size)
         if records is None or self.sample_rate is None:
-            raise UsageError("sampler: an expected batch size needs the number of records where only the sample rate is given")
+            raise UsageError(
+                "sampler: an expected batch size needs the number of records where only the sample rate is given"
+            )
         return float(self.sample_rate) * records
 
     @property
@@ -65,7 +76,9 @@ class Poisson(Sampler, kind="poisson"):
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         import dp_accounting
 
-        return mechanism if rate == 1 else dp_accounting.PoissonSampledDpEvent(float(rate), mechanism)
+        return (
+            mechanism if rate == 1 else dp_accounting.PoissonSampledDpEvent(float(rate), mechanism)
+        )
 
     def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:
         from dppipe.randomness.draws import successes

@@ -27,7 +27,9 @@ class Shuffle(Sampler, kind="shuffle"):
     epochwise: ClassVar[bool] = True
     fixed_size: ClassVar[bool] = True
 
-    expected_batch_size: int = Field(gt=0, description="Records in every batch but the last; all sums are divided by it.")
+    expected_batch_size: int = Field(
+        gt=0, description="Records in every batch but the last; all sums are divided by it."
+    )
 
     def rate(self, records: int | None) -> float:
         if records is None:
@@ -45,7 +47,9 @@ class Shuffle(Sampler, kind="shuffle"):
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         return mechanism
 
-    def draw_epoch(self, records: int, *, rate: float, generator: ByteSource) -> list[numpy.ndarray]:
+    def draw_epoch(
+        self, records: int, *, rate: float, generator: ByteSource
+    ) -> list[numpy.ndarray]:
         from dppipe.randomness.draws import permutation
 
         order, size = permutation(generator, records), self.expected_batch_size

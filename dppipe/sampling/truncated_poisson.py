@@ -23,7 +23,9 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
     a record that is taken out lets another one in, and that is paid for. It holds where the number of records is public.
     """
 
-    expected_batch_size: float = Field(gt=0, description="Records in a batch on average; sums are divided by it.")
+    expected_batch_size: float = Field(
+        gt=0, description="Records in a batch on average; sums are divided by it."
+    )
     max_batch_size: AutoInt = Field(
         "auto",
         gt=0,
@@ -32,7 +34,9 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
 
     def rate(self, records: int | None) -> float:
         if records is None:
-            raise PrivacyRefusal("sampler: truncated sampling is charged by the number of records, which add_remove keeps secret")
+            raise PrivacyRefusal(
+                "sampler: truncated sampling is charged by the number of records, which add_remove keeps secret"
+            )
         return float(self.expected_batch_size) / records
 
     def expected(self, records: int | None) -> float:
@@ -64,4 +68,8 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
         from dppipe.randomness.draws import subset, successes
 
         drawn = successes(generator, records, rate=rate)
-        return drawn[subset(generator, len(drawn), size=self.largest())] if len(drawn) > self.largest() else drawn
+        return (
+            drawn[subset(generator, len(drawn), size=self.largest())]
+            if len(drawn) > self.largest()
+            else drawn
+        )

@@ -17,8 +17,14 @@ class User(Poisson, kind="user"):
 
     unit: ClassVar[Literal["example", "user"]] = "user"
 
-    sample_rate: float | None = Field(None, gt=0, le=1, description="The chance of each user to be in a step's batch.")
-    expected_batch_size: float | None = Field(None, gt=0, description="Users in a batch on average; sums are divided by it.")
+    sample_rate: float | None = Field(
+        None, gt=0, le=1, description="The chance of each user to be in a step's batch."
+    )
+    expected_batch_size: float | None = Field(
+        None, gt=0, description="Users in a batch on average; sums are divided by it."
+    )
     max_records_per_user: int = Field(
-        64, gt=0, description="Of a user with more records only the first so many, in the order of the data, are ever used."
+        64,
+        gt=0,
+        description="Of a user with more records only the first so many, in the order of the data, are ever used.",
     )

@@ -26,7 +26,9 @@ class WithReplacement(Sampler, kind="with_replacement"):
     distinct: ClassVar[bool] = False
     fixed_size: ClassVar[bool] = True
 
-    expected_batch_size: int = Field(gt=0, description="Picks in every batch; sums are divided by it.")
+    expected_batch_size: int = Field(
+        gt=0, description="Picks in every batch; sums are divided by it."
+    )
 
     def rate(self, records: int | None) -> float:
         if records is None:
@@ -42,7 +44,9 @@ class WithReplacement(Sampler, kind="with_replacement"):
         import dp_accounting
 
         records = round(self.expected_batch_size / rate)  # the rate was made from them
-        return dp_accounting.SampledWithReplacementDpEvent(records, self.expected_batch_size, mechanism)
+        return dp_accounting.SampledWithReplacementDpEvent(
+            records, self.expected_batch_size, mechanism
+        )
 
     def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:
         from dppipe.randomness.draws import integers

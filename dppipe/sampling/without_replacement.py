@@ -24,7 +24,9 @@ class WithoutReplacement(Sampler, kind="without_replacement"):
 
     fixed_size: ClassVar[bool] = True
 
-    expected_batch_size: int = Field(gt=0, description="Records in every batch; sums are divided by it.")
+    expected_batch_size: int = Field(
+        gt=0, description="Records in every batch; sums are divided by it."
+    )
 
     def rate(self, records: int | None) -> float:
         if records is None:
@@ -40,7 +42,9 @@ class WithoutReplacement(Sampler, kind="without_replacement"):
         import dp_accounting
 
         records = round(self.expected_batch_size / rate)  # the rate was made from them
-        return dp_accounting.SampledWithoutReplacementDpEvent(records, self.expected_batch_size, mechanism)
+        return dp_accounting.SampledWithoutReplacementDpEvent(
+            records, self.expected_batch_size, mechanism
+        )
 
     def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:
         from dppipe.randomness.draws import subset

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 def refuse_together(
-    sampler: Sampler, clipping: Clipper, noise: NoiseSchedule, *, budget: Budget, scaling: PrivateScaling | None
+    sampler: Sampler,
+    clipping: Clipper,
+    noise: NoiseSchedule,
+    *,
+    budget: Budget,
+    scaling: PrivateScaling | None,
 ) -> Iterator[Refusal]:
     """Give what no proof covers of these parts together, each at the place to change."""
     yield from _units(sampler, clipping, budget)
@@ -27,19 +32,32 @@ def refuse_together(
     adapts = clipping.statistics_std(1.0) is not None
     if clipping.bound_schedule is not None and (clipping.needs != "norms" or adapts):
         message = f"expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has none."
-        yield Refusal(("clipping", "bound_schedule"), f"{message} Leave the schedule out, or take kind: flat.")
+        yield Refusal(
+            ("clipping", "bound_schedule"), f"{message} Leave the schedule out, or take kind: flat."
+        )
     if noise.mechanism == "laplace" and (clipping.needs != "norms" or clipping.averages or adapts):
         message = f"expected a clipper by norms alone with Laplace noise, got {clipping.kind!r}, whose bound is proven for"
-        yield Refusal(("clipping", "kind"), f"{message} Gaussian noise. Take kind: flat, or mechanism: gaussian.")
+        yield Refusal(
+            ("clipping", "kind"),
+            f"{message} Gaussian noise. Take kind: flat, or mechanism: gaussian.",
+        )
     if noise.mechanism == "laplace" and (noise.secure or noise.adaptive):
         what = "noise.secure" if noise.secure else f"the schedule {noise.kind!r}"
-        yield Refusal(("noise", "mechanism"), f"expected gaussian with {what}, got laplace, for which it isn't proven.")
+        yield Refusal(
+            ("noise", "mechanism"),
+            f"expected gaussian with {what}, got laplace, for which it isn't proven.",
+        )
     if scaling is not None and budget.relation == "add_remove":
         message = "expected constants under add_remove, which hides the number of records, got kind: private."
-        yield Refusal(("data", "normalize"), f"{message} Give constants, or take relation: zero_out.")
+        yield Refusal(
+            ("data", "normalize"), f"{message} Give constants, or take relation: zero_out."
+        )
     if scaling is not None and noise.adaptive:
         message = "expected constants with noise that follows released values, got kind: private."
-        yield Refusal(("data", "normalize"), f"{message} Give constants, or take a schedule that is fixed in advance.")
+        yield Refusal(
+            ("data", "normalize"),
+            f"{message} Give constants, or take a schedule that is fixed in advance.",
+        )
 
 
 def _units(sampler: Sampler, clipping: Clipper, budget: Budget) -> Iterator[Refusal]:
@@ -62,7 +80,12 @@ def _bound(clipping: Clipper, noise: NoiseSchedule, budget: Budget) -> Iterator[
     if reserved >= budget.delta:
         message = f"expected less than budget.delta = {budget.delta:g}, of which it is a part, got {reserved:g}."
         yield Refusal(("clipping", "delta"), f"{message} Lower it.")
-    taken = {f"the schedule {noise.kind!r}, whose filter has all of delta": noise.adaptive, "a shared budget": bool(budget.scope)}
+    taken = {
+        f"the schedule {noise.kind!r}, whose filter has all of delta": noise.adaptive,
+        "a shared budget": bool(budget.scope),
+    }
     for what in (name for name, has_all in taken.items() if has_all and reserved):
-        message = f"expected a bound that can't fail with {what}, got {clipping.kind!r}. Take kind: flat."
+        message = (
+            f"expected a bound that can't fail with {what}, got {clipping.kind!r}. Take kind: flat."
+        )
         yield Refusal(("clipping", "kind"), message)

@@ -30,13 +30,18 @@ class ComponentOf:
 
     block: str
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         """Read with the registry, write with `to_data`."""
         return core_schema.with_info_plain_validator_function(
-            self._read, serialization=core_schema.plain_serializer_function_ser_schema(Component.to_data)
+            self._read,
+            serialization=core_schema.plain_serializer_function_ser_schema(Component.to_data),
         )
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         """Leave a mark, as the kinds depend on the registry."""
         return {FAMILY_MARK: self.block}
 
@@ -56,9 +61,14 @@ class ComponentOf:
         except SpecError as error:
             raise _error(error.problems[0].message, value) from error
         except Exception as error:
-            if cls.__module__.startswith("dppipe.") and not cls.__module__.startswith("dppipe.spec.kinds.plugins."):
+            if cls.__module__.startswith("dppipe.") and not cls.__module__.startswith(
+                "dppipe.spec.kinds.plugins."
+            ):
                 raise
-            raise _error(f"the kind {kind!r} failed on its options: {describe_failure(error, _file_of(cls))}.", value) from error
+            raise _error(
+                f"the kind {kind!r} failed on its options: {describe_failure(error, _file_of(cls))}.",
+                value,
+            ) from error
 
 
 def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
@@ -67,7 +77,10 @@ def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
         return value, {}
     one = FAMILIES[block].one
     if not isinstance(value, dict):
-        raise _error(f"expected the name of {one} or a block with `kind`, got {_show(value)}. Give one.", value)
+        raise _error(
+            f"expected the name of {one} or a block with `kind`, got {_show(value)}. Give one.",
+            value,
+        )
     options = {key: option for key, option in value.items() if key != "kind"}
     if "kind" not in value:
         if "class_path" in value:
@@ -76,7 +89,11 @@ def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
         message = f"expected the name of {one}, got nothing. Say which one by `kind`: {known}."
         raise _error(message, value, at=("kind",), type="missing_kind")
     if not isinstance(value["kind"], str):
-        raise _error(f"expected the name of {one}, got {_show(value['kind'])}. Give one.", value, at=("kind",))
+        raise _error(
+            f"expected the name of {one}, got {_show(value['kind'])}. Give one.",
+            value,
+            at=("kind",),
+        )
     return value["kind"], options
 
 
@@ -92,9 +109,15 @@ def _file_of(cls: type) -> Path:
 
 
 def _show(value: Any) -> str:
-    return {type(None): "nothing", list: "a list", bool: str(value).lower()}.get(type(value), repr(value))
+    return {type(None): "nothing", list: "a list", bool: str(value).lower()}.get(
+        type(value), repr(value)
+    )
 
 
-def _error(message: str, value: Any, *, at: Sequence[str] = (), type: str = "dppipe") -> ValidationError:
-    details = InitErrorDetails(type=PydanticCustomError(type, "{text}", {"text": message}), loc=tuple(at), input=value)
+def _error(
+    message: str, value: Any, *, at: Sequence[str] = (), type: str = "dppipe"
+) -> ValidationError:
+    details = InitErrorDetails(
+        type=PydanticCustomError(type, "{text}", {"text": message}), loc=tuple(at), input=value
+    )
     return ValidationError.from_exception_data("component", [details])

@@ -19,7 +19,9 @@ from dppipe.spec.yaml.reader import MAX_BYTES
 from dppipe.spec.yaml.source import Source, read_source
 
 
-def load_spec(path: Path | str, *, overrides: Sequence[str] = (), plugins: Path | str | None = None) -> Spec:
+def load_spec(
+    path: Path | str, *, overrides: Sequence[str] = (), plugins: Path | str | None = None
+) -> Spec:
     """Read a spec file; a SpecError says all its problems with their places, a PrivacyRefusal what can't be private.
 
     Args:
@@ -39,7 +41,9 @@ def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iter
         if not problems:
             raise
         source = read_source(_read_text(path), name=str(path), overrides=overrides)
-        raise error_of([source.locate(problem) for problem in problems], text=source.document.text) from error
+        raise error_of(
+            [source.locate(problem) for problem in problems], text=source.document.text
+        ) from error
 
 
 def _unplaced(error: UsageError | PrivacyRefusal) -> list[Problem]:
@@ -58,17 +62,27 @@ def _read_text(path: Path | str) -> str:
         with Path(path).open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         # Of a file that is too large anyway, the last character may be torn.
-        return content.decode("utf-8-sig", errors="replace" if len(content) > MAX_BYTES else "strict")
+        return content.decode(
+            "utf-8-sig", errors="replace" if len(content) > MAX_BYTES else "strict"
+        )
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise UsageError(f"{path}:{line}: expected UTF-8 text, got other bytes. Save the file as UTF-8.") from error
+        raise UsageError(
+            f"{path}:{line}: expected UTF-8 text, got other bytes. Save the file as UTF-8."
+        ) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"{path}: expected a spec file, got: {reason}. Give the path of a YAML file.") from error
+        raise UsageError(
+            f"{path}: expected a spec file, got: {reason}. Give the path of a YAML file."
+        ) from error
 
 
 def spec_from_text(
-    text: str, *, name: str = "spec.yaml", overrides: Sequence[str] = (), plugins: Path | str | None = None
+    text: str,
+    *,
+    name: str = "spec.yaml",
+    overrides: Sequence[str] = (),
+    plugins: Path | str | None = None,
 ) -> Spec:
     """Read a spec from YAML text; `name` stands for the file in messages."""
     registry = Registry(plugins)

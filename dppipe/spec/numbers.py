@@ -15,7 +15,8 @@ def find_extremes(data: Any, path: Path = ()) -> Iterator[Problem]:
     """Find every number whose square, or whose product with another such, may not fit in a float."""
     if isinstance(data, float) and data and not LEAST <= abs(data) <= LARGEST:
         yield Problem(
-            path, f"expected 0 or a number from {LEAST:g} to {LARGEST:g} in size, got {data:g}. Give one that is meant."
+            path,
+            f"expected 0 or a number from {LEAST:g} to {LARGEST:g} in size, got {data:g}. Give one that is meant.",
         )
     elif isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):

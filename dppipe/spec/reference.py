@@ -61,7 +61,11 @@ def _family(family: Family) -> Iterator[str]:
         yield from _nested(shared)
     for kind in built_in_kinds(family):
         cls = load_built_in(family, kind)
-        own = {key: field for key, field in fields_by_key(cls).items() if key not in shared or _differs(field, shared[key])}
+        own = {
+            key: field
+            for key, field in fields_by_key(cls).items()
+            if key not in shared or _differs(field, shared[key])
+        }
         yield from (f"### {family.block}: {kind}", "", _first_sentence(cls), "")
         if own:
             yield from (*_table(own), "")
@@ -72,7 +76,12 @@ def _nested(fields: dict[str, FieldInfo]) -> Iterator[str]:
     for key, field in fields.items():
         for block in options_in_type(field.annotation):
             if not issubclass(block, Component):
-                yield from (f"`{key}`: {_first_sentence(block)}", "", *_table(fields_by_key(block)), "")
+                yield from (
+                    f"`{key}`: {_first_sentence(block)}",
+                    "",
+                    *_table(fields_by_key(block)),
+                    "",
+                )
 
 
 def _table(fields: dict[str, FieldInfo]) -> Iterator[str]:

@@ -36,22 +36,23 @@ def _rate(spec: Spec) -> Iterator[Problem]:
     rates = ("sample_rate", "expected_batch_size")
     secret = _relation(spec) == "add_remove"
     if secret and spec.sampler.kind == "full_batch":
-        message = (
-            "expected a sampler with sample_rate and expected_batch_size, got 'full_batch'. It divides by the number of records, "
+        message = "expected a sampler with sample_rate and expected_batch_size, got 'full_batch'. It divides by the number of records, "
+        yield Problem(
+            ("sampler", "kind"),
+            f"{message}which add_remove keeps secret. Take poisson, or relation: zero_out.",
         )
-        yield Problem(("sampler", "kind"), f"{message}which add_remove keeps secret. Take poisson, or relation: zero_out.")
     if not set(rates) <= set(type(spec.sampler).model_fields):
         return
     given = [name for name in rates if getattr(spec.sampler, name) is not None]
     if secret and len(given) < 2:
         got = given[0] if given else "neither"
-        message = (
-            f"expected both sample_rate and expected_batch_size, got {got}. Under add_remove the number of records is secret, so"
-        )
+        message = f"expected both sample_rate and expected_batch_size, got {got}. Under add_remove the number of records is secret, so"
         yield Problem(("sampler",), f"{message} one doesn't give the other: write both.")
     elif not secret and len(given) == 2:
         message = "expected one of sample_rate and expected_batch_size, got both. The number of records is public, so one gives"
-        yield Problem(("sampler",), f"{message} the other: remove one. (relation: add_remove needs both.)")
+        yield Problem(
+            ("sampler",), f"{message} the other: remove one. (relation: add_remove needs both.)"
+        )
 
 
 def _unit(spec: Spec) -> Iterator[Problem]:
@@ -61,7 +62,10 @@ def _unit(spec: Spec) -> Iterator[Problem]:
         message = f"expected sampler: user, since the data is split by users, got {spec.sampler.kind!r}. Or leave {key} out."
         yield Problem(("data", key), message)
     if not spec.data.by_users and spec.sampler.unit == "user":
-        yield Problem(("data", key), "expected data that says whose each record is, for sampler: user, got nothing. State it.")
+        yield Problem(
+            ("data", key),
+            "expected data that says whose each record is, for sampler: user, got nothing. State it.",
+        )
 
 
 def _secret(spec: Spec) -> Iterator[Problem]:
@@ -69,7 +73,11 @@ def _secret(spec: Spec) -> Iterator[Problem]:
     if _relation(spec) == "add_remove" and spec.data.records is not None:
         message = f"expected nothing, got {spec.data.records}. Under add_remove the number of records is secret: leave it out."
         yield Problem(("data", "records"), message)
-    if _relation(spec) == "add_remove" and spec.data.users is not None and "user" in type(spec.data).model_fields:
+    if (
+        _relation(spec) == "add_remove"
+        and spec.data.users is not None
+        and "user" in type(spec.data).model_fields
+    ):
         message = f"expected nothing, got {spec.data.users}. Under add_remove the number of users is secret: leave it out."
         yield Problem(("data", "users"), message)
 
@@ -87,11 +95,20 @@ def _records(spec: Spec) -> Iterator[Problem]:
     except DppipeError as error:
         yield Problem(("data",), str(error))
         return
-    except (OSError, ValueError) as error:  # of a kind that isn't dppipe's own: its text may hold a record's value
-        yield Problem(("data",), f"expected data whose number of records is known, got {type(error).__name__}.")
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # of a kind that isn't dppipe's own: its text may hold a record's value
+        yield Problem(
+            ("data",),
+            f"expected data whose number of records is known, got {type(error).__name__}.",
+        )
         return
     if records == 0:
-        yield Problem(("data", "split"), f"expected at least one training {one}, got none. Raise the share of train.")
+        yield Problem(
+            ("data", "split"),
+            f"expected at least one training {one}, got none. Raise the share of train.",
+        )
         return
     try:
         rate, expected = spec.sampler.rate(records), spec.sampler.expected(records)
@@ -102,10 +119,15 @@ def _records(spec: Spec) -> Iterator[Problem]:
     if rate > 1:
         message = f"expected at most {records}, the number of training {one}s, got {expected:g}. Lower it."
         yield Problem(("sampler", "expected_batch_size"), message)
-    elif spec.budget != "none" and spec.budget.delta >= rate / expected:  # 1/records, from public constants
+    elif (
+        spec.budget != "none" and spec.budget.delta >= rate / expected
+    ):  # 1/records, from public constants
         message = f"expected less than 1/{one}s = {rate / expected:.3g}, got {spec.budget.delta:g}."
         whole = "all of one user's records" if one == "user" else "a whole record"
-        yield Problem(("budget", "delta"), f"{message} At that delta a run may publish {whole}; choose a smaller one.")
+        yield Problem(
+            ("budget", "delta"),
+            f"{message} At that delta a run may publish {whole}; choose a smaller one.",
+        )
 
 
 def _length(spec: Spec) -> Iterator[Problem]:
@@ -113,7 +135,10 @@ def _length(spec: Spec) -> Iterator[Problem]:
     if spec.train.until is None:
         return
     if spec.budget == "none":
-        yield Problem(("train", "until"), "expected steps or epochs, got until: budget. There is no budget: say steps or epochs.")
+        yield Problem(
+            ("train", "until"),
+            "expected steps or epochs, got until: budget. There is no budget: say steps or epochs.",
+        )
     elif spec.noise.noise_multiplier == "auto":
         message = "expected steps or epochs, got until: budget with noise.noise_multiplier: auto. Noise is calibrated to a number"
         yield Problem(("train", "until"), f"{message} of steps: give that, or a noise multiplier.")
@@ -145,14 +170,19 @@ def _proof(spec: Spec) -> Iterator[Problem]:
     found = find_proof(spec)
     if spec.budget != "none" and found is not None and found.status == "refused":
         got = f"{spec.accountant.kind!r} with sampler {spec.sampler.kind!r} and relation {spec.budget.relation!r}"
-        yield Refusal(("accountant", "kind"), f"expected a pair with a proof, got {got}: {found.why}. Take {found.instead}.")
+        yield Refusal(
+            ("accountant", "kind"),
+            f"expected a pair with a proof, got {got}: {found.why}. Take {found.instead}.",
+        )
 
 
 def _together(spec: Spec) -> Iterator[Problem]:
     """All parts go together under one proof."""
     if spec.budget != "none":
         scaling = spec.data.private_scaling
-        yield from refuse_together(spec.sampler, spec.clipping, spec.noise, budget=spec.budget, scaling=scaling)
+        yield from refuse_together(
+            spec.sampler, spec.clipping, spec.noise, budget=spec.budget, scaling=scaling
+        )
 
 
 def _devices(spec: Spec) -> Iterator[Problem]:
@@ -162,4 +192,7 @@ def _devices(spec: Spec) -> Iterator[Problem]:
         message = f"expected auto or ddp, got {got!r}: the engine needs whole parameters, and these are sharded."
         yield Problem(("train", "strategy"), f"{message} Take ddp.")
     elif got not in ("auto", "ddp"):
-        yield Problem(("train", "strategy"), f"expected auto or ddp, got {got!r}. Both train on all devices together.")
+        yield Problem(
+            ("train", "strategy"),
+            f"expected auto or ddp, got {got!r}. Both train on all devices together.",
+        )

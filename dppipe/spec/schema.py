@@ -23,17 +23,27 @@ def json_schema(registry: Registry | None = None) -> dict[str, Any]:
     classes = {block: load_kinds(registry, block) for block in FAMILIES}
     models: list[type[Options]] = [Spec, *(cls for found in classes.values() for cls in found)]
     # One call for all of them, so that classes of one name in two modules get two names.
-    references, shared = models_json_schema([(model, "validation") for model in models], by_alias=True)
+    references, shared = models_json_schema(
+        [(model, "validation") for model in models], by_alias=True
+    )
     definitions = shared["$defs"]
     names = {model: references[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
     # Kinds are defined by their own names: classes that are alike but for their kind share one definition until here.
     plain = {name: definitions.pop(name) for name in set(names.values())}
     for block, found in classes.items():
         bare = [{"const": cls.kind} for cls in found if not _needs_options(cls)]
-        definitions |= {f"{block}-{cls.kind}": _with_kind(plain[names[cls]], cls.kind) for cls in found}
-        definitions[_name(block)] = {"oneOf": bare + [{"$ref": f"#/$defs/{block}-{cls.kind}"} for cls in found]}
+        definitions |= {
+            f"{block}-{cls.kind}": _with_kind(plain[names[cls]], cls.kind) for cls in found
+        }
+        definitions[_name(block)] = {
+            "oneOf": bare + [{"$ref": f"#/$defs/{block}-{cls.kind}"} for cls in found]
+        }
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return head | _resolve(plain[names[Spec]]) | {"title": "dppipe spec", "$defs": _resolve(definitions)}
+    return (
+        head
+        | _resolve(plain[names[Spec]])
+        | {"title": "dppipe spec", "$defs": _resolve(definitions)}
+    )
 
 
 def load_kinds(registry: Registry, block: str) -> list[type[Component]]:
@@ -71,4 +81,8 @@ def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
         return _resolve(value) if isinstance(value, dict) else value
 
     resolved = {key: inside(value) for key, value in schema.items() if key != FAMILY_MARK}
-    return resolved | {"$ref": f"#/$defs/{_name(schema[FAMILY_MARK])}"} if FAMILY_MARK in schema else resolved
+    return (
+        resolved | {"$ref": f"#/$defs/{_name(schema[FAMILY_MARK])}"}
+        if FAMILY_MARK in schema
+        else resolved
+    )

@@ -62,7 +62,9 @@ else:
 class Spec(Options):
     """One run, as its YAML file says it."""
 
-    version: Annotated[Literal[1], BeforeValidator(_integer_only)] = Field(description="The version of this format.")
+    version: Annotated[Literal[1], BeforeValidator(_integer_only)] = Field(
+        description="The version of this format."
+    )
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         max_length=100,
@@ -74,20 +76,34 @@ class Spec(Options):
         lt=2**32,
         description="Seeds weights and public splits; never the sampler, the noise or what a private step draws.",
     )
-    reproducible: bool = Field(False, description="Seeds sampler and noise too, for tests: such a run gives no protection.")
+    reproducible: bool = Field(
+        False, description="Seeds sampler and noise too, for tests: such a run gives no protection."
+    )
     data: Data = Field(description="Where records come from.")
     model: Model = Field(description="What is trained.")
-    optimizer: Optimizer | None = Field(None, description="What turns noisy gradients into updates.")
-    sampler: Sampler = Field(description="How the records of a step are drawn.")
-    clipping: Clipper = Field(default_factory=default_component("clipping", "flat"), description="How gradients are bounded.")
-    noise: NoiseSchedule = Field(default_factory=default_component("noise", "constant"), description="The noise over the run.")
-    accountant: Accountant = Field(
-        default_factory=default_component("accountant", "pld"), description="What proves the cost of the run."
+    optimizer: Optimizer | None = Field(
+        None, description="What turns noisy gradients into updates."
     )
-    budget: BudgetOrNone = Field(description="The most the run may cost, or `none` for a run without privacy.")
+    sampler: Sampler = Field(description="How the records of a step are drawn.")
+    clipping: Clipper = Field(
+        default_factory=default_component("clipping", "flat"),
+        description="How gradients are bounded.",
+    )
+    noise: NoiseSchedule = Field(
+        default_factory=default_component("noise", "constant"),
+        description="The noise over the run.",
+    )
+    accountant: Accountant = Field(
+        default_factory=default_component("accountant", "pld"),
+        description="What proves the cost of the run.",
+    )
+    budget: BudgetOrNone = Field(
+        description="The most the run may cost, or `none` for a run without privacy."
+    )
     train: Train = Field(description="How long and on what the run trains.")
     diagnostics: Literal["off", "nonprivate"] = Field(
-        "off", description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no guarantee covers."
+        "off",
+        description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no guarantee covers.",
     )
 
     @property

@@ -18,25 +18,40 @@ _REFUSED_PRECISION = {
 class Train(Options):
     """How long and on what."""
 
-    steps: int | None = Field(None, gt=0, description="Logical steps: one draw, one release, one update each.")
-    epochs: float | None = Field(None, gt=0, description="Passes over the data on average; steps = epochs / sample rate.")
-    until: Literal["budget"] | None = Field(None, description="`budget`: go on until the next step would exceed the budget.")
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = Field("auto", description="The kind of device.")
+    steps: int | None = Field(
+        None, gt=0, description="Logical steps: one draw, one release, one update each."
+    )
+    epochs: float | None = Field(
+        None, gt=0, description="Passes over the data on average; steps = epochs / sample rate."
+    )
+    until: Literal["budget"] | None = Field(
+        None, description="`budget`: go on until the next step would exceed the budget."
+    )
+    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = Field(
+        "auto", description="The kind of device."
+    )
     devices: int = Field(1, gt=0, description="The number of devices.")
     num_nodes: int = Field(1, gt=0, description="The number of machines.")
     strategy: str = Field("auto", description="How the devices work together.")
     precision: Literal["32-true", "bf16-mixed"] = Field(
-        "32-true", description="Precision of the forward pass; clipped sums and noise are always float32 or wider."
+        "32-true",
+        description="Precision of the forward pass; clipped sums and noise are always float32 or wider.",
     )
-    validate_every: int | None = Field(None, gt=0, description="Steps between validations; if not given, about an epoch.")
-    checkpoint_every: int | None = Field(None, gt=0, description="Steps between checkpoints; if not given, about an epoch.")
+    validate_every: int | None = Field(
+        None, gt=0, description="Steps between validations; if not given, about an epoch."
+    )
+    checkpoint_every: int | None = Field(
+        None, gt=0, description="Steps between checkpoints; if not given, about an epoch."
+    )
 
     @field_validator("precision", mode="before")
     @classmethod
     def _say_why_refused(cls, value: Any) -> Any:
         for name, reason in _REFUSED_PRECISION.items():
             if isinstance(value, str) and value.startswith(name):
-                raise ValueError(f"expected 32-true or bf16-mixed, got {value!r}: {reason}. Choose one of the two.")
+                raise ValueError(
+                    f"expected 32-true or bf16-mixed, got {value!r}: {reason}. Choose one of the two."
+                )
         return value
 
     @model_validator(mode="after")
@@ -44,5 +59,7 @@ class Train(Options):
         given = [name for name in ("steps", "epochs", "until") if getattr(self, name) is not None]
         if len(given) != 1:
             got = " and ".join(given) or "none of them"
-            raise ValueError(f"expected exactly one of steps, epochs and until, got {got}. Say how long the run lasts once.")
+            raise ValueError(
+                f"expected exactly one of steps, epochs and until, got {got}. Say how long the run lasts once."
+            )
         return self

@@ -20,7 +20,13 @@ from dppipe.bench.workloads import WORKLOADS, Workload, classify
 from dppipe.cli.app import app
 from dppipe.clipping import Flat
 
-TINY = Workload("tiny", "one layer", lambda: nn.Linear(4, 3), lambda: (torch.randn(5, 4), torch.randint(0, 3, (5,))), classify)
+TINY = Workload(
+    "tiny",
+    "one layer",
+    lambda: nn.Linear(4, 3),
+    lambda: (torch.randn(5, 4), torch.randint(0, 3, (5,))),
+    classify,
+)
 SPEC = """
 version: 1
 name: digits
@@ -90,7 +96,12 @@ def test_a_spec_s_own_model_is_benchmarked(tmp_path):
 
 def test_a_spec_that_draws_users_is_benchmarked_on_as_many_rows():
     recipe = Path(__file__).parents[2] / "pipelines" / "recipes" / "users.yaml"
-    secret = ["data.users=3000", "budget.relation=add_remove", "sampler.sample_rate=0.1", "sampler.expected_batch_size=70"]
+    secret = [
+        "data.users=3000",
+        "budget.relation=add_remove",
+        "sampler.sample_rate=0.1",
+        "sampler.expected_batch_size=70",
+    ]
     for overrides, rows in ([], 300), (secret, 70):
         workload, _ = workload_of({"spec": str(recipe), "overrides": overrides})
         assert len(workload.batch()[0]) == rows
@@ -100,7 +111,10 @@ def test_the_command_prints_ratios_and_writes_files(tmp_path):
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC)
     out = tmp_path / "out"
-    result = CliRunner().invoke(app, ["bench", str(spec), "--rounds", "2", "--threads", "1", "--no-opacus", "--out", str(out)])
+    result = CliRunner().invoke(
+        app,
+        ["bench", str(spec), "--rounds", "2", "--threads", "1", "--no-opacus", "--out", str(out)],
+    )
     assert result.exit_code == 0, result.output
     assert "dppipe" in result.output
     data = json.loads((out / "bench.json").read_text())
@@ -114,7 +128,9 @@ def test_nothing_to_benchmark_is_an_error():
 
 @pytest.mark.parametrize("letters", ["z", "az"])
 def test_an_unknown_workload_is_refused_before_anything_is_timed(letters, monkeypatch):
-    monkeypatch.setattr("dppipe.bench.compare.time_step", lambda *args, **options: pytest.fail("timed"))
+    monkeypatch.setattr(
+        "dppipe.bench.compare.time_step", lambda *args, **options: pytest.fail("timed")
+    )
     done = CliRunner().invoke(app, ["bench", "--reference", letters])
     assert done.exit_code == 2
     assert "--reference: expected letters of abcdefg, got 'z'" in done.output

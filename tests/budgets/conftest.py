@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = next((folder for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None)
+PROGRAMS = next(
+    (folder for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)), None
+)
 
 
 def server_user() -> str | None:
@@ -27,7 +29,9 @@ def postgres() -> Iterator[str]:
     """The URL of an empty database, reached by a socket in a directory of its own."""
     if PROGRAMS is None:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
-    pytest.importorskip("psycopg", reason="the driver is not installed: pip install 'dppipe[postgres]'")
+    pytest.importorskip(
+        "psycopg", reason="the driver is not installed: pip install 'dppipe[postgres]'"
+    )
     user = server_user()
     if user is None:
         pytest.skip("no user to run the server as")
@@ -37,7 +41,13 @@ def postgres() -> Iterator[str]:
 
     def call(program: str, *arguments: str) -> None:
         command = [str(PROGRAMS / program), *arguments]
-        done = subprocess.run(command, user=user if os.geteuid() == 0 else None, capture_output=True, cwd=folder, check=False)
+        done = subprocess.run(
+            command,
+            user=user if os.geteuid() == 0 else None,
+            capture_output=True,
+            cwd=folder,
+            check=False,
+        )
         if done.returncode:
             raise RuntimeError(f"{program}: {done.stdout.decode()} {done.stderr.decode()}")
 

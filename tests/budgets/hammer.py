@@ -44,7 +44,11 @@ def work(place: str, scope: str, log: Path, *, process: int, rounds: int) -> Non
                 continue
             say("granted", run_id, entry.cost.amount)
             if turn == 0 or chance.random() < 0.8:  # few runs fit at once: some of them must settle
-                say("settled", run_id, store.settle(run_id, [(event, chance.randrange(count + 1))]).cost.amount)
+                say(
+                    "settled",
+                    run_id,
+                    store.settle(run_id, [(event, chance.randrange(count + 1))]).cost.amount,
+                )
 
 
 def main(place: str, scope: str, logs: Path, *, processes: int, rounds: int, killed: int) -> None:
@@ -69,5 +73,10 @@ def main(place: str, scope: str, logs: Path, *, processes: int, rounds: int, kil
 
 if __name__ == "__main__":
     main(
-        sys.argv[1], sys.argv[2], Path(sys.argv[3]), processes=int(sys.argv[4]), rounds=int(sys.argv[5]), killed=int(sys.argv[6])
+        sys.argv[1],
+        sys.argv[2],
+        Path(sys.argv[3]),
+        processes=int(sys.argv[4]),
+        rounds=int(sys.argv[5]),
+        killed=int(sys.argv[6]),
     )

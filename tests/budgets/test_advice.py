@@ -66,14 +66,18 @@ def bind(store: Store, path: Path, plan: Plan, parts: PrivateParts) -> None:
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_the_advised_epsilon_is_granted_and_the_next_larger_is_not(kind: str, tmp_path: Path) -> None:
+def test_the_advised_epsilon_is_granted_and_the_next_larger_is_not(
+    kind: str, tmp_path: Path
+) -> None:
     parts, steps, terms = RUNS[kind]
     store = Store(tmp_path / "budgets.db")
     store.create(Scope.make("clinic", **{"epsilon": 3.0, "delta": 1e-5} | terms))
     bind(store, tmp_path / "earlier", plan_of(parts, steps, epsilon=0.4), parts)
     with pytest.raises(BudgetExhausted) as caught:
         bind(store, tmp_path / "large", plan_of(parts, steps), parts)
-    told = re.search(r"Or set budget\.epsilon: ([\d.e-]+), with which it fits\.$", str(caught.value))
+    told = re.search(
+        r"Or set budget\.epsilon: ([\d.e-]+), with which it fits\.$", str(caught.value)
+    )
     assert told, str(caught.value)
     advised = float(told[1])
     digit = 10.0 ** -(len(f"{advised:.3e}".split("e")[0]) - 2) * 10.0 ** int(f"{advised:e}"[-3:])

@@ -55,15 +55,23 @@ def store(tmp_path: Path) -> Store:
 class Run:
     """A run as training does it, but for the training."""
 
-    def __init__(self, path: Path, *, parts: PrivateParts = PARTS, reproducible: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, parts: PrivateParts = PARTS, reproducible: bool = False
+    ) -> None:
         self.path, self.parts = path, parts
-        self.plan: Plan = plan_privacy(parts, name="test", records=1000, steps=STEPS, reproducible=reproducible)
+        self.plan: Plan = plan_privacy(
+            parts, name="test", records=1000, steps=STEPS, reproducible=reproducible
+        )
         path.mkdir()
         (path / "plan.json").write_bytes(self.plan.to_json())
         self.ledger = Ledger.create(path / "ledger.jsonl", plan=self.plan.to_json())
 
-    def bind(self, store: Store, scope: str = "clinic", *, data: Component | None = None) -> Binding:
-        return bind_run(store, scope, run_dir=self.path, plan=self.plan, parts=self.parts, data=data)
+    def bind(
+        self, store: Store, scope: str = "clinic", *, data: Component | None = None
+    ) -> Binding:
+        return bind_run(
+            store, scope, run_dir=self.path, plan=self.plan, parts=self.parts, data=data
+        )
 
     def charge(self, steps: int) -> None:
         for _ in range(steps):
@@ -86,7 +94,9 @@ class Run:
             )
 
 
-def test_a_run_reserves_its_whole_plan_and_settles_what_its_ledger_says(store: Store, tmp_path: Path) -> None:
+def test_a_run_reserves_its_whole_plan_and_settles_what_its_ledger_says(
+    store: Store, tmp_path: Path
+) -> None:
     run = Run(tmp_path / "run")
     binding = run.bind(store)
     run.charge(5)
@@ -111,7 +121,13 @@ def test_a_crashed_run_is_reconciled_from_its_ledger(store: Store, tmp_path: Pat
 
 
 def test_a_torn_line_is_reconciled_as_the_costliest_step(store: Store, tmp_path: Path) -> None:
-    parts = PrivateParts(PARTS.sampler, PARTS.clipping, Linear(noise_multiplier=1.2, end=0.9), PARTS.accountant, PARTS.budget)
+    parts = PrivateParts(
+        PARTS.sampler,
+        PARTS.clipping,
+        Linear(noise_multiplier=1.2, end=0.9),
+        PARTS.accountant,
+        PARTS.budget,
+    )
     run = Run(tmp_path / "run", parts=parts)
     run.bind(store)
     run.charge(3)
@@ -125,7 +141,9 @@ def test_a_torn_line_is_reconciled_as_the_costliest_step(store: Store, tmp_path:
 
 
 def damage_ledger(run: Path) -> None:
-    (run / "ledger.jsonl").write_bytes((run / "ledger.jsonl").read_bytes().replace(b"poisson", b"poissoN", 1))
+    (run / "ledger.jsonl").write_bytes(
+        (run / "ledger.jsonl").read_bytes().replace(b"poisson", b"poissoN", 1)
+    )
 
 
 def delete_ledger(run: Path) -> None:
@@ -137,7 +155,9 @@ def change_plan(run: Path) -> None:
 
 
 @pytest.mark.parametrize("happen", [damage_ledger, delete_ledger, change_plan, shutil.rmtree])
-def test_a_run_that_cannot_be_read_keeps_its_reservation(store: Store, tmp_path: Path, happen: object) -> None:
+def test_a_run_that_cannot_be_read_keeps_its_reservation(
+    store: Store, tmp_path: Path, happen: object
+) -> None:
     run = Run(tmp_path / "run")
     whole = run.bind(store).entry.cost.amount
     run.charge(3)
@@ -156,7 +176,9 @@ def test_a_moved_run_is_found_where_the_user_says(store: Store, tmp_path: Path) 
     run.ledger.close()
     run.path.rename(tmp_path / "moved")
     assert [one.outcome for one in reconcile(store, "clinic")] == ["kept"]
-    assert [one.outcome for one in reconcile(store, "clinic", moved={run_id: tmp_path / "moved"})] == ["settled"]
+    assert [
+        one.outcome for one in reconcile(store, "clinic", moved={run_id: tmp_path / "moved"})
+    ] == ["settled"]
 
 
 def test_a_resumed_run_takes_up_its_reservation(store: Store, tmp_path: Path) -> None:
@@ -178,7 +200,9 @@ def test_a_directory_that_is_used_again_is_another_run(store: Store, tmp_path: P
     assert store.status("clinic").used.amount == 2 * first.cost.amount
 
 
-def test_a_run_is_never_settled_from_another_that_stands_in_its_place(store: Store, tmp_path: Path) -> None:
+def test_a_run_is_never_settled_from_another_that_stands_in_its_place(
+    store: Store, tmp_path: Path
+) -> None:
     """The same spec in the same directory, deleted and used again: its plan and its path are the first run's."""
     first = Run(tmp_path / "run")
     whole = first.bind(store).entry
@@ -206,16 +230,23 @@ def test_a_moved_run_is_settled_from_where_it_stands_now(store: Store, tmp_path:
     assert binding.entry.run_dir == str(run.path)
     run.charge(6)
     run.ledger.close()
-    assert settle_run(binding).entry.cost.amount == pytest.approx(binding.entry.cost.amount * 9 / STEPS)
+    assert settle_run(binding).entry.cost.amount == pytest.approx(
+        binding.entry.cost.amount * 9 / STEPS
+    )
     assert len(store.status("clinic").runs) == 1
 
 
-def test_of_two_copies_on_one_machine_only_the_last_that_went_on_goes_on(store: Store, tmp_path: Path) -> None:
+def test_of_two_copies_on_one_machine_only_the_last_that_went_on_goes_on(
+    store: Store, tmp_path: Path
+) -> None:
     run = Run(tmp_path / "run")
     run.bind(store)
     run.charge(3)
     run.ledger.close()
-    first, second = shutil.copytree(run.path, tmp_path / "first"), shutil.copytree(run.path, tmp_path / "second")
+    first, second = (
+        shutil.copytree(run.path, tmp_path / "first"),
+        shutil.copytree(run.path, tmp_path / "second"),
+    )
     shutil.rmtree(run.path)
     run.path = first
     run.bind(store)
@@ -227,7 +258,9 @@ def test_of_two_copies_on_one_machine_only_the_last_that_went_on_goes_on(store: 
 
 
 @pytest.mark.parametrize("rule", ["rdp", "basic"])
-def test_a_settled_run_that_was_put_back_is_refused(store: Store, tmp_path: Path, rule: str) -> None:
+def test_a_settled_run_that_was_put_back_is_refused(
+    store: Store, tmp_path: Path, rule: str
+) -> None:
     store.create(Scope.make("ward", epsilon=20.0, delta=1e-4, filter=rule))
     run = Run(tmp_path / "run")
     run.bind(store, "ward")
@@ -240,7 +273,9 @@ def test_a_settled_run_that_was_put_back_is_refused(store: Store, tmp_path: Path
     (run.path / "ledger.jsonl").write_bytes(early)
     with pytest.raises(PrivacyRefusal, match="8 charges that were settled"):
         run.bind(store, "ward")
-    (run.path / "ledger.jsonl").write_bytes(late[:-100])  # a torn row counts, before and after its settlement
+    (run.path / "ledger.jsonl").write_bytes(
+        late[:-100]
+    )  # a torn row counts, before and after its settlement
     run.bind(store, "ward")
     assert [one.outcome for one in reconcile(store, "ward")] == ["settled"]
     run.bind(store, "ward")
@@ -274,7 +309,9 @@ def test_a_run_without_protection_has_no_scope(store: Store, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("rule", ["basic", "advanced"])
-def test_a_run_under_certificates_pays_for_its_whole_plan_unless_it_did_nothing(tmp_path: Path, rule: str) -> None:
+def test_a_run_under_certificates_pays_for_its_whole_plan_unless_it_did_nothing(
+    tmp_path: Path, rule: str
+) -> None:
     store = Store(tmp_path / "budgets.db")
     store.create(Scope.make("clinic", epsilon=20.0, delta=1e-4, filter=rule))
     run, idle = Run(tmp_path / "run"), Run(tmp_path / "idle")
@@ -302,7 +339,9 @@ def test_contents_follow_files_not_names_and_options_where_there_is_no_file(tmp_
         (tmp_path / name).mkdir()
         for number, file in enumerate(["p", "q"] if name == "x" else ["r", "s"]):
             (tmp_path / name / file).write_text(str(number))
-    assert sorted(data_contents(SomeFile(path=tmp_path / "x"))) == sorted(data_contents(SomeFile(path=tmp_path / "y")))
+    assert sorted(data_contents(SomeFile(path=tmp_path / "x"))) == sorted(
+        data_contents(SomeFile(path=tmp_path / "y"))
+    )
     assert data_contents(NoFile()) == data_contents(NoFile(size=3)) != data_contents(NoFile(size=4))
     with pytest.raises(UsageError, match="nowhere"):
         data_contents(SomeFile(path=tmp_path / "nowhere"))
@@ -316,16 +355,42 @@ def test_the_joined_figure_is_below_what_the_filter_counts(store: Store, tmp_pat
     assert 0 < joined < 2
 
 
-def test_the_commands_make_show_reconcile_and_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_make_show_reconcile_and_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DPPIPE_STORE", str(tmp_path / "budgets.db"))
     call = CliRunner().invoke
 
     assert "no scopes" in call(app, ["budget", "list"]).stdout
-    made = call(app, ["budget", "create", "clinic", "--epsilon", "2", "--delta", "1e-5", "--order", "8", "--json"])
+    made = call(
+        app,
+        [
+            "budget",
+            "create",
+            "clinic",
+            "--epsilon",
+            "2",
+            "--delta",
+            "1e-5",
+            "--order",
+            "8",
+            "--json",
+        ],
+    )
     assert json.loads(made.stdout)["filter"] == {"kind": "rdp", "order": 8.0}
-    assert call(app, ["budget", "create", "clinic", "--epsilon", "2", "--delta", "1e-5"]).exit_code == 2
-    assert call(app, ["budget", "create", "b/c", "--epsilon", "2", "--delta", "1e-5"]).exit_code == 2
-    assert call(app, ["budget", "create", "bc", "--epsilon", "0.01", "--delta", "1e-9", "--order", "2"]).exit_code == 3
+    assert (
+        call(app, ["budget", "create", "clinic", "--epsilon", "2", "--delta", "1e-5"]).exit_code
+        == 2
+    )
+    assert (
+        call(app, ["budget", "create", "b/c", "--epsilon", "2", "--delta", "1e-5"]).exit_code == 2
+    )
+    assert (
+        call(
+            app, ["budget", "create", "bc", "--epsilon", "0.01", "--delta", "1e-9", "--order", "2"]
+        ).exit_code
+        == 3
+    )
     run = Run(tmp_path / "run")
     binding = run.bind(Store())
     run.charge(2)

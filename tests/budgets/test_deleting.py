@@ -41,8 +41,12 @@ def test_an_unused_scope_goes_and_its_name_is_free(store: Store) -> None:
     assert store.status("clinic").scope.epsilon == 3.0
 
 
-@pytest.mark.parametrize("spent", [None, [], [(EVENT, 4)]], ids=["reserved", "settled at nothing", "charged"])
-def test_a_used_scope_stays_with_its_history_and_names_its_runs(store: Store, spent: object) -> None:
+@pytest.mark.parametrize(
+    "spent", [None, [], [(EVENT, 4)]], ids=["reserved", "settled at nothing", "charged"]
+)
+def test_a_used_scope_stays_with_its_history_and_names_its_runs(
+    store: Store, spent: object
+) -> None:
     reserve(store)
     if spent is not None:
         store.settle("a", spent)
@@ -83,7 +87,9 @@ def test_a_scope_that_goes_while_a_run_is_measured_grants_nothing(
     assert store.find("a") is None
 
 
-def test_of_a_reservation_and_a_deletion_at_one_moment_one_is_refused(store: Store, place: str) -> None:
+def test_of_a_reservation_and_a_deletion_at_one_moment_one_is_refused(
+    store: Store, place: str
+) -> None:
     def delete(scope: str, start: Barrier) -> bool:
         return done(lambda opened: opened.delete(scope), start)
 
@@ -111,6 +117,9 @@ def test_of_a_reservation_and_a_deletion_at_one_moment_one_is_refused(store: Sto
 
 def test_the_database_itself_keeps_a_scope_with_entries(store: Store) -> None:
     reserve(store)
-    with pytest.raises(DppipeError, match=r"(?i)foreign key"), store._database.transaction() as connection:
+    with (
+        pytest.raises(DppipeError, match=r"(?i)foreign key"),
+        store._database.transaction() as connection,
+    ):
         connection.exec_driver_sql("DELETE FROM dppipe_scopes WHERE name = 'clinic'")
     assert store.status("clinic").runs

@@ -24,7 +24,12 @@ EVENT = dp_accounting.GaussianDpEvent(5.0)
 
 
 def table(path: Path, **options: Any) -> Csv:
-    given = {"path": str(path), "records": 2, "numeric": [{"column": "age"}], "target": {"column": "ill", "classes": [0, 1]}}
+    given = {
+        "path": str(path),
+        "records": 2,
+        "numeric": [{"column": "age"}],
+        "target": {"column": "ill", "classes": [0, 1]},
+    }
     return Csv.from_data(given | options)
 
 
@@ -37,7 +42,11 @@ def files(tmp_path: Path) -> Path:
 
 def test_a_test_file_and_a_split_make_no_other_records(files: Path) -> None:
     alone = table(files / "a.csv")
-    tested = table(files / "a.csv", test_path=str(files / "test.csv"), split={"train": 1.0, "val": 0.0, "test": 0.0})
+    tested = table(
+        files / "a.csv",
+        test_path=str(files / "test.csv"),
+        split={"train": 1.0, "val": 0.0, "test": 0.0},
+    )
     assert data_contents(alone) == data_contents(tested)
     assert data_contents(alone) != data_contents(table(files / "test.csv"))
 
@@ -52,7 +61,9 @@ def test_of_an_idx_folder_only_the_training_files_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", ["train-images-idx3-ubyte", "train-labels-idx1-ubyte"])
-def test_a_data_set_is_another_one_if_any_of_its_training_files_is(tmp_path: Path, changed: str) -> None:
+def test_a_data_set_is_another_one_if_any_of_its_training_files_is(
+    tmp_path: Path, changed: str
+) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"):
@@ -65,22 +76,32 @@ def test_a_data_set_is_another_one_if_any_of_its_training_files_is(tmp_path: Pat
 
 def test_records_without_a_file_are_known_by_what_makes_them() -> None:
     split = {"train": 0.5, "val": 0.0, "test": 0.0}
-    assert data_contents(Digits()) == data_contents(Digits.from_data({"holdout": "public", "split": split}))
+    assert data_contents(Digits()) == data_contents(
+        Digits.from_data({"holdout": "public", "split": split})
+    )
     assert data_contents(Synthetic(size=100)) != data_contents(Synthetic(size=101))
     assert data_contents(Digits()) != data_contents(Synthetic(size=100))
 
 
 def charge(store: Store, *marks: str, scope: str = "clinic") -> None:
     one = Commitment([(EVENT, 1)], "zero_out", "example", 0.5, 1e-7)
-    store.reserve(scope, f"run in {scope}", one, run_dir="runs/a", plan_hash="ab", fingerprints=marks)
+    store.reserve(
+        scope, f"run in {scope}", one, run_dir="runs/a", plan_hash="ab", fingerprints=marks
+    )
 
 
-def test_records_that_an_earlier_version_has_noted_are_still_recognised(files: Path, place: str) -> None:
+def test_records_that_an_earlier_version_has_noted_are_still_recognised(
+    files: Path, place: str
+) -> None:
     """It noted all files of the options, the test file too."""
     store = Store(place)
     for name in ("clinic", "ward"):
         store.create(Scope.make(name, epsilon=2.0, delta=1e-5, order=8.0))
-    tested = table(files / "a.csv", test_path=str(files / "test.csv"), split={"train": 1.0, "val": 0.0, "test": 0.0})
+    tested = table(
+        files / "a.csv",
+        test_path=str(files / "test.csv"),
+        split={"train": 1.0, "val": 0.0, "test": 0.0},
+    )
     charge(store, store.fingerprint(_earlier_contents(tested)))
     with pytest.raises(PrivacyRefusal, match="'clinic', which this very data set is charged to"):
         charge(store, *fingerprints(store, tested), scope="ward")

@@ -26,12 +26,26 @@ EVENT = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(
 
 
 def plan(
-    steps: int | Steps = 100, *, epsilon: float = 0.5, delta: float = 1e-7, relation: str = "zero_out", unit: str = "example"
+    steps: int | Steps = 100,
+    *,
+    epsilon: float = 0.5,
+    delta: float = 1e-7,
+    relation: str = "zero_out",
+    unit: str = "example",
 ) -> Commitment:
-    return Commitment([(EVENT, steps)] if isinstance(steps, int) else steps, relation, unit, epsilon, delta)
+    return Commitment(
+        [(EVENT, steps)] if isinstance(steps, int) else steps, relation, unit, epsilon, delta
+    )
 
 
-def reserve(store: Store, run_id: str, commitment: Commitment | None = None, *, scope: str = "clinic", **others: Any) -> float:
+def reserve(
+    store: Store,
+    run_id: str,
+    commitment: Commitment | None = None,
+    *,
+    scope: str = "clinic",
+    **others: Any,
+) -> float:
     given = {"run_dir": "runs/x", "plan_hash": "ab"} | others
     return store.reserve(scope, run_id, commitment or plan(), **given).cost.amount
 
@@ -79,7 +93,9 @@ def test_a_run_that_does_not_fit_is_told_what_does(store: Store) -> None:
     noise = re.search(r"noise multiplier of ([\d.]+)\)", str(caught.value))
     assert fewer
     assert noise
-    louder = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(float(noise[1])))
+    louder = dp_accounting.PoissonSampledDpEvent(
+        0.01, dp_accounting.GaussianDpEvent(float(noise[1]))
+    )
     store.settle("a", [(EVENT, 600)])
     reserve(store, "b", plan(int(fewer[1])))
     store.settle("b", [])
@@ -158,7 +174,9 @@ def test_a_copy_of_the_data_under_another_name_shares_the_budget(store: Store) -
 
 
 def test_fingerprints_of_two_stores_say_nothing_to_each_other(tmp_path: Path) -> None:
-    assert Store(tmp_path / "a.db").fingerprint([b"x"]) != Store(tmp_path / "b.db").fingerprint([b"x"])
+    assert Store(tmp_path / "a.db").fingerprint([b"x"]) != Store(tmp_path / "b.db").fingerprint(
+        [b"x"]
+    )
 
 
 def test_the_terms_of_a_scope_never_change(store: Store, place: str) -> None:
@@ -188,9 +206,20 @@ def test_no_stated_cost_or_run_is_lost_under_many_processes(place: str, tmp_path
     store, logs = Store(place), tmp_path / "logs"
     logs.mkdir()
     store.create(Scope.make("busy", epsilon=2.0, delta=1e-5, filter="zcdp"))
-    command = [sys.executable, str(Path(__file__).with_name("hammer.py")), place, "busy", str(logs), "32", "5", "4"]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("hammer.py")),
+        place,
+        "busy",
+        str(logs),
+        "32",
+        "5",
+        "4",
+    ]
     environment = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
 
     history, capacity = store.history("busy"), store.status("busy").scope.capacity.amount
@@ -214,7 +243,10 @@ def test_a_store_made_by_many_processes_at_once_is_one_store(place: str) -> None
     environment = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1])}
     command = [sys.executable, "-c", code, place]
     pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(4)]
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True)
+        for _ in range(4)
+    ]
     answers = [process.communicate(timeout=120) for process in processes]
     assert len({out for out, _ in answers}) == 1, answers
 
@@ -223,7 +255,9 @@ def test_looking_for_a_store_makes_none(place: str) -> None:
     for _ in range(2):
         with pytest.raises(NoStore, match="no store of budgets is there"):
             Store(place, make=False)
-        with pytest.raises(UsageError, match=r"budget\.scope: no scope named 'clinic': .* holds no store\.") as caught:
+        with pytest.raises(
+            UsageError, match=r"budget\.scope: no scope named 'clinic': .* holds no store\."
+        ) as caught:
             open_for_scope("clinic", place=place)
     assert place.partition("?")[0].rpartition("/")[2] in str(caught.value)
     Store(place).create(Scope.make("clinic", epsilon=2.0, delta=1e-5))
@@ -236,7 +270,9 @@ def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "deep" / "budgets.db").stat().st_mode) == 0o600
 
 
-def test_the_store_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_is_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPPIPE_STORE", raising=False)
     Store()
@@ -258,7 +294,9 @@ def test_the_store_is_where_the_environment_says(tmp_path: Path, monkeypatch: py
         ("/proc/nowhere/x.db", "can be written"),
     ],
 )
-def test_a_store_that_cannot_be_opened_is_named_without_its_password(place: str, message: str) -> None:
+def test_a_store_that_cannot_be_opened_is_named_without_its_password(
+    place: str, message: str
+) -> None:
     if place.startswith("postgresql"):
         pytest.importorskip("psycopg")
     with pytest.raises(DppipeError, match=message) as caught:

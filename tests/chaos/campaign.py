@@ -40,7 +40,11 @@ train:     {LENGTH, checkpoint_every: 7, validate_every: 20, accelerator: cpu, d
 # Runs that end by their steps, by their budget, and with noise that changes on the way.
 SPECS = [
     {"NOISE": "{kind: constant, noise_multiplier: 1.0}", "EPSILON": "20.0", "LENGTH": "steps: 60"},
-    {"NOISE": "{kind: constant, noise_multiplier: 1.0}", "EPSILON": "3.2", "LENGTH": "until: budget"},
+    {
+        "NOISE": "{kind: constant, noise_multiplier: 1.0}",
+        "EPSILON": "3.2",
+        "LENGTH": "until: budget",
+    },
     {
         "NOISE": "{kind: step, noise_multiplier: 1.0, drops: 2, factor: 0.9, secure: true}",
         "EPSILON": "20.0",
@@ -52,7 +56,12 @@ MEANS_ON_A_DISK = [*MEANS, *["full-disk"] * 9]
 MEANS_IN_A_PAIR = ["rank-kill"] * 6 + ["kill", "term"]
 MOST_DEATHS = 8
 """After so many deaths a run is left in peace, so that it gets done."""
-HEAVY = ["dppipe.pipeline.run", "dppipe.pipeline.resume", "dppipe.runs.verify", "dppipe.lightning.progress"]
+HEAVY = [
+    "dppipe.pipeline.run",
+    "dppipe.pipeline.resume",
+    "dppipe.runs.verify",
+    "dppipe.lightning.progress",
+]
 
 
 @dataclass
@@ -88,17 +97,29 @@ def campaign(folder: Path, *, kills: int, seed: int) -> Report:
         while report.deaths.total() < kills:
             home = folder / f"run-{report.done}"
             home.mkdir()
-            turn = report.done % 4  # two runs by themselves, one in two processes, one on a disk that gets full
+            turn = (
+                report.done % 4
+            )  # two runs by themselves, one in two processes, one on a disk that gets full
             if turn == 2 and disk is not None:
                 one_run(disk / "run", home=home, disk=disk, dice=dice, report=report)
                 shutil.rmtree(disk / "run")
             else:
-                one_run(home / "run", home=home, ranks=2 if turn == 1 else 1, dice=dice, report=report)
+                one_run(
+                    home / "run", home=home, ranks=2 if turn == 1 else 1, dice=dice, report=report
+                )
             shutil.rmtree(home)
     return report
 
 
-def one_run(run: Path, *, home: Path, ranks: int = 1, disk: Path | None = None, dice: random.Random, report: Report) -> None:
+def one_run(
+    run: Path,
+    *,
+    home: Path,
+    ranks: int = 1,
+    disk: Path | None = None,
+    dice: random.Random,
+    report: Report,
+) -> None:
     """Take one run from its start to its end, through as many deaths as it meets."""
     spec = home / "spec.yaml"
     text = SPEC.replace("RANKS", str(ranks))
@@ -108,10 +129,18 @@ def one_run(run: Path, *, home: Path, ranks: int = 1, disk: Path | None = None, 
     life = Life(run)
     means = MEANS_IN_A_PAIR if ranks > 1 else MEANS_ON_A_DISK if disk else MEANS
     for attempt in range(MOST_DEATHS + 1):
-        death = Death.draw(dice, means=means, seconds=float(ranks), operations=150) if attempt < MOST_DEATHS else None
+        death = (
+            Death.draw(dice, means=means, seconds=float(ranks), operations=150)
+            if attempt < MOST_DEATHS
+            else None
+        )
         if ranks > 1 and attempt == 0:  # an instant that is always met
             death = Death("rank-kill", dice.randint(1, 30), "operation", rank=dice.randint(0, 1))
-        words = ["resume", str(run)] if (run / "ledger.jsonl").exists() else ["run", str(spec), "--run-dir", str(run)]
+        words = (
+            ["resume", str(run)]
+            if (run / "ledger.jsonl").exists()
+            else ["run", str(spec), "--run-dir", str(run)]
+        )
         if words[0] == "run":
             shutil.rmtree(run, ignore_errors=True)
         end = live(words, run_dir=run, ranks=ranks, death=death, disk=disk)
@@ -123,7 +152,9 @@ def one_run(run: Path, *, home: Path, ranks: int = 1, disk: Path | None = None, 
             if settled(life, end, death=death, report=report):
                 return
         except AssertionError as broken:
-            raise AssertionError(f"{broken}\nafter {words} and {death}, which ended so:\n{end}") from broken
+            raise AssertionError(
+                f"{broken}\nafter {words} and {death}, which ended so:\n{end}"
+            ) from broken
 
 
 def settled(life: Life, end: End, *, death: Death | None, report: Report) -> bool:
@@ -149,7 +180,10 @@ def small_disk(place: Path) -> Iterator[Path | None]:
     """Give a file system of its own that is soon full, where this user may mount one."""
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(place)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+    if (
+        os.geteuid() != 0
+        or subprocess.run(command, capture_output=True, check=False).returncode != 0
+    ):
         yield None
         return
     try:
@@ -164,7 +198,9 @@ def main() -> None:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         print(f"seed {seed}", flush=True)
-        print(f"{campaign(Path(folder), kills=kills, seed=seed)}; {time.monotonic() - started:.0f} s")
+        print(
+            f"{campaign(Path(folder), kills=kills, seed=seed)}; {time.monotonic() - started:.0f} s"
+        )
 
 
 if __name__ == "__main__":

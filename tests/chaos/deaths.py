@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SIGNALS = {"kill": signal.SIGKILL, "term": signal.SIGTERM, "interrupt": signal.SIGINT, "rank-kill": signal.SIGKILL}
+SIGNALS = {
+    "kill": signal.SIGKILL,
+    "term": signal.SIGTERM,
+    "interrupt": signal.SIGINT,
+    "rank-kill": signal.SIGKILL,
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,9 @@ class Death:
     """Who is to die, by rank-kill; all other ways strike every process."""
 
     @classmethod
-    def draw(cls, dice: random.Random, *, means: list[str], seconds: float, operations: int) -> Death:
+    def draw(
+        cls, dice: random.Random, *, means: list[str], seconds: float, operations: int
+    ) -> Death:
         """Draw a way to die and its instant."""
         way = dice.choice(means)
         rank = dice.randint(0, 1) if way == "rank-kill" else 0
@@ -47,7 +54,9 @@ def die_at_operation(count: int, number: int, *, run_dir: Path) -> None:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal left
-        if event in ("open", "os.rename", "os.remove", "os.mkdir") and str(arguments[0]).startswith(str(run_dir)):
+        if event in ("open", "os.rename", "os.remove", "os.mkdir") and str(arguments[0]).startswith(
+            str(run_dir)
+        ):
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), number)

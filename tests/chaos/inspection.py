@@ -57,7 +57,13 @@ def inspect_end(life: Life, end: End, *, death: Death | None) -> None:
     assert "Traceback" not in end.output
     assert "internal error" not in end.output
     expected = (
-        {0} if death is None else {0, *EXPECTED_CODES[death.means], *EXPECTED_CODES["rank-kill" if len(end.codes) > 1 else ""]}
+        {0}
+        if death is None
+        else {
+            0,
+            *EXPECTED_CODES[death.means],
+            *EXPECTED_CODES["rank-kill" if len(end.codes) > 1 else ""],
+        }
     )
     assert set(end.codes) <= expected, f"exit codes {end.codes}"
     life.released += end.released
@@ -66,26 +72,40 @@ def inspect_end(life: Life, end: End, *, death: Death | None) -> None:
         return
     _inspect_files(life)
     found = _verify(life)
-    told = [fault for fault in found["faults"] if end.code == 0 or not any(words in fault for words in CUT_SHORT)]
+    told = [
+        fault
+        for fault in found["faults"]
+        if end.code == 0 or not any(words in fault for words in CUT_SHORT)
+    ]
     assert not told, told
     _inspect_spending(life, found)
 
 
 def finished(life: Life) -> bool:
     """Say whether a run has written all that it ever will; its command may still die in saying goodbye."""
-    return all((life.run / name).exists() for name in ("checkpoints/final.ckpt", "summary.json", "privacy.md"))
+    return all(
+        (life.run / name).exists()
+        for name in ("checkpoints/final.ckpt", "summary.json", "privacy.md")
+    )
 
 
 def inspect_done(life: Life, end: End, *, before: Life) -> None:
     """Check everything that holds when a run has done what its plan said."""
     plan = json.loads(life.plan)
-    assert end.updated == plan["steps"] - before.charged, "trained for other than the steps that were left"
+    assert end.updated == plan["steps"] - before.charged, (
+        "trained for other than the steps that were left"
+    )
     summary = json.loads((life.run / "summary.json").read_bytes())
     assert summary["charged"] == len(life.rows) == plan["steps"]
-    assert summary["steps"] == life.saved == before.saved + end.updated, f"{summary['steps']} updates, {life} after {before}"
+    assert summary["steps"] == life.saved == before.saved + end.updated, (
+        f"{summary['steps']} updates, {life} after {before}"
+    )
     assert summary["status"] == ("completed" if plan["ends_at"] == "steps" else "budget_exhausted")
     assert summary["epsilon"] == summary["epsilon_spent"] == plan["epsilon"]
-    assert summary["ledger_head"] == json.loads((life.run / "privacy.json").read_bytes())["ledger_head"]
+    assert (
+        summary["ledger_head"]
+        == json.loads((life.run / "privacy.json").read_bytes())["ledger_head"]
+    )
     weights = torch.load(life.run / "checkpoints" / "final.ckpt", weights_only=True)
     assert all(torch.isfinite(tensor).all() for tensor in weights.values())
     left = [file.name for file in life.run.rglob("*") if ".tmp-" in file.name]
@@ -120,12 +140,16 @@ def _verify(life: Life) -> dict[str, Any]:
 def _inspect_spending(life: Life, found: dict[str, Any]) -> None:
     """What the ledger says is no less than what was released, and no more than the budget."""
     plan = json.loads(life.plan)
-    assert found["charged"] >= life.released, f"{life.released} releases, {found['charged']} charges"
+    assert found["charged"] >= life.released, (
+        f"{life.released} releases, {found['charged']} charges"
+    )
     assert found["charged"] <= plan["steps"]
     assert found["epsilon"] <= plan["budget_epsilon"]
     multipliers = sorted(json.loads(row)["noise_multiplier"] for row in life.rows)
     # A release is none of the charges in particular: the costliest bound it.
-    cost = epsilon_of(tuple(multipliers[: life.released]), rate=plan["sample_rate"], delta=plan["delta"])
+    cost = epsilon_of(
+        tuple(multipliers[: life.released]), rate=plan["sample_rate"], delta=plan["delta"]
+    )
     assert found["epsilon"] >= cost * 0.999, f"epsilon {found['epsilon']}, but {cost} was released"
 
 

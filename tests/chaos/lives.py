@@ -19,7 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from deaths import SIGNALS, Death, die_at_operation, gone_after, strike
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 from dppipe.cli.app import app
 
@@ -48,7 +51,14 @@ class End:
         return self.codes[0]
 
 
-def live(words: list[str], *, run_dir: Path, ranks: int = 1, death: Death | None = None, disk: Path | None = None) -> End:
+def live(
+    words: list[str],
+    *,
+    run_dir: Path,
+    ranks: int = 1,
+    death: Death | None = None,
+    disk: Path | None = None,
+) -> End:
     """Run a command in processes of its own until they end or die; `disk` is a small file system that can be filled."""
     # What a life says fits into a pipe's buffer, and a pipe is never a full disk.
     said, says = os.pipe()
@@ -70,7 +80,9 @@ def live(words: list[str], *, run_dir: Path, ranks: int = 1, death: Death | None
     for counted, _ in pipes:
         with os.fdopen(counted, "rb") as log:
             marks.append(log.read())
-    return End(codes, text, max(mark.count(b"r") for mark in marks), marks[0].count(b"u"), left_waiting)
+    return End(
+        codes, text, max(mark.count(b"r") for mark in marks), marks[0].count(b"u"), left_waiting
+    )
 
 
 def _free_port() -> int:
@@ -81,12 +93,20 @@ def _free_port() -> int:
 
 def _join(rank: int, ranks: int, *, port: int) -> None:
     """Say what torchrun says to its processes."""
-    group = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GROUP_RANK": 0}
+    group = {
+        "WORLD_SIZE": ranks,
+        "LOCAL_WORLD_SIZE": ranks,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "GROUP_RANK": 0,
+    }
     group |= {"RANK": rank, "LOCAL_RANK": rank, "TORCHELASTIC_RUN_ID": "chaos"}
     os.environ.update({name: str(value) for name, value in group.items()})
 
 
-def _run(words: list[str], *, rank: int, run_dir: Path, says: int, counts: int, death: Death | None) -> None:
+def _run(
+    words: list[str], *, rank: int, run_dir: Path, says: int, counts: int, death: Death | None
+) -> None:
     """The child: never returns."""
     code = 70
     try:
@@ -94,7 +114,9 @@ def _run(words: list[str], *, rank: int, run_dir: Path, says: int, counts: int, 
         os.dup2(says, 2)
         faulthandler.enable()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        planned = death if death is not None and death.at == "operation" and death.strikes(rank) else None
+        planned = (
+            death if death is not None and death.at == "operation" and death.strikes(rank) else None
+        )
         _count_releases(counts, death=planned if rank else None)
         if planned is not None and not rank:
             die_at_operation(int(planned.after), SIGNALS[planned.means], run_dir=run_dir)
@@ -117,7 +139,9 @@ def _count_releases(counts: int, *, death: Death | None) -> None:
     """Mark every release and update; a process that writes no files dies at a release instead of at an operation."""
     released = 0
 
-    def when_there_is_a_gradient(_: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any]:
+    def when_there_is_a_gradient(
+        _: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Any, Any]:
         closure = arguments[1] if len(arguments) > 1 else options["closure"]
 
         def marked() -> Any:
@@ -135,7 +159,9 @@ def _count_releases(counts: int, *, death: Death | None) -> None:
     register_optimizer_step_post_hook(lambda *_: os.write(counts, b"u") and None)
 
 
-def _watch(children: list[int], *, death: Death | None, disk: Path | None) -> tuple[tuple[int, ...], bool]:
+def _watch(
+    children: list[int], *, death: Death | None, disk: Path | None
+) -> tuple[tuple[int, ...], bool]:
     """Strike when it is time, wait for all, and give their codes and whether one was left waiting for another."""
     if death is not None and death.at == "time" and not gone_after(children[0], death.after):
         for rank, child in enumerate(children):

@@ -20,8 +20,26 @@ from dppipe.cli.printing.wrapping import short_path, table
 from dppipe.errors import BudgetExhausted, DppipeError, Interrupted, PrivacyRefusal, UsageError
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("torch", "pytorch_lightning", "lightning", "dp_accounting", "numpy", "scipy", "sklearn", "pandas", "tensorboard", "rich")
-LIGHT = [["--help"], ["--version"], ["validate", "--help"], ["validate", "s.yaml"], ["schema"], ["init", "new.yaml"]]
+HEAVY = (
+    "torch",
+    "pytorch_lightning",
+    "lightning",
+    "dp_accounting",
+    "numpy",
+    "scipy",
+    "sklearn",
+    "pandas",
+    "tensorboard",
+    "rich",
+)
+LIGHT = [
+    ["--help"],
+    ["--version"],
+    ["validate", "--help"],
+    ["validate", "s.yaml"],
+    ["schema"],
+    ["init", "new.yaml"],
+]
 
 
 @pytest.fixture
@@ -38,7 +56,13 @@ def test_light_commands_import_nothing_heavy(words: list[str], here: Path) -> No
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code\n"
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)), code, file=sys.stderr)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=_environment())
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(),
+    )
     assert result.stderr.splitlines()[-1] == "[] 0", result.stderr
 
 
@@ -55,7 +79,12 @@ def test_light_commands_answer_at_once(words: list[str], here: Path) -> None:
         (here / "new.yaml").unlink(missing_ok=True)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         environment = _environment() | compiled
-        subprocess.run([sys.executable, "-m", "dppipe", *words], capture_output=True, check=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-m", "dppipe", *words],
+            capture_output=True,
+            check=True,
+            env=environment,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     assert min(seconds) < 0.5
@@ -98,13 +127,17 @@ def test_a_wrong_command_line_is_exit_code_2() -> None:
 
 def test_validate_says_what_is_used(here: Path) -> None:
     (here / "plugins").mkdir()
-    (here / "plugins" / "mine.py").write_text("from dppipe import Clipper\nclass M(Clipper, kind='mine'): ...\n")
+    (here / "plugins" / "mine.py").write_text(
+        "from dppipe import Clipper\nclass M(Clipper, kind='mine'): ...\n"
+    )
     assert CliRunner().invoke(app, ["validate", "s.yaml"]).stdout == "s.yaml: valid\n"
     result = CliRunner().invoke(app, ["validate", "s.yaml", "--set", "clipping=mine"])
     assert result.stdout.startswith("s.yaml: valid\nuses plugins/mine.py (sha256 ")
 
 
-def test_validate_says_that_an_estimate_will_not_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_says_that_an_estimate_will_not_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dppipe.privacy.support import Verdict
     from dppipe.spec import rules
 
@@ -117,7 +150,11 @@ def test_the_starter_is_valid_and_never_overwrites(here: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "wrote new.yaml; next: dppipe plan new.yaml\n")
     assert CliRunner().invoke(app, ["validate", "new.yaml"]).exit_code == 0
     (here / "new.yaml").write_text("mine")
-    for path, words in (("new.yaml", "one that is there"), ("nowhere/new.yaml", "No such file"), (".", "one that is there")):
+    for path, words in (
+        ("new.yaml", "one that is there"),
+        ("nowhere/new.yaml", "No such file"),
+        (".", "one that is there"),
+    ):
         result = CliRunner().invoke(app, ["init", path])
         assert result.exit_code == 2
         assert words in result.stderr
@@ -171,7 +208,9 @@ def test_an_unforeseen_error_names_the_place_in_the_code() -> None:
 
 
 @pytest.mark.parametrize("words", [["--debug", "fail"], ["fail", "--debug"]])
-def test_debug_shows_the_traceback_wherever_it_stands(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_debug_shows_the_traceback_wherever_it_stands(
+    words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     result = CliRunner().invoke(_failing(UsageError("wrong")), words)
     assert result.exit_code == 2
     assert "Traceback" in result.stderr
@@ -180,7 +219,9 @@ def test_debug_shows_the_traceback_wherever_it_stands(words: list[str], capfd: p
 
 def test_a_closed_pipe_is_no_internal_error(here: Path) -> None:
     command = f"{sys.executable} -m dppipe schema | head -c 10 > /dev/null"
-    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, env=_environment())
+    result = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=False, env=_environment()
+    )
     assert "internal error" not in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -199,16 +240,33 @@ model: logistic
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("path: people.csv", "t.yaml:3:9: data.path: expected a file, got people.csv, which doesn't exist"),
-        ("model: {class_path: nowhere.Net}", "t.yaml:7:21: model.class_path: expected a class that can be imported"),
-        ("  records: 999", "t.yaml:4:12: data.records: expected the number of records in the data, 1000, got 999"),
-        ("  numeric: [{column: Age}]", "t.yaml:5:22: data.numeric.0.column: expected one of 2 columns"),
+        (
+            "path: people.csv",
+            "t.yaml:3:9: data.path: expected a file, got people.csv, which doesn't exist",
+        ),
+        (
+            "model: {class_path: nowhere.Net}",
+            "t.yaml:7:21: model.class_path: expected a class that can be imported",
+        ),
+        (
+            "  records: 999",
+            "t.yaml:4:12: data.records: expected the number of records in the data, 1000, got 999",
+        ),
+        (
+            "  numeric: [{column: Age}]",
+            "t.yaml:5:22: data.numeric.0.column: expected one of 2 columns",
+        ),
     ],
 )
-def test_what_a_run_finds_in_files_and_classes_is_told_by_its_place_in_the_spec(change: str, told: str, here: Path) -> None:
+def test_what_a_run_finds_in_files_and_classes_is_told_by_its_place_in_the_spec(
+    change: str, told: str, here: Path
+) -> None:
     rest = [line for line in STARTER.splitlines() if not line.startswith(("data:", "model:"))]
     key = change.strip().partition(":")[0]
-    table = [change if line.strip().startswith(f"{key}:") and "path" not in key else line for line in TABLE.splitlines()]
+    table = [
+        change if line.strip().startswith(f"{key}:") and "path" not in key else line
+        for line in TABLE.splitlines()
+    ]
     (here / "t.yaml").write_text("\n".join([*table, *rest]))
     if key != "path":
         (here / "people.csv").write_text("age,ill\n" + "30,0\n40,1\n" * 500)

@@ -66,7 +66,9 @@ def test_a_scope_like_a_spec_has_its_terms_and_says_so() -> None:
     Path("s.yaml").write_text(change.replace("poisson, sample_rate: 0.05", "full_batch"))
     made = call("budget", "create", "clinic", "--epsilon", "8", "--like", "s.yaml")
     assert made.exit_code == 0, made.output
-    assert "taken from s.yaml: delta 1e-06, relation replace_one, unit example, order" in made.stdout
+    assert (
+        "taken from s.yaml: delta 1e-06, relation replace_one, unit example, order" in made.stdout
+    )
     assert "add `scope: clinic` to the budget in s.yaml" in made.stdout
     scope = Store().status("clinic").scope
     assert (scope.relation, scope.unit, scope.delta) == ("replace_one", "example", 1e-6)
@@ -92,8 +94,13 @@ def test_what_was_taken_from_a_spec_is_told_as_data() -> None:
 
 
 def test_an_option_that_the_spec_contradicts_is_refused_and_makes_nothing() -> None:
-    for option, value, own in (("--relation", "add_remove", "zero_out"), ("--unit", "user", "example")):
-        made = call("budget", "create", "clinic", "--epsilon", "8", "--like", "s.yaml", option, value)
+    for option, value, own in (
+        ("--relation", "add_remove", "zero_out"),
+        ("--unit", "user", "example"),
+    ):
+        made = call(
+            "budget", "create", "clinic", "--epsilon", "8", "--like", "s.yaml", option, value
+        )
         assert made.exit_code == 2
         assert f"{option}: expected {own}, as in s.yaml" in made.stderr
     assert not Path(".dppipe").exists()
@@ -106,7 +113,9 @@ def test_a_delta_that_is_given_wins_over_the_specs() -> None:
     assert Store().status("clinic").scope.delta == 1e-5
 
 
-@pytest.mark.parametrize("words", [[], ["--like", "s.yaml", "--filter", "basic"]], ids=["no spec", "basic"])
+@pytest.mark.parametrize(
+    "words", [[], ["--like", "s.yaml", "--filter", "basic"]], ids=["no spec", "basic"]
+)
 def test_a_delta_that_no_spec_gives_is_asked_for(words: list[str]) -> None:
     made = call("budget", "create", "clinic", "--epsilon", "8", *words)
     assert made.exit_code == 2
@@ -116,9 +125,18 @@ def test_a_delta_that_no_spec_gives_is_asked_for(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--filter", "rpd"], "filter: expected one of rdp, zcdp, basic, advanced, got 'rpd'. Did you mean 'rdp'?"),
-        (["--delta", "1e-6", "--unit", "usr"], "unit: expected example or user, got 'usr'. Did you mean 'user'?"),
-        (["--delta", "0.5", "--like", "s.yaml"], "--delta: expected less than 1/records = 0.00125, as s.yaml has them"),
+        (
+            ["--filter", "rpd"],
+            "filter: expected one of rdp, zcdp, basic, advanced, got 'rpd'. Did you mean 'rdp'?",
+        ),
+        (
+            ["--delta", "1e-6", "--unit", "usr"],
+            "unit: expected example or user, got 'usr'. Did you mean 'user'?",
+        ),
+        (
+            ["--delta", "0.5", "--like", "s.yaml"],
+            "--delta: expected less than 1/records = 0.00125, as s.yaml has them",
+        ),
     ],
     ids=["filter", "unit", "delta"],
 )
@@ -132,7 +150,9 @@ def test_terms_that_make_no_sense_are_refused(words: list[str], told: str) -> No
 
 def test_a_spec_that_no_scope_can_be_charged_with_is_named() -> None:
     Path("s.yaml").write_text(SPEC.replace("{epsilon: 2.0, delta: 1.0e-6}", "none"))
-    made = call("budget", "create", "clinic", "--epsilon", "8", "--delta", "1e-6", "--like", "s.yaml")
+    made = call(
+        "budget", "create", "clinic", "--epsilon", "8", "--delta", "1e-6", "--like", "s.yaml"
+    )
     assert made.exit_code == 2
     assert made.stderr.startswith("--like: s.yaml can't be charged to a scope.")
 
@@ -190,11 +210,15 @@ def test_another_relation_than_the_scopes_is_refused_at_its_place(command: str) 
     make_scope(relation="replace_one")
     shown = call(command, "scoped.yaml")
     assert shown.exit_code == 3
-    assert "scoped.yaml:10:1: budget.relation: expected replace_one, as scope 'clinic'" in shown.stderr
+    assert (
+        "scoped.yaml:10:1: budget.relation: expected replace_one, as scope 'clinic'" in shown.stderr
+    )
 
 
 @pytest.mark.parametrize("command", ["plan", "validate"])
-def test_a_store_that_fails_is_a_warning_with_a_way_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_is_a_warning_with_a_way_out(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("psycopg")
     monkeypatch.setenv("DPPIPE_STORE", UNREACHABLE)
     shown = call(command, "scoped.yaml")
@@ -219,7 +243,9 @@ def test_a_run_that_can_not_be_planned_here_still_shows_its_scope() -> None:
     shown = call("validate", "scoped.yaml", "--set", "noise.noise_multiplier=0.1")
     text = " ".join(shown.stdout.split())
     assert shown.exit_code == 0, shown.output
-    assert "fits not known. The run can't be planned here: budget.epsilon: not one step fits" in text
+    assert (
+        "fits not known. The run can't be planned here: budget.epsilon: not one step fits" in text
+    )
 
 
 def test_looking_makes_no_store_and_loads_no_torch(here: Path) -> None:
@@ -235,7 +261,9 @@ def test_looking_makes_no_store_and_loads_no_torch(here: Path) -> None:
         "print(sorted({'torch', 'pytorch_lightning', 'lightning', 'rich'} & set(sys.modules)), code)"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
     assert done.stdout.splitlines()[-1] == "[] 0", done.stderr
 
 
@@ -258,7 +286,10 @@ def test_a_mistyped_scope_of_a_command_is_told_the_name_that_was_meant(command: 
     make_scope()
     shown = call("budget", command, "CLINC")
     assert (shown.exit_code, shown.stdout) == (2, "")
-    assert shown.stderr == "SCOPE: no scope named 'CLINC' in .dppipe/budgets.db. Did you mean 'clinic'?\n"
+    assert (
+        shown.stderr
+        == "SCOPE: no scope named 'CLINC' in .dppipe/budgets.db. Did you mean 'clinic'?\n"
+    )
 
 
 def test_a_scope_like_no_other_is_told_how_to_make_it() -> None:

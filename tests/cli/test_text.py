@@ -31,7 +31,9 @@ def fitted(message: str, width: int, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-def test_a_message_is_wrapped_at_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_a_message_is_wrapped_at_the_width_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
     lines = fitted(f"model: {LONG}. {LONG}.", width, monkeypatch).splitlines()
     assert len(lines) > 1
     assert max(map(len, lines)) <= width
@@ -52,7 +54,9 @@ def test_a_message_in_a_pipe_stays_one_line() -> None:
     ],
 )
 @pytest.mark.parametrize("width", [30, 50, 80])
-def test_a_path_or_a_command_is_never_broken(monkeypatch: pytest.MonkeyPatch, whole: str, width: int) -> None:
+def test_a_path_or_a_command_is_never_broken(
+    monkeypatch: pytest.MonkeyPatch, whole: str, width: int
+) -> None:
     message = f"{whole} {LONG}" if "/data" in whole else f"model: {LONG}. Go on with {whole}"
     assert whole in fitted(message, width, monkeypatch)
 

@@ -20,13 +20,19 @@ from dppipe.spec.kinds.registry import built_in_kinds
 
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 VARIANTS = {
-    "adaptive": ["adaptive", "{kind: adaptive, grouping: layerwise}", '{kind: adaptive, max_grad_norms: {"*": 1.0}}'],
+    "adaptive": [
+        "adaptive",
+        "{kind: adaptive, grouping: layerwise}",
+        '{kind: adaptive, max_grad_norms: {"*": 1.0}}',
+    ],
     "flat": ["flat", "{kind: flat, bound_schedule: linear}"],
     "global": ["global", "{kind: global, variant: adaptive}"],
     "grouped": ['{kind: grouped, max_grad_norms: {"*": 1.0}}'],
     "jl": ["jl", "{kind: jl, projections: 60, tolerance: 0.6, delta: 1.0e-6}"],
 }
-CLIPPERS = [option for kind in Registry(PLUGINS).kinds("clipping") for option in VARIANTS.get(kind, [kind])]
+CLIPPERS = [
+    option for kind in Registry(PLUGINS).kinds("clipping") for option in VARIANTS.get(kind, [kind])
+]
 QUICK = ("advanced", "basic", "gdp", "rdp", "zcdp")
 """Accountants that plan three steps in a moment."""
 NAMED = ("accountant", "clipping", "noise", "sampler")
@@ -62,7 +68,9 @@ def sampler_text(kind: str, relation: str) -> str:
     relation=st.sampled_from(["zero_out", "add_remove", "replace_one"]),
     mechanism=st.sampled_from(["gaussian", "gaussian", "laplace"]),
 )
-def test_a_combination_can_be_planned_or_is_refused_by_name(clipping, sampler, schedule, accountant, relation, mechanism):
+def test_a_combination_can_be_planned_or_is_refused_by_name(
+    clipping, sampler, schedule, accountant, relation, mechanism
+):
     users = ", users: 1250" if sampler == "user" else ""
     text = SPEC.format(
         users=users,

@@ -10,7 +10,18 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from dppipe.clipping import AdaClip, Adaptive, Automatic, Clipper, Flat, Global, Grouped, Jl, Layerwise, Microbatch
+from dppipe.clipping import (
+    AdaClip,
+    Adaptive,
+    Automatic,
+    Clipper,
+    Flat,
+    Global,
+    Grouped,
+    Jl,
+    Layerwise,
+    Microbatch,
+)
 from dppipe.engine import clipped_sum
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.spec import spec_from_text
@@ -19,7 +30,9 @@ from dppipe.spec import spec_from_text
 def one_gradient(clipper: Clipper, *values: float) -> list[float]:
     """Give what is left of one gradient."""
     model = nn.Linear(len(values), 1, bias=False)
-    sums = clipped_sum(model, lambda model, x: model(x).squeeze(1), torch.tensor([values]), clipper).sums
+    sums = clipped_sum(
+        model, lambda model, x: model(x).squeeze(1), torch.tensor([values]), clipper
+    ).sums
     return sums["weight"].flatten().tolist()
 
 
@@ -44,7 +57,12 @@ def test_one_gradient_is_shrunk_as_published(clipper, gradient, wanted):
 def test_the_sensitivity_of_layers_is_the_norm_of_their_bounds():
     clipper = Layerwise(max_grad_norms=(1, 2, 2))
     assert clipper.max_grad_norm == 3
-    assert clipper.sensitivity(clipper.bounds(clipper.init_state({"a": 1, "b": 5, "c": 2})), "zero_out") == 3
+    assert (
+        clipper.sensitivity(
+            clipper.bounds(clipper.init_state({"a": 1, "b": 5, "c": 2})), "zero_out"
+        )
+        == 3
+    )
     assert clipper.sensitivity((1, 2, 2), "replace_one") == 6
 
 
@@ -54,14 +72,20 @@ def test_the_sensitivity_of_averages_is_twice_the_bound_under_every_relation(rel
 
 
 def test_shares_by_parameters_follow_their_number_and_keep_the_bound():
-    shares = Layerwise(shares="parameters", max_grad_norm=2.0).init_state({"a": 10, "b": 30})["bounds"]
+    shares = Layerwise(shares="parameters", max_grad_norm=2.0).init_state({"a": 10, "b": 30})[
+        "bounds"
+    ]
     assert shares[1] / shares[0] == pytest.approx(math.sqrt(3))
     assert math.hypot(*shares) == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(("projections", "tolerance", "wanted"), [(30, 0.5, 9.5307e-6), (100, 0.4, 4.466e-10)])
+@pytest.mark.parametrize(
+    ("projections", "tolerance", "wanted"), [(30, 0.5, 9.5307e-6), (100, 0.4, 4.466e-10)]
+)
 def test_the_failure_probability_of_estimated_norms(projections, tolerance, wanted):
-    assert Jl(projections=projections, tolerance=tolerance).failure_probability() == pytest.approx(wanted, rel=0.01)
+    assert Jl(projections=projections, tolerance=tolerance).failure_probability() == pytest.approx(
+        wanted, rel=0.01
+    )
 
 
 def test_estimated_norms_are_refused_unless_their_failure_is_paid_for():
@@ -97,12 +121,24 @@ NAMES = {"conv.weight": (4, 3), "conv.bias": (4,), "head.weight": (2, 4), "head.
 def test_the_first_pattern_that_matches_counts():
     clipper = Grouped(max_grad_norms={"*.bias": 0.5, "conv.*": 1.0, "*": 2.0})
     groups = clipper.groups(NAMES)
-    assert groups == {"conv.weight": "conv.*", "conv.bias": "*.bias", "head.weight": "*", "head.bias": "*.bias"}
-    assert clipper.bounds(clipper.init_state({"conv.*": 12, "*.bias": 6, "*": 8})) == (1.0, 0.5, 2.0)
+    assert groups == {
+        "conv.weight": "conv.*",
+        "conv.bias": "*.bias",
+        "head.weight": "*",
+        "head.bias": "*.bias",
+    }
+    assert clipper.bounds(clipper.init_state({"conv.*": 12, "*.bias": 6, "*": 8})) == (
+        1.0,
+        0.5,
+        2.0,
+    )
     assert clipper.max_grad_norm == pytest.approx(math.hypot(1, 0.5, 2))
 
 
-@pytest.mark.parametrize("make", [lambda bounds: Grouped(max_grad_norms=bounds), lambda bounds: Adaptive(max_grad_norms=bounds)])
+@pytest.mark.parametrize(
+    "make",
+    [lambda bounds: Grouped(max_grad_norms=bounds), lambda bounds: Adaptive(max_grad_norms=bounds)],
+)
 def test_parameters_without_a_pattern_and_patterns_without_a_parameter_are_refused(make):
     with pytest.raises(UsageError, match=r"got none for head\.weight, head\.bias"):
         make({"conv.*": 1.0}).groups(NAMES)
@@ -113,7 +149,9 @@ def test_parameters_without_a_pattern_and_patterns_without_a_parameter_are_refus
 
 
 def test_listed_bounds_must_fit_the_layers():
-    with pytest.raises(UsageError, match=r"expected 3 bounds, one for each layer \(a, b, c\), got 2"):
+    with pytest.raises(
+        UsageError, match=r"expected 3 bounds, one for each layer \(a, b, c\), got 2"
+    ):
         Layerwise(max_grad_norms=(1, 2)).init_state({"a": 1, "b": 1, "c": 1})
 
 
@@ -127,7 +165,11 @@ def test_listed_bounds_must_fit_the_layers():
         (Grouped, {"max_grad_norms": {"*": -1}}, "greater than 0"),
         (Grouped, {"max_grad_norms": {"*": 1.0}, "max_grad_norm": 5.0}, "whose norm is 1"),
         (Adaptive, {"min_clipbound": 2.0, "max_clipbound": 1.0}, "min_clipbound"),
-        (Adaptive, {"grouping": "layerwise", "max_grad_norms": {"*": 1.0}}, "grouping or max_grad_norms"),
+        (
+            Adaptive,
+            {"grouping": "layerwise", "max_grad_norms": {"*": 1.0}},
+            "grouping or max_grad_norms",
+        ),
         (AdaClip, {"mean_decay": 1.0}, "less than 1"),
     ],
 )
@@ -149,7 +191,9 @@ train:     {steps: 10}
 """
 
 
-@pytest.mark.parametrize(("clipping", "said"), [("microbatch", "keep their places"), ("jl", "paid for")])
+@pytest.mark.parametrize(
+    ("clipping", "said"), [("microbatch", "keep their places"), ("jl", "paid for")]
+)
 def test_what_has_no_proof_is_refused_by_name_at_validation(clipping, said):
     with pytest.raises(PrivacyRefusal, match=rf"clipping\.kind: .*{said}"):
         spec_from_text(SPEC.replace("CLIPPING", clipping))
@@ -169,7 +213,9 @@ def test_adaclip_is_flat_at_first_and_then_follows_what_was_released():
     generator = torch.Generator().manual_seed(1)
     for _ in range(200):
         seen = torch.randn(4, generator=generator) * torch.tensor([0.3, 0.03, 0.03, 0.03])
-        state = clipper.update(state, {"gradient": {"w": seen}, "noise_std": 0.0, "expected_batch_size": 10.0})
+        state = clipper.update(
+            state, {"gradient": {"w": seen}, "noise_std": 0.0, "expected_batch_size": 10.0}
+        )
     now = clipper.at(state)
     changed = now.transform({"w": seen})
     torch.testing.assert_close(clipper.restore(state, changed)["w"], seen)
@@ -184,7 +230,11 @@ def test_adaclip_follows_releases_by_its_formula():
     first = 2.0 / math.sqrt(3)
     mean, variance, scale, shift = [0.0] * 3, [first**2] * 3, [1.0] * 3, [0.0] * 3
     for released in ([0.5, -0.2, 0.0], [0.3, 0.04, -0.5], [0.1, 0.1, 3.0]):
-        given = {"gradient": {"w": torch.tensor(released, dtype=torch.float64)}, "noise_std": noise, "expected_batch_size": batch}
+        given = {
+            "gradient": {"w": torch.tensor(released, dtype=torch.float64)},
+            "noise_std": noise,
+            "expected_batch_size": batch,
+        }
         seen = [scale[j] * released[j] + shift[j] for j in range(3)]
         restored = clipper.restore(state, {"w": torch.tensor(released, dtype=torch.float64)})["w"]
         assert restored.tolist() == pytest.approx(seen, rel=1e-12)

@@ -24,7 +24,11 @@ def neighbours(combination: Combination) -> Neighbours:
     """Return the data of a combination's two runs."""
     relation = combination.relation
     by_users = combination.sampler == "user"
-    mine = {place for place in range(RECORDS) if place == AT or (by_users and place % USERS == AT % USERS)}
+    mine = {
+        place
+        for place in range(RECORDS)
+        if place == AT or (by_users and place % USERS == AT % USERS)
+    }
     first = [HARMFUL["large"] if place in mine else ordinary(place) for place in range(RECORDS)]
     owners = [place % USERS for place in range(RECORDS)]
     second = first
@@ -33,8 +37,12 @@ def neighbours(combination: Combination) -> Neighbours:
     others = owners
     if relation == "add_remove":
         others = [owner for place, owner in enumerate(owners) if place not in mine]
-    return Neighbours(_data(first, owners if by_users else None), _data(second, others if by_users else None))
+    return Neighbours(
+        _data(first, owners if by_users else None), _data(second, others if by_users else None)
+    )
 
 
 def _data(examples: list, owners: list[int] | None) -> Data:
-    return Data(Records(examples, owners), Records([ordinary(number) for number in range(100, 104)]))
+    return Data(
+        Records(examples, owners), Records([ordinary(number) for number in range(100, 104)])
+    )

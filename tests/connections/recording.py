@@ -66,7 +66,11 @@ def record(possible: Planned, data: Data, way: Way, *, replay: Trace | None = No
     seen = Recorded()
     relation = possible.plan.relation
     coupling = {"replay": replay, "by_identity": relation == "add_remove", "watch": False}
-    with tempfile.TemporaryDirectory() as folder, coupled(seen.trace, **coupling), _noting_keys(seen.keys):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        coupled(seen.trace, **coupling),
+        _noting_keys(seen.keys),
+    ):
         run_dir = Path(folder) / "run"
         if way == "spec":
             staging.STAGE[:] = [data]

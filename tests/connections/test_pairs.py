@@ -27,7 +27,9 @@ LEAST = 0.01
 
 @pytest.mark.parametrize("way", ["spec", "callback"])
 @pytest.mark.parametrize("combination", covering_set(), ids=lambda each: each.name)
-def test_a_unit_moves_the_sums_of_each_pair_of_kinds_by_what_is_charged(combination: Combination, way: Way):
+def test_a_unit_moves_the_sums_of_each_pair_of_kinds_by_what_is_charged(
+    combination: Combination, way: Way
+):
     check(combination, way)
 
 
@@ -80,7 +82,9 @@ def check_rows(possible: Planned, compared: Compared, combination: Combination) 
             assert row["relation"] == combination.relation
             assert row["unit"] == ("user" if combination.sampler == "user" else "example")
             assert row["sampler"] == combination.sampler
-            assert row["mechanism"] == ("laplace" if combination.mechanism == "laplace" else "gaussian")
+            assert row["mechanism"] == (
+                "laplace" if combination.mechanism == "laplace" else "gaussian"
+            )
             assert row["sample_rate"] == plan.batch(row["step"]).sample_rate
             if combination.schedule != "filter":
                 assert row["noise_multiplier"] == plan.noise_multiplier(row["step"])

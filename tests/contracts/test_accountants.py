@@ -38,7 +38,12 @@ def poisson(rate: float, z: Any) -> dp_accounting.DpEvent:
     return dp_accounting.PoissonSampledDpEvent(rate, gaussian(z))
 
 
-def cost(kind: str, *steps: tuple[dp_accounting.DpEvent, int], delta: float = DELTA, relation: Any = "zero_out") -> float:
+def cost(
+    kind: str,
+    *steps: tuple[dp_accounting.DpEvent, int],
+    delta: float = DELTA,
+    relation: Any = "zero_out",
+) -> float:
     return accountant(kind).compose(steps, relation=relation).epsilon(delta)
 
 
@@ -64,7 +69,9 @@ def test_nothing_costs_nothing(kind: str, relation: Any) -> None:
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", ACCOUNTANTS)
-def test_more_noise_fewer_steps_and_larger_delta_never_cost_more(kind: str, data: st.DataObject) -> None:
+def test_more_noise_fewer_steps_and_larger_delta_never_cost_more(
+    kind: str, data: st.DataObject
+) -> None:
     z = data.draw(st.floats(0.8, 20.0))
     more = data.draw(st.floats(1.0, 3.0))
     steps = data.draw(st.integers(1, 500))
@@ -79,7 +86,9 @@ def test_more_noise_fewer_steps_and_larger_delta_never_cost_more(kind: str, data
 @settings(max_examples=8, deadline=None)
 @given(z=st.floats(0.8, 10.0), rate=st.floats(0.001, 0.4), steps=st.integers(1, 300))
 @pytest.mark.parametrize("kind", SAMPLING)
-def test_a_higher_rate_never_costs_less_and_rate_1_is_no_sampling(kind: str, z: float, rate: float, steps: int) -> None:
+def test_a_higher_rate_never_costs_less_and_rate_1_is_no_sampling(
+    kind: str, z: float, rate: float, steps: int
+) -> None:
     base = cost(kind, (poisson(rate, z), steps))
     assert cost(kind, (poisson(min(1.0, 2 * rate), z), steps)) >= base - 1e-6 - 1e-3 * base
     assert cost(kind, (poisson(1.0, z), steps)) == cost(kind, (gaussian(z), steps))
@@ -89,8 +98,12 @@ def test_order_and_grouping_of_steps_are_irrelevant(kind: str) -> None:
     a, b = release(kind, 2.0), release(kind, 5.0)
     apart = cost(kind, (a, 3), (b, 7), (a, 4))
     assert cost(kind, (b, 7), (a, 7)) == pytest.approx(apart, rel=1e-9)
-    assert cost(kind, (dp_accounting.SelfComposedDpEvent(a, 7), 1), (b, 7)) == pytest.approx(apart, rel=1e-9)
-    assert cost(kind, (dp_accounting.ComposedDpEvent([a] * 7 + [b] * 7), 1)) == pytest.approx(apart, rel=1e-9)
+    assert cost(kind, (dp_accounting.SelfComposedDpEvent(a, 7), 1), (b, 7)) == pytest.approx(
+        apart, rel=1e-9
+    )
+    assert cost(kind, (dp_accounting.ComposedDpEvent([a] * 7 + [b] * 7), 1)) == pytest.approx(
+        apart, rel=1e-9
+    )
 
 
 def test_curve_is_what_composing_each_prefix_says(kind: str) -> None:
@@ -114,7 +127,11 @@ def test_curve_refuses_more_steps_than_there_are_and_a_wrong_order(kind: str) ->
 @pytest.mark.parametrize("multiplier", [math.nan, math.inf, 0.0, -1.0, True, "1.0", None])
 def test_a_multiplier_that_is_no_positive_number_is_refused(kind: str, multiplier: Any) -> None:
     inner: dp_accounting.DpEvent = gaussian(multiplier)
-    for event in (inner, dp_accounting.PoissonSampledDpEvent(0.01, inner), dp_accounting.SelfComposedDpEvent(inner, 3)):
+    for event in (
+        inner,
+        dp_accounting.PoissonSampledDpEvent(0.01, inner),
+        dp_accounting.SelfComposedDpEvent(inner, 3),
+    ):
         with pytest.raises(PrivacyRefusal):
             accountant(kind).compose([(event, 10)], relation="zero_out")
 
@@ -188,7 +205,12 @@ def test_points_of_the_curve_are_finite_plain_data_that_falls_with_delta(kind: s
     points = accountant(kind).compose([(release(kind), 50)], relation="zero_out").points()
     assert points["deltas"] == sorted(points["deltas"], reverse=True)
     assert points["epsilons"] == sorted(points["epsilons"])
-    assert all(math.isfinite(value) for values in points.values() if isinstance(values, list) for value in values)
+    assert all(
+        math.isfinite(value)
+        for values in points.values()
+        if isinstance(values, list)
+        for value in values
+    )
 
 
 EVENTS = {
@@ -205,10 +227,14 @@ EVENTS = {
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_accountants_do_what_the_support_matrix_says(kind: str, sampler: str, relation: Any) -> None:
+def test_accountants_do_what_the_support_matrix_says(
+    kind: str, sampler: str, relation: Any
+) -> None:
     status = verdict(sampler=sampler, relation=relation, accountant=kind).status
     if sampler == "shuffle" and relation == "add_remove":
-        assert status == "refused"  # for what the number of steps shows, which an event doesn't know
+        assert (
+            status == "refused"
+        )  # for what the number of steps shows, which an event doesn't know
         return
     if status == "refused":
         with pytest.raises(PrivacyRefusal):
@@ -220,9 +246,14 @@ def test_accountants_do_what_the_support_matrix_says(kind: str, sampler: str, re
 
 
 @settings(max_examples=6, deadline=None)
-@given(z=st.floats(0.7, 8.0), rate=st.sampled_from([0.002, 0.01, 0.1, 0.5]), steps=st.integers(1, 400))
+@given(
+    z=st.floats(0.7, 8.0), rate=st.sampled_from([0.002, 0.01, 0.1, 0.5]), steps=st.integers(1, 400)
+)
 def test_tighter_accountants_are_tighter(z: float, rate: float, steps: int) -> None:
-    costs = {kind: cost(kind, (poisson(rate, z), steps)) for kind in ("pld", "rdp", "tcdp", "advanced", "basic")}
+    costs = {
+        kind: cost(kind, (poisson(rate, z), steps))
+        for kind in ("pld", "rdp", "tcdp", "advanced", "basic")
+    }
     assert costs["pld"] <= min(costs.values()) + 1e-3
     assert costs["advanced"] <= costs["basic"] + 1e-9
 
@@ -237,11 +268,18 @@ def test_no_certificate_is_below_the_exact_gaussian(z: float, steps: int, relati
 
 @pytest.mark.parametrize("other", ["zero_out", "add_remove"])
 def test_replacing_a_record_costs_more_than_removing_one(kind: str, other: Any) -> None:
-    assert cost(kind, (gaussian(4.0), 5), relation="replace_one") > cost(kind, (gaussian(4.0), 5), relation=other)
+    assert cost(kind, (gaussian(4.0), 5), relation="replace_one") > cost(
+        kind, (gaussian(4.0), 5), relation=other
+    )
 
 
-@pytest.mark.parametrize("event", [gaussian(1e-3), gaussian(1e5), poisson(1e-9, 0.01), poisson(0.999, 0.1), poisson(1e-4, 1e4)])
-def test_extreme_events_get_a_number_without_warnings(kind: str, event: dp_accounting.DpEvent) -> None:
+@pytest.mark.parametrize(
+    "event",
+    [gaussian(1e-3), gaussian(1e5), poisson(1e-9, 0.01), poisson(0.999, 0.1), poisson(1e-4, 1e4)],
+)
+def test_extreme_events_get_a_number_without_warnings(
+    kind: str, event: dp_accounting.DpEvent
+) -> None:
     if kind == "zcdp" and hasattr(event, "event"):
         return
     composed = accountant(kind).compose([(event, 1000)], relation="zero_out")
@@ -265,11 +303,23 @@ def test_replacing_a_record_halves_laplace_noise_too(kind: str) -> None:
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("sampler", ["poisson", "user", "full_batch", "without_replacement", "with_replacement", "balls_in_bins"])
-def test_accountants_do_what_the_support_matrix_says_of_laplace_noise(kind: str, sampler: str, relation: Any) -> None:
+@pytest.mark.parametrize(
+    "sampler",
+    ["poisson", "user", "full_batch", "without_replacement", "with_replacement", "balls_in_bins"],
+)
+def test_accountants_do_what_the_support_matrix_says_of_laplace_noise(
+    kind: str, sampler: str, relation: Any
+) -> None:
     laplace = dp_accounting.LaplaceDpEvent(4.0)
-    event = attr.evolve(EVENTS[sampler], event=laplace) if hasattr(EVENTS[sampler], "event") else laplace
-    if verdict(sampler=sampler, relation=relation, accountant=kind, mechanism="laplace").status == "refused":
+    event = (
+        attr.evolve(EVENTS[sampler], event=laplace)
+        if hasattr(EVENTS[sampler], "event")
+        else laplace
+    )
+    if (
+        verdict(sampler=sampler, relation=relation, accountant=kind, mechanism="laplace").status
+        == "refused"
+    ):
         with pytest.raises(PrivacyRefusal):
             accountant(kind).compose([(event, 3)], relation=relation)
     else:

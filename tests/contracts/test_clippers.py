@@ -37,14 +37,25 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {"max_grad_norms": {"first.*": 0.5, "*": 3.0}, "target_unclipped_quantile": 0.9},
     ],
     "automatic": [{}, {"variant": "auto_v"}],
-    "global": [{}, {"threshold": 0.1}, {"variant": "adaptive", "threshold": 2.0, "max_grad_norm": 0.3}],
-    "grouped": [{"max_grad_norms": {"*": 1.5}}, {"max_grad_norms": {"*.bias": 0.1, "first.*": 2.0, "*": 1.0}}],
+    "global": [
+        {},
+        {"threshold": 0.1},
+        {"variant": "adaptive", "threshold": 2.0, "max_grad_norm": 0.3},
+    ],
+    "grouped": [
+        {"max_grad_norms": {"*": 1.5}},
+        {"max_grad_norms": {"*.bias": 0.1, "first.*": 2.0, "*": 1.0}},
+    ],
     "jl": [{"projections": 40, "tolerance": 0.8, "delta": 1e-6}],
     "layerwise": [{}, {"shares": "parameters"}, {"max_grad_norms": [1.0, 2.0, 2.0]}],
     "microbatch": [{}, {"size": 2, "max_grad_norm": 0.7}],
 }
-CASES = [(kind, options) for kind in REGISTRY.kinds("clipping") for options in VARIANTS.get(kind, [{}])]
-CASE = pytest.mark.parametrize(("kind", "options"), CASES, ids=lambda part: part if isinstance(part, str) else str(part or ""))
+CASES = [
+    (kind, options) for kind in REGISTRY.kinds("clipping") for options in VARIANTS.get(kind, [{}])
+]
+CASE = pytest.mark.parametrize(
+    ("kind", "options"), CASES, ids=lambda part: part if isinstance(part, str) else str(part or "")
+)
 
 
 class Layer(nn.Module):
@@ -85,16 +96,24 @@ def names() -> Iterator[tuple[str, slice]]:
         start += parameter.numel()
 
 
-def clipped(clipper: Clipper, records: Mapping[int, Tensor], state: Any = None) -> Tensor:  # {index: [WIDTH]} -> [WIDTH]
+def clipped(
+    clipper: Clipper, records: Mapping[int, Tensor], state: Any = None
+) -> Tensor:  # {index: [WIDTH]} -> [WIDTH]
     """Give the clipped sum of the records, put in slots where the clipper says so."""
     engine = Engine(Weights(), inner_product, clipper, mode="functional")
     state = clipper.init_state(engine.groups.sizes) if state is None else state
     sums = engine.zeros()
     if records:
         indices = numpy.array(list(records))
-        units = torch.from_numpy(clipper.slots(indices, expected_batch_size=8)) if clipper.averages else None
+        units = (
+            torch.from_numpy(clipper.slots(indices, expected_batch_size=8))
+            if clipper.averages
+            else None
+        )
         batch = torch.stack(list(records.values()))
-        engine.accumulate(batch, sums, bounds=engine.bounds(state), units=units, clipper=clipper.at(state))
+        engine.accumulate(
+            batch, sums, bounds=engine.bounds(state), units=units, clipper=clipper.at(state)
+        )
     return torch.cat([value.flatten() for value in sums.values()])
 
 
@@ -106,7 +125,9 @@ def states(clipper: Clipper) -> Iterator[Any]:
     generator = torch.Generator().manual_seed(1)
     for mean in (-0.5, 0.5, 40.0, -40.0, math.nan, math.inf):
         gradient = {
-            name: torch.randn(p.shape, generator=generator, dtype=torch.float64) * 10**mean if abs(mean) < 1 else p.detach() + 1e9
+            name: torch.randn(p.shape, generator=generator, dtype=torch.float64) * 10**mean
+            if abs(mean) < 1
+            else p.detach() + 1e9
             for name, p in engine.parameters.items()
         }
         released = {
@@ -119,7 +140,23 @@ def states(clipper: Clipper) -> Iterator[Any]:
         yield state
 
 
-EXTREMES = [0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150, math.inf, -math.inf, math.nan]
+EXTREMES = [
+    0.0,
+    5e-324,
+    1e-300,
+    1e-30,
+    1e-12,
+    1e-3,
+    1.0,
+    -1.0,
+    50.0,
+    1e12,
+    1e30,
+    -1e150,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
 SPECIAL = st.sampled_from(EXTREMES)
 RECORD = st.lists(st.one_of(SPECIAL, st.floats(-5, 5)), min_size=WIDTH, max_size=WIDTH)
 RECORDS = st.lists(RECORD, min_size=1, max_size=7)
@@ -129,7 +166,9 @@ def as_records(rows: list[list[float]]) -> dict[int, Tensor]:
     return {index: torch.tensor(row, dtype=torch.float64) for index, row in enumerate(rows)}
 
 
-def neighbours(records: dict[int, Tensor], index: int, other: Tensor, relation: str) -> list[dict[int, Tensor]]:
+def neighbours(
+    records: dict[int, Tensor], index: int, other: Tensor, relation: str
+) -> list[dict[int, Tensor]]:
     """Give data sets that differ in one record: it is another, or contributes nothing."""
     without = {key: value for key, value in records.items() if key != index}
     return [{**records, index: other}] if relation == "replace_one" else [without]
@@ -137,7 +176,9 @@ def neighbours(records: dict[int, Tensor], index: int, other: Tensor, relation: 
 
 @CASE
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_one_record_changes_the_clipped_sum_by_at_most_the_stated_sensitivity(kind, options, relation):
+def test_one_record_changes_the_clipped_sum_by_at_most_the_stated_sensitivity(
+    kind, options, relation
+):
     clipper = make(kind, options)
     if clipper.refusal(relation) is not None:
         pytest.skip("refused by name")
@@ -152,8 +193,12 @@ def test_one_record_changes_the_clipped_sum_by_at_most_the_stated_sensitivity(ki
         sensitivity = clipper.sensitivity(bounds.double().tolist(), relation)
         whole = clipped(clipper, records, state)
         assert bool(whole.isfinite().all())
-        for changed in neighbours(records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation):
-            assert float((whole - clipped(clipper, changed, state)).norm()) <= sensitivity * (1 + 1e-6)
+        for changed in neighbours(
+            records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation
+        ):
+            assert float((whole - clipped(clipper, changed, state)).norm()) <= sensitivity * (
+                1 + 1e-6
+            )
 
     check()
 
@@ -195,7 +240,10 @@ def test_an_empty_batch_and_a_batch_in_pieces_are_the_same_sum(kind, options):
     if clipper.averages or clipper.needs == "projections":
         return
     generator = torch.Generator().manual_seed(0)
-    records = {index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 3**index for index in range(6)}
+    records = {
+        index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 3**index
+        for index in range(6)
+    }
     for state in states(clipper):
         pieces = [{index: record} for index, record in records.items()]
         total = sum(clipped(clipper, piece, state) for piece in pieces)
@@ -215,7 +263,12 @@ def test_options_survive_being_written_and_read(kind, options):
 
 def columns(*endings: str) -> list[int]:
     """Give the places of the parameters whose names hold one of these texts."""
-    return [i for name, part in names() if any(text in name for text in endings) for i in range(part.start, part.stop)]
+    return [
+        i
+        for name, part in names()
+        if any(text in name for text in endings)
+        for i in range(part.start, part.stop)
+    ]
 
 
 ALL, LAYERS = [columns("")], [columns("first"), columns("second"), columns("third")]
@@ -225,7 +278,10 @@ GROUPS: dict[tuple[str, int], tuple[list[list[int]], list[float] | None]] = {
     ("layerwise", 1): (LAYERS, [(4 / 9) ** 0.5, (3 / 9) ** 0.5, (2 / 9) ** 0.5]),
     ("layerwise", 2): (LAYERS, [1.0, 2.0, 2.0]),
     ("grouped", 0): (ALL, [1.5]),
-    ("grouped", 1): ([columns("first.weight"), columns("bias"), columns("second.weight", "third.weight")], [2.0, 0.1, 1.0]),
+    ("grouped", 1): (
+        [columns("first.weight"), columns("bias"), columns("second.weight", "third.weight")],
+        [2.0, 0.1, 1.0],
+    ),
     ("adaptive", 0): (ALL, None),
     ("adaptive", 1): (LAYERS, None),
     ("adaptive", 2): ([columns("first"), columns("second", "third")], None),
@@ -252,7 +308,9 @@ def weigh(clipper: Any, state: Any, norm: float) -> float:
     """Give the factor of a gradient of this norm, for clippers with one."""
     bound = clipper.max_grad_norm
     if clipper.kind == "automatic":
-        return bound / (norm + 0.01) if clipper.variant == "auto_s" else bound / norm if norm else 0.0
+        return (
+            bound / (norm + 0.01) if clipper.variant == "auto_s" else bound / norm if norm else 0.0
+        )
     if clipper.kind == "psac":
         return bound / (norm + 0.1 / (norm + 0.1))
     if clipper.kind == "global" and norm <= state["threshold"]:
@@ -270,23 +328,37 @@ def rescale_and_cut(state: Any, record: Tensor, bound: float) -> Tensor:
     return bound * cut((record - mean) / b, 1.0)
 
 
-def reference(kind: str, variant: int, clipper: Clipper, state: Any, records: Mapping[int, Tensor]) -> Tensor:
+def reference(
+    kind: str, variant: int, clipper: Clipper, state: Any, records: Mapping[int, Tensor]
+) -> Tensor:
     """Give the clipped sum, record by record."""
     if kind == "microbatch":
         slots = clipper.slots(numpy.array(list(records)), expected_batch_size=8).tolist()
-        held = [[record for record, slot in zip(records.values(), slots, strict=True) if slot == each] for each in set(slots)]
+        held = [
+            [record for record, slot in zip(records.values(), slots, strict=True) if slot == each]
+            for each in set(slots)
+        ]
         return sum(cut(torch.stack(together).mean(0), clipper.max_grad_norm) for together in held)
     if (kind, variant) in GROUPS:
         return sum(cut_groups(kind, variant, state, record) for record in records.values())
     if kind == "adaclip":
-        return sum(rescale_and_cut(state, record, clipper.max_grad_norm) for record in records.values())
+        return sum(
+            rescale_and_cut(state, record, clipper.max_grad_norm) for record in records.values()
+        )
     finite = [record for record in records.values() if bool(record.norm().isfinite())]
-    return sum((record * weigh(clipper, state, float(record.norm())) for record in finite), torch.zeros(WIDTH))
+    return sum(
+        (record * weigh(clipper, state, float(record.norm())) for record in finite),
+        torch.zeros(WIDTH),
+    )
 
 
-HAS_REFERENCE = pytest.mark.parametrize(("kind", "options"), [case for case in CASES if case[0] not in ("jl", "soft")], ids=str)
+HAS_REFERENCE = pytest.mark.parametrize(
+    ("kind", "options"), [case for case in CASES if case[0] not in ("jl", "soft")], ids=str
+)
 SIZES = st.one_of(
-    st.sampled_from([value for value in EXTREMES if not 0 < abs(value) < 1e-9]), st.floats(1e-6, 5), st.floats(-5, -1e-6)
+    st.sampled_from([value for value in EXTREMES if not 0 < abs(value) < 1e-9]),
+    st.floats(1e-6, 5),
+    st.floats(-5, -1e-6),
 )
 """Any values but those so tiny that the core doesn't believe the norm."""
 
@@ -304,7 +376,9 @@ def test_a_built_in_equals_its_reference_on_adversarial_gradients(kind, options)
     def check(rows: list[list[float]], which: int) -> None:
         state, records = known[which], as_records(rows)
         wanted = reference(kind, variant, clipper, state, records)
-        torch.testing.assert_close(clipped(clipper, records, state), wanted, rtol=1e-9, atol=1e-9, check_dtype=False)
+        torch.testing.assert_close(
+            clipped(clipper, records, state), wanted, rtol=1e-9, atol=1e-9, check_dtype=False
+        )
 
     check()
 
@@ -313,7 +387,10 @@ def test_a_built_in_equals_its_reference_on_adversarial_gradients(kind, options)
 def test_a_built_in_equals_a_slow_reference_written_from_its_formula(kind, options):
     clipper, variant = make(kind, options), VARIANTS.get(kind, [{}]).index(options)
     generator = torch.Generator().manual_seed(5)
-    records = {index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 4.0 ** (index - 3) for index in range(7)}
+    records = {
+        index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 4.0 ** (index - 3)
+        for index in range(7)
+    }
     records[7] = torch.zeros(WIDTH, dtype=torch.float64)
     for state in states(clipper):
         wanted = reference(kind, variant, clipper, state, records)
@@ -325,8 +402,13 @@ def test_estimated_norms_have_the_law_that_the_failure_probability_is_worked_out
     clipper = make("jl", {"projections": 50, "tolerance": 0.5, "delta": 1e-6})
     engine = Engine(Weights(), inner_product, clipper)
     record = torch.tensor([[3.0, 0, 0, 0, 0, 4.0, 0, 0, 0]], dtype=torch.float64)
-    seen = [engine.accumulate(record, engine.zeros(), bounds=engine.bounds()) * (1 - 0.5) for _ in range(60)]
-    assert float(torch.cat(seen).square().mean()) / 25 == pytest.approx(1, abs=5 * math.sqrt(2 / (50 * 60)))
+    seen = [
+        engine.accumulate(record, engine.zeros(), bounds=engine.bounds()) * (1 - 0.5)
+        for _ in range(60)
+    ]
+    assert float(torch.cat(seen).square().mean()) / 25 == pytest.approx(
+        1, abs=5 * math.sqrt(2 / (50 * 60))
+    )
 
 
 # A built-in is written exactly as a plugin.
@@ -343,7 +425,9 @@ def test_a_built_in_file_moved_to_plugins_under_another_kind_works_unchanged(kin
     built_in = make(kind, options)
     assert {**moved.to_data(), "kind": kind} == built_in.to_data()
     generator = torch.Generator().manual_seed(2)
-    records = {index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) for index in range(5)}
+    records = {
+        index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) for index in range(5)
+    }
     if kind != "jl":
         assert torch.equal(clipped(moved, records), clipped(built_in, records))
 
@@ -386,7 +470,9 @@ def test_a_clipper_that_lies_leaves_the_sensitivity_intact(lie, relation):
     @given(rows=RECORDS, other=RECORD, at=st.integers(0, 6))
     def check(rows: list[list[float]], other: list[float], at: int) -> None:
         records = as_records(rows)
-        (changed,) = neighbours(records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation)
+        (changed,) = neighbours(
+            records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation
+        )
         moved = float((clipped(clipper, records) - clipped(clipper, changed)).norm())
         assert moved <= (2 if relation == "replace_one" else 1) * (1 + 1e-6)
 
@@ -415,7 +501,8 @@ def test_a_clipper_that_sets_an_attribute_on_itself_is_refused():
 
     for liar in (Remembers(), RemembersMore()):
         with pytest.raises(
-            UsageError, match=r"expected a frozen component to stay as it is, got an assignment to self\.(max|seen)"
+            UsageError,
+            match=r"expected a frozen component to stay as it is, got an assignment to self\.(max|seen)",
         ):
             clipped(liar, as_records([[1.0] * WIDTH]))
 

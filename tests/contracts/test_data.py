@@ -37,12 +37,17 @@ def write_idx(folder: Path) -> dict[str, Any]:
 
 def write_npz(folder: Path) -> dict[str, Any]:
     generator = numpy.random.default_rng(0)
-    numpy.savez(folder / "d.npz", x=generator.normal(size=(30, 3, 4)), y=generator.integers(0, 4, 30))
+    numpy.savez(
+        folder / "d.npz", x=generator.normal(size=(30, 3, 4)), y=generator.integers(0, 4, 30)
+    )
     return {"path": str(folder / "d.npz"), "classes": 4}
 
 
 def write_csv(folder: Path) -> dict[str, Any]:
-    rows = ["age,town,ill", *(f"{20 + row},{'ABC'[row % 3]},{'yes' if row % 2 else 'no'}" for row in range(30))]
+    rows = [
+        "age,town,ill",
+        *(f"{20 + row},{'ABC'[row % 3]},{'yes' if row % 2 else 'no'}" for row in range(30)),
+    ]
     (folder / "d.csv").write_text("\n".join(rows))
     return {
         "path": str(folder / "d.csv"),
@@ -84,7 +89,9 @@ def data(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return made
 
 
-def test_public_facts_are_known_without_reading_a_record(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_public_facts_are_known_without_reading_a_record(
+    data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(self: Data) -> None:
         raise AssertionError("records were read")
 
@@ -171,12 +178,19 @@ def test_no_global_generator_is_touched(data: Data) -> None:
     before = torch.get_rng_state().tolist(), numpy.random.get_state()[1].tolist(), random.getstate()
     data.splits(seed=3)
     data.synthetic(4)
-    assert (torch.get_rng_state().tolist(), numpy.random.get_state()[1].tolist(), random.getstate()) == before
+    assert (
+        torch.get_rng_state().tolist(),
+        numpy.random.get_state()[1].tolist(),
+        random.getstate(),
+    ) == before
 
 
 def test_a_wrong_number_of_records_is_refused(data: Data) -> None:
     wrong = type(data).from_data(
-        {**{key: value for key, value in data.to_data().items() if key != "kind"}, "records": data.count() + 1}
+        {
+            **{key: value for key, value in data.to_data().items() if key != "kind"},
+            "records": data.count() + 1,
+        }
     )
     with pytest.raises((SpecError, UsageError), match="records"):
         (wrong.count(), wrong.splits(seed=0))
@@ -184,7 +198,10 @@ def test_a_wrong_number_of_records_is_refused(data: Data) -> None:
 
 def test_all_records_can_be_trained_on(data: Data) -> None:
     whole = type(data).from_data(
-        {**{key: value for key, value in data.to_data().items() if key != "kind"}, "split": {"train": 1, "val": 0, "test": 0}}
+        {
+            **{key: value for key, value in data.to_data().items() if key != "kind"},
+            "split": {"train": 1, "val": 0, "test": 0},
+        }
     )
     splits = whole.splits(seed=0)
     assert len(splits.train) == whole.train_count() == whole.count()

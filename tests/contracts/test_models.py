@@ -31,7 +31,9 @@ class Net(nn.Module):
         return self.body(x)
 """
 
-EXAMPLES: dict[str, dict[str, Any]] = {"class_path": {"class_path": "contract_nets.Net", "init_args": {"width": 5}}}
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "class_path": {"class_path": "contract_nets.Net", "init_args": {"width": 5}}
+}
 """Options of the kinds that can't do without any."""
 
 
@@ -69,7 +71,9 @@ def test_every_parameter_is_trained(model: Model) -> None:
     module(torch.randn(4, *shape(model))).square().sum().backward()
     parameters = dict(module.named_parameters())
     assert parameters
-    assert all(parameter.requires_grad and parameter.grad is not None for parameter in parameters.values())
+    assert all(
+        parameter.requires_grad and parameter.grad is not None for parameter in parameters.values()
+    )
 
 
 def test_weights_come_from_the_seed_alone(model: Model) -> None:

@@ -54,7 +54,9 @@ def test_a_schedule_that_says_it_is_constant_is(schedule: NoiseSchedule) -> None
 
 @settings(deadline=None)
 @given(history=st.lists(st.floats(-1e6, 1e6), max_size=60))
-def test_an_adaptive_schedule_follows_released_values_to_finite_positive_noise(history: list[float]) -> None:
+def test_an_adaptive_schedule_follows_released_values_to_finite_positive_noise(
+    history: list[float],
+) -> None:
     for kind in KINDS:
         schedule = make(kind)
         if schedule.adaptive:
@@ -71,7 +73,9 @@ def test_the_event_names_the_multiplier(schedule: NoiseSchedule) -> None:
 
 
 @pytest.mark.parametrize("noise_multiplier", [0.0, -1.0, math.nan, math.inf])
-def test_noise_that_protects_nothing_is_refused(schedule: NoiseSchedule, noise_multiplier: float) -> None:
+def test_noise_that_protects_nothing_is_refused(
+    schedule: NoiseSchedule, noise_multiplier: float
+) -> None:
     with pytest.raises(ValueError, match="noise multiplier"):
         schedule.event(noise_multiplier)
 

@@ -57,17 +57,24 @@ def test_every_optimizer_goes_downhill(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_every_optimizer_is_a_torch_optimizer_and_takes_a_generator_of_parameters(kind: str) -> None:
+def test_every_optimizer_is_a_torch_optimizer_and_takes_a_generator_of_parameters(
+    kind: str,
+) -> None:
     module = nn.Linear(2, 2)
     optimizer = make_optimizer(kind).build(parameter for parameter in module.parameters())
     assert isinstance(optimizer, TorchOptimizer)
     assert type(optimizer).__module__.startswith("torch.optim") or kind == "debiased_momentum"
-    assert [id(p) for group in optimizer.param_groups for p in group["params"]] == [id(p) for p in module.parameters()]
+    assert [id(p) for group in optimizer.param_groups for p in group["params"]] == [
+        id(p) for p in module.parameters()
+    ]
 
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_every_option_reaches_the_optimizer(kind: str) -> None:
-    changed = {name: change(value) for name, value in make_optimizer(kind).model_dump(exclude=ELSEWHERE).items()}
+    changed = {
+        name: change(value)
+        for name, value in make_optimizer(kind).model_dump(exclude=ELSEWHERE).items()
+    }
     made = make_optimizer(kind, **changed)
     (group,) = made.build([nn.Parameter(torch.zeros(1))]).param_groups
     options = made.model_dump(exclude=ELSEWHERE)
@@ -123,7 +130,9 @@ def test_a_schedule_sets_the_rate_of_each_step_and_survives_a_restart(kind: str)
     optimizer = make_optimizer("sgd", lr=0.5).build([nn.Parameter(torch.zeros(1))])
     scheduler = schedule.build(optimizer, 10)
     for step in range(10):
-        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * schedule.factor_at(step, steps=10))
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(
+            0.5 * schedule.factor_at(step, steps=10)
+        )
         optimizer.step()
         scheduler.step()
         saved = scheduler.state_dict(), optimizer.state_dict()

@@ -34,8 +34,17 @@ MECHANISM = dp_accounting.GaussianDpEvent(1.5)
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "balls_in_bins": [{"expected_batch_size": 20}, {"expected_batch_size": 70}],
     "full_batch": [{}],
-    "poisson": [{"expected_batch_size": 20}, {"sample_rate": 0.005}, {"sample_rate": 0.7}, {"sample_rate": 1}],
-    "shuffle": [{"expected_batch_size": 20}, {"expected_batch_size": 70}, {"expected_batch_size": 200}],
+    "poisson": [
+        {"expected_batch_size": 20},
+        {"sample_rate": 0.005},
+        {"sample_rate": 0.7},
+        {"sample_rate": 1},
+    ],
+    "shuffle": [
+        {"expected_batch_size": 20},
+        {"expected_batch_size": 70},
+        {"expected_batch_size": 200},
+    ],
     "truncated_poisson": [
         {"expected_batch_size": 20},
         {"expected_batch_size": 20, "max_batch_size": 22},
@@ -43,7 +52,11 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "user": [{"expected_batch_size": 20}, {"sample_rate": 0.3, "max_records_per_user": 3}],
     "with_replacement": [{"expected_batch_size": 20}, {"expected_batch_size": 1}],
-    "without_replacement": [{"expected_batch_size": 20}, {"expected_batch_size": 150}, {"expected_batch_size": 200}],
+    "without_replacement": [
+        {"expected_batch_size": 20},
+        {"expected_batch_size": 150},
+        {"expected_batch_size": 200},
+    ],
 }
 """Options of each kind for 200 records."""
 
@@ -69,17 +82,27 @@ def law_of(event: dp_accounting.DpEvent) -> Law:
             return Law(m / n, 0, m * (m - 1) / (n * (n - 1)))
         case dp_accounting.SampledWithReplacementDpEvent(source_dataset_size=n, sample_size=m):
             return Law(m / n, 0, m * (m - 1) / n**2)
-        case dp_accounting.TruncatedSubsampledGaussianDpEvent(dataset_size=n, sampling_probability=q, truncated_batch_size=most):
-            sizes, chances = numpy.minimum(numpy.arange(n + 1), most), stats.binom.pmf(numpy.arange(n + 1), n, q)
+        case dp_accounting.TruncatedSubsampledGaussianDpEvent(
+            dataset_size=n, sampling_probability=q, truncated_batch_size=most
+        ):
+            sizes, chances = (
+                numpy.minimum(numpy.arange(n + 1), most),
+                stats.binom.pmf(numpy.arange(n + 1), n, q),
+            )
             mean, square = float(sizes @ chances), float(sizes**2 @ chances)
             return Law(mean / n, square - mean**2, (square - mean) / (n * (n - 1)))
     pytest.fail(f"say in law_of what a {type(event).__name__} means for a draw")
 
 
-def draw_counts(sampler: Sampler, source: ByteSource | None = None, *, steps: int = STEPS) -> NDArray[numpy.int64]:
+def draw_counts(
+    sampler: Sampler, source: ByteSource | None = None, *, steps: int = STEPS
+) -> NDArray[numpy.int64]:
     """Give the copies of each record in each of many steps: `[steps, records]`."""
     source, rate = source or secret_stream("sampler"), sampler.rate(RECORDS)
-    rows = [numpy.bincount(sampler.draw(RECORDS, rate=rate, generator=source), minlength=RECORDS) for _ in range(steps)]
+    rows = [
+        numpy.bincount(sampler.draw(RECORDS, rate=rate, generator=source), minlength=RECORDS)
+        for _ in range(steps)
+    ]
     return numpy.stack(rows)
 
 
@@ -102,13 +125,17 @@ def check_total(counts: NDArray[numpy.int64], law: Law) -> None:
         return
     spread = math.sqrt(law.size_variance / len(sizes))
     assert abs(sizes.mean() - RECORDS * law.rate) < 6.2 * spread
-    assert abs(sizes.var() / law.size_variance - 1) < 7 * math.sqrt((2 + 1 / law.size_variance) / len(sizes))
+    assert abs(sizes.var() / law.size_variance - 1) < 7 * math.sqrt(
+        (2 + 1 / law.size_variance) / len(sizes)
+    )
 
 
 def check_pairs(counts: NDArray[numpy.int64], law: Law) -> None:
     """Neighbours are in a batch together as often as the event says. False alarms: below 1e-8."""
     products = (counts[:, 1:] * counts[:, :-1]).mean(1)
-    assert abs(products.mean() - law.pairs) <= 6.5 * products.std() / math.sqrt(len(products)) + 1e-12
+    assert (
+        abs(products.mean() - law.pairs) <= 6.5 * products.std() / math.sqrt(len(products)) + 1e-12
+    )
 
 
 def check_independent_steps(counts: NDArray[numpy.int64]) -> None:
@@ -165,7 +192,9 @@ def test_an_epoch_has_each_record_once_in_as_many_batches_as_it_has_steps(sample
         batches = sampler.draw_epoch(RECORDS, rate=rate, generator=source)
         assert len(batches) == sampler.epoch_length(RECORDS)
         assert sorted(numpy.concatenate(batches)) == list(range(RECORDS))
-        assert not sampler.fixed_size or {len(batch) for batch in batches[:-1]} <= {sampler.expected(RECORDS)}
+        assert not sampler.fixed_size or {len(batch) for batch in batches[:-1]} <= {
+            sampler.expected(RECORDS)
+        }
 
 
 def test_an_epoch_is_charged_as_what_it_is(sampler: Sampler) -> None:
@@ -179,7 +208,10 @@ def test_an_epoch_is_charged_as_what_it_is(sampler: Sampler) -> None:
     assert type(event) is event_class()
     epochs = [sampler.draw_epoch(RECORDS, rate=rate, generator=source) for _ in range(1000)]
     assert {len(batches) for batches in epochs} == {event.bins}
-    sizes, variance = numpy.array([len(batches[0]) for batches in epochs]), RECORDS / event.bins * (1 - 1 / event.bins)
+    sizes, variance = (
+        numpy.array([len(batches[0]) for batches in epochs]),
+        RECORDS / event.bins * (1 - 1 / event.bins),
+    )
     assert abs(sizes.mean() - RECORDS / event.bins) < 6.2 * math.sqrt(variance / len(sizes))
     assert abs(sizes.var() / variance - 1) < 7 * math.sqrt((2 + 1 / variance) / len(sizes))
 
@@ -229,16 +261,24 @@ def test_sums_are_divided_by_the_expected_batch_size(sampler: Sampler) -> None:
 
 
 @pytest.mark.parametrize("physical_batch_size", [1, 7, 10**6])
-def test_the_physical_batch_size_does_not_change_the_draws(sampler: Sampler, physical_batch_size: int) -> None:
-    other = type(sampler).from_data({**sampler.model_dump(exclude_none=True), "physical_batch_size": physical_batch_size})
-    one, another = (draw_counts(each, secret_stream("sampler", seed=5), steps=20) for each in (sampler, other))
+def test_the_physical_batch_size_does_not_change_the_draws(
+    sampler: Sampler, physical_batch_size: int
+) -> None:
+    other = type(sampler).from_data(
+        {**sampler.model_dump(exclude_none=True), "physical_batch_size": physical_batch_size}
+    )
+    one, another = (
+        draw_counts(each, secret_stream("sampler", seed=5), steps=20) for each in (sampler, other)
+    )
     assert numpy.array_equal(one, another)
     rate = sampler.rate(RECORDS)
     assert other.event(MECHANISM, rate=rate) == sampler.event(MECHANISM, rate=rate)
 
 
 def test_draws_come_from_the_stream_alone(sampler: Sampler) -> None:
-    one, again = (draw_counts(sampler, secret_stream("sampler", seed=5), steps=20) for _ in range(2))
+    one, again = (
+        draw_counts(sampler, secret_stream("sampler", seed=5), steps=20) for _ in range(2)
+    )
     assert numpy.array_equal(one, again)
     draw_counts(sampler, numpy_stream("sampler", seed=5), steps=2)  # any source of bytes will do
 
@@ -322,7 +362,9 @@ class Greedy(Planted, kind="greedy"):
         (Greedy, {"expected_batch_size": 20}),
     ],
 )
-def test_a_sampler_that_is_not_poisson_but_charged_as_such_is_found(planted: type[Poisson], options: dict[str, Any]) -> None:
+def test_a_sampler_that_is_not_poisson_but_charged_as_such_is_found(
+    planted: type[Poisson], options: dict[str, Any]
+) -> None:
     with pytest.raises(AssertionError):
         check_all(planted.from_data(options))
 

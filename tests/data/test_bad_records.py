@@ -35,18 +35,32 @@ def write_csv(folder: Path, line: str | None, **options: Any) -> Csv:
     if line is not None:
         lines[BAD] = line
     (folder / "d.csv").write_text("age,town,ill\n" + "\n".join(lines) + "\n")
-    given = {"numeric": [{"column": "age"}], "categorical": [{"column": "town", "values": ["0", "1"]}], "split": SPLIT}
+    given = {
+        "numeric": [{"column": "age"}],
+        "categorical": [{"column": "town", "values": ["0", "1"]}],
+        "split": SPLIT,
+    }
     target = {"column": "ill", "classes": ["0", "1"]}
-    return Csv.from_data({"path": str(folder / "d.csv"), "records": RECORDS, "target": target, **given, **options})
+    return Csv.from_data(
+        {"path": str(folder / "d.csv"), "records": RECORDS, "target": target, **given, **options}
+    )
 
 
-def write_npz(folder: Path, change: Callable[[Any, Any], None] | None, *, classes: int | None = 2, **options: Any) -> Npz:
+def write_npz(
+    folder: Path,
+    change: Callable[[Any, Any], None] | None,
+    *,
+    classes: int | None = 2,
+    **options: Any,
+) -> Npz:
     x = numpy.arange(2.0 * RECORDS).reshape(RECORDS, 2)
     y = numpy.arange(RECORDS) % 2 if classes else numpy.arange(float(RECORDS))
     if change is not None:
         change(x, y)
     numpy.savez(folder / "d.npz", x=x, y=y)
-    given = {"path": str(folder / "d.npz"), "split": SPLIT} | ({"classes": classes} if classes else {})
+    given = {"path": str(folder / "d.npz"), "split": SPLIT} | (
+        {"classes": classes} if classes else {}
+    )
     return Npz.from_data({**given, **options})
 
 
@@ -56,8 +70,12 @@ def write_idx(folder: Path, label: int | None, **options: Any) -> Idx:
         labels = (numpy.arange(RECORDS) % 10).astype(numpy.uint8)
         if label is not None:
             labels[BAD] = label
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">HBBIII", 0, 8, 3, *images.shape) + images.tobytes())
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">HBBI", 0, 8, 1, RECORDS) + labels.tobytes())
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(
+            struct.pack(">HBBIII", 0, 8, 3, *images.shape) + images.tobytes()
+        )
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">HBBI", 0, 8, 1, RECORDS) + labels.tobytes()
+        )
     return Idx.from_data({"root": str(folder), "split": {"train": 0.8, "val": 0.2}, **options})
 
 
@@ -75,12 +93,37 @@ def bad_target(x: Any, y: Any) -> None:
 
 CASES: dict[str, tuple[Callable[..., Data], Any, dict[str, Any], str]] = {
     "fields": (write_csv, f"1,{SECRET}", {}, r"line 13: expected 3 fields, got 2"),
-    "number": (write_csv, f"{SECRET},1,1", {}, r"line 13, column 1 \(age\): expected a number, got another text"),
+    "number": (
+        write_csv,
+        f"{SECRET},1,1",
+        {},
+        r"line 13, column 1 \(age\): expected a number, got another text",
+    ),
     "nan": (write_csv, "nan,1,1", {}, r"line 13, column 1 \(age\): expected a finite number"),
-    "too large": (write_csv, "1e99,1,1", {}, r"line 13, column 1 \(age\): expected a finite number"),
-    "missing": (write_csv, ",1,1", {}, r"line 13, column 1 \(age\): expected a number, got a missing value"),
-    "class": (write_csv, f"1,1,{SECRET}", {}, r"line 13, column 3 \(ill\): expected one of the 2 classes"),
-    "regression": (write_csv, f"1,1,{SECRET}", {"target": {"column": "ill"}}, r"line 13, column 3 \(ill\): expected a number"),
+    "too large": (
+        write_csv,
+        "1e99,1,1",
+        {},
+        r"line 13, column 1 \(age\): expected a finite number",
+    ),
+    "missing": (
+        write_csv,
+        ",1,1",
+        {},
+        r"line 13, column 1 \(age\): expected a number, got a missing value",
+    ),
+    "class": (
+        write_csv,
+        f"1,1,{SECRET}",
+        {},
+        r"line 13, column 3 \(ill\): expected one of the 2 classes",
+    ),
+    "regression": (
+        write_csv,
+        f"1,1,{SECRET}",
+        {"target": {"column": "ill"}},
+        r"line 13, column 3 \(ill\): expected a number",
+    ),
     "npz input": (write_npz, not_finite, {}, r"record 12: expected finite inputs"),
     "npz label": (write_npz, bad_label, {}, r"record 12: expected a label from 0 to 1"),
     "npz target": (write_npz, bad_target, {"classes": None}, r"record 12: expected finite targets"),
@@ -94,7 +137,9 @@ def case(request: pytest.FixtureRequest) -> tuple[Callable[..., Data], Any, dict
 
 
 @pytest.mark.parametrize("stated", [{}, {"on_bad_record": "refuse"}], ids=["default", "refuse"])
-def test_files_refuse_a_bad_record_by_its_place_and_say_that_it_is_private(tmp_path: Path, case: Any, stated: Any) -> None:
+def test_files_refuse_a_bad_record_by_its_place_and_say_that_it_is_private(
+    tmp_path: Path, case: Any, stated: Any
+) -> None:
     write, bad, options, message = case
     with pytest.raises(UsageError, match=message) as caught:
         write(tmp_path, bad, **options, **stated).splits(seed=0)
@@ -128,7 +173,9 @@ def rows_of(loaded: Any) -> TensorDataset:
     return loaded[0] if isinstance(loaded, tuple) else loaded
 
 
-def test_the_split_by_position_stays_and_scores_leave_the_dropped_record_out(tmp_path: Path, case: Any) -> None:
+def test_the_split_by_position_stays_and_scores_leave_the_dropped_record_out(
+    tmp_path: Path, case: Any
+) -> None:
     write, bad, options, _ = case
     parts = [0, 0, 0]
     for seed in (0, 6, 13):
@@ -148,11 +195,15 @@ def test_the_split_by_position_stays_and_scores_leave_the_dropped_record_out(tmp
                 gone = int((~marks).sum())
             lost += gone
             parts[index] += gone
-        assert lost == (2 if isinstance(write(tmp_path, None), Idx) else 1)  # idx: the test file has a bad record too
+        assert lost == (
+            2 if isinstance(write(tmp_path, None), Idx) else 1
+        )  # idx: the test file has a bad record too
     assert all(parts)  # with these seeds the bad record falls into each part
 
 
-def test_a_record_that_was_dropped_moves_no_other_under_add_remove(tmp_path: Path, case: Any) -> None:
+def test_a_record_that_was_dropped_moves_no_other_under_add_remove(
+    tmp_path: Path, case: Any
+) -> None:
     write, bad, options, _ = case
     whole = write(tmp_path, None, **options, on_bad_record="drop").splits(seed=1, by="hash")
     dropped = write(tmp_path, bad, **options, on_bad_record="drop").splits(seed=1, by="hash")
@@ -165,16 +216,22 @@ def test_a_record_that_was_dropped_moves_no_other_under_add_remove(tmp_path: Pat
     assert lost == (2 if isinstance(write(tmp_path, None), Idx) else 1)
 
 
-def test_a_line_with_missing_fields_is_dropped_although_empty_texts_would_do(tmp_path: Path) -> None:
+def test_a_line_with_missing_fields_is_dropped_although_empty_texts_would_do(
+    tmp_path: Path,
+) -> None:
     target = {"column": "ill", "classes": ["", "1", "0"]}
-    data = write_csv(tmp_path, "1", target=target, numeric=[{"column": "age", "fill": 5}], on_bad_record="drop")
+    data = write_csv(
+        tmp_path, "1", target=target, numeric=[{"column": "age", "fill": 5}], on_bad_record="drop"
+    )
     marks = valid_of(rows_of(data.load()))
     assert marks is not None
     assert marks.tolist() == [row != BAD for row in range(RECORDS)]
 
 
 def test_a_fill_and_unlisted_words_are_no_faults(tmp_path: Path) -> None:
-    data = write_csv(tmp_path, "?,elsewhere,1", numeric=[{"column": "age", "fill": 5}], on_bad_record="drop")
+    data = write_csv(
+        tmp_path, "?,elsewhere,1", numeric=[{"column": "age", "fill": 5}], on_bad_record="drop"
+    )
     loaded = rows_of(data.load())
     assert loaded.tensors[0][BAD].tolist() == [5, 0, 0]
     marks = valid_of(loaded)
@@ -189,14 +246,22 @@ def test_dropped_records_stay_with_their_users(tmp_path: Path) -> None:
     assert ids.tolist() == [str(row % 3) if row != BAD else "1" for row in range(RECORDS)]
 
 
-def test_a_line_whose_user_cannot_be_told_is_refused_although_others_are_dropped(tmp_path: Path) -> None:
-    data = write_csv(tmp_path, f"1,{SECRET}", on_bad_record="drop", user="town", users=3, categorical=[])
-    with pytest.raises(UsageError, match=r"line 13: expected 3 fields, got 2\..*nobody can tell whose record it is") as caught:
+def test_a_line_whose_user_cannot_be_told_is_refused_although_others_are_dropped(
+    tmp_path: Path,
+) -> None:
+    data = write_csv(
+        tmp_path, f"1,{SECRET}", on_bad_record="drop", user="town", users=3, categorical=[]
+    )
+    with pytest.raises(
+        UsageError, match=r"line 13: expected 3 fields, got 2\..*nobody can tell whose record it is"
+    ) as caught:
         data.load()
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [b'age,town,ill\n1,"4711-secret,1\n', b"age,town,ill\n1,\xff4711-secret,1\n"])
+@pytest.mark.parametrize(
+    "text", [b'age,town,ill\n1,"4711-secret,1\n', b"age,town,ill\n1,\xff4711-secret,1\n"]
+)
 def test_a_file_that_is_no_table_is_refused_in_any_case(tmp_path: Path, text: bytes) -> None:
     data = write_csv(tmp_path, None, on_bad_record="drop")
     (tmp_path / "d.csv").write_bytes(text)
@@ -267,8 +332,16 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
     (tmp_path / "own_pairs.py").write_text(OWN)
 
     def make(*, options: dict[str, Any] | None = None, **init_args: Any) -> ClassPathData:
-        stated = {"input_shape": [3], "outputs": 4, "task": "multiclass", "split": SPLIT, "init_args": init_args}
-        return ClassPathData.from_data({"class_path": "own_pairs.Pairs", **stated, **(options or {})})
+        stated = {
+            "input_shape": [3],
+            "outputs": 4,
+            "task": "multiclass",
+            "split": SPLIT,
+            "init_args": init_args,
+        }
+        return ClassPathData.from_data(
+            {"class_path": "own_pairs.Pairs", **stated, **(options or {})}
+        )
 
     yield make
     sys.modules.pop("own_pairs", None)
@@ -276,7 +349,9 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("row", [0, 150])
-def test_a_class_of_ones_own_refuses_by_the_records_index_where_it_is_asked_to(own: Any, fault: str, row: int) -> None:
+def test_a_class_of_ones_own_refuses_by_the_records_index_where_it_is_asked_to(
+    own: Any, fault: str, row: int
+) -> None:
     message = rf"data: dataset\[{row}\]: {FAULTS[fault]}.*private record"
     with pytest.raises(UsageError, match=message) as caught:
         own(bad=[row, 190], fault=fault, options={"on_bad_record": "refuse"}).splits(seed=0)
@@ -286,7 +361,9 @@ def test_a_class_of_ones_own_refuses_by_the_records_index_where_it_is_asked_to(o
 @pytest.mark.parametrize("by", ["position", "hash"])
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("row", [0, 150])
-def test_a_class_of_ones_own_drops_by_default_and_no_record_moves_another(own: Any, fault: str, row: int, by: Any) -> None:
+def test_a_class_of_ones_own_drops_by_default_and_no_record_moves_another(
+    own: Any, fault: str, row: int, by: Any
+) -> None:
     whole, broken = own().splits(seed=2, by=by), own(bad=[row], fault=fault).splits(seed=2, by=by)
     for before, after in zip(whole, broken, strict=True):
         kept = set(after.indices) - {row}
@@ -300,17 +377,23 @@ def test_a_class_of_ones_own_drops_by_default_and_no_record_moves_another(own: A
 @pytest.mark.parametrize("fault", FAULTS)
 def test_scores_leave_out_the_bad_records_of_a_class_of_ones_own(own: Any, fault: str) -> None:
     data = own(bad=[3, 150], fault=fault)
-    assert usable_part(data.load(), data).indices == [row for row in range(200) if row not in (3, 150)]
+    assert usable_part(data.load(), data).indices == [
+        row for row in range(200) if row not in (3, 150)
+    ]
     refusing = own(options={"on_bad_record": "refuse"})
     dataset = refusing.load()
     assert usable_part(dataset, refusing) is dataset  # `splits` has read them all
 
 
-def test_the_first_records_show_a_mistake_of_the_class_and_one_bad_record_does_not(own: Any) -> None:
+def test_the_first_records_show_a_mistake_of_the_class_and_one_bad_record_does_not(
+    own: Any,
+) -> None:
     dataset = own(bad=list(range(99))).load()
     assert dataset.read == list(range(100))
     assert own().load().read == [0]
-    with pytest.raises(UsageError, match=r"own_pairs\.Pairs failed: ValueError at own_pairs\.py:17"):
+    with pytest.raises(
+        UsageError, match=r"own_pairs\.Pairs failed: ValueError at own_pairs\.py:17"
+    ):
         own(bad=list(range(100))).load()
 
 

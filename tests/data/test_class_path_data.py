@@ -98,7 +98,9 @@ def test_whatever_a_data_class_may_override_is_asked_of_it() -> None:
         "drops_bad_records",  # `on_bad_record` of a class of one's own
         "checks_records",
     }
-    own = {name for name in vars(Data) if not name.startswith("_") and name not in Data.model_fields}
+    own = {
+        name for name in vars(Data) if not name.startswith("_") and name not in Data.model_fields
+    }
     forwarded = set(vars(ClassPathData))
     assert own - forwarded - decided_by_the_block - set(vars(Component)) - {"model_config"} == set()
 
@@ -113,8 +115,16 @@ def test_a_data_set_is_split_by_index_and_imported_only_when_read() -> None:
 
 
 def test_a_data_subclass_tells_its_own_facts() -> None:
-    data = make("own_records.Own", stated={"split": {"train": 0.5, "val": 0.25, "test": 0.25}}, size=8)
-    assert (data.count(), data.train_count(), data.input_shape, data.outputs, data.task) == (8, 4, (2,), 4, "multiclass")
+    data = make(
+        "own_records.Own", stated={"split": {"train": 0.5, "val": 0.25, "test": 0.25}}, size=8
+    )
+    assert (data.count(), data.train_count(), data.input_shape, data.outputs, data.task) == (
+        8,
+        4,
+        (2,),
+        4,
+        "multiclass",
+    )
     assert [len(part) for part in data.splits(seed=0)] == [4, 2, 2]  # type: ignore[arg-type]
     assert data.synthetic(3)[1].shape == (3,)
 
@@ -123,37 +133,78 @@ def test_a_data_subclass_tells_its_own_facts() -> None:
     ("name", "init_args", "message"),
     [
         ("Pairs", {}, r"data\.class_path: expected package\.module\.Class, got 'Pairs'"),
-        ("no_such_module.Pairs", {}, r"got 'no_such_module\.Pairs': ModuleNotFoundError.* The working directory"),
-        ("broken_records.Pairs", {}, r"got 'broken_records\.Pairs': ModuleNotFoundError: .*no_such_library.* Mend that module"),
-        ("own_records.Nothing", {}, r"got 'own_records\.Nothing': .*own_records\.py has no such name"),
+        (
+            "no_such_module.Pairs",
+            {},
+            r"got 'no_such_module\.Pairs': ModuleNotFoundError.* The working directory",
+        ),
+        (
+            "broken_records.Pairs",
+            {},
+            r"got 'broken_records\.Pairs': ModuleNotFoundError: .*no_such_library.* Mend that module",
+        ),
+        (
+            "own_records.Nothing",
+            {},
+            r"got 'own_records\.Nothing': .*own_records\.py has no such name",
+        ),
         ("own_records.function", {}, r"expected a class, got 'own_records\.function'"),
-        ("own_records.NoLength", {}, r"expected a class with __len__ and __getitem__, got 'own_records\.NoLength'"),
-        ("own_records.Stream", {}, r"data\.class_path: expected a map-style data set, .* got Stream\..* into a list"),
-        ("own_records.Pairs", {"length": 3}, r"data\.init_args: expected the arguments of Pairs\(size, item=None, fail=False\)"),
+        (
+            "own_records.NoLength",
+            {},
+            r"expected a class with __len__ and __getitem__, got 'own_records\.NoLength'",
+        ),
+        (
+            "own_records.Stream",
+            {},
+            r"data\.class_path: expected a map-style data set, .* got Stream\..* into a list",
+        ),
+        (
+            "own_records.Pairs",
+            {"length": 3},
+            r"data\.init_args: expected the arguments of Pairs\(size, item=None, fail=False\)",
+        ),
         ("own_records.Pairs", {"size": 0}, r"expected records, got an empty own_records\.Pairs"),
         ("own_records.Pairs", {"size": 10, "item": [1, 2, 3]}, r"expected items \(input, target\)"),
-        ("own_records.Pairs", {"size": 10, "item": [1, 2]}, r"data\.input_shape: expected \[\], .* got \[3\]"),
-        ("own_records.Pairs", {"size": 9}, r"data\.records: expected the number of records in the data, 9, got 10"),
+        (
+            "own_records.Pairs",
+            {"size": 10, "item": [1, 2]},
+            r"data\.input_shape: expected \[\], .* got \[3\]",
+        ),
+        (
+            "own_records.Pairs",
+            {"size": 9},
+            r"data\.records: expected the number of records in the data, 9, got 10",
+        ),
     ],
 )
-def test_faults_are_named_with_their_keys(name: str, init_args: dict[str, Any], message: str) -> None:
+def test_faults_are_named_with_their_keys(
+    name: str, init_args: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         make(name, **init_args).splits(seed=0)
 
 
 def test_what_a_class_raises_is_named_by_its_line_and_not_by_its_message() -> None:
-    with pytest.raises(UsageError, match=r"own_records\.Pairs failed: ValueError at own_records\.py:9") as caught:
+    with pytest.raises(
+        UsageError, match=r"own_records\.Pairs failed: ValueError at own_records\.py:9"
+    ) as caught:
         make("own_records.Pairs", size=10, fail=True).splits(seed=0)
     assert "4711" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_class_that_is_no_data_needs_its_facts_stated() -> None:
-    with pytest.raises(SpecError, match=r"expected a subclass of dppipe\.Data, got 'own_records\.Pairs'\. .* state input_shape"):
+    with pytest.raises(
+        SpecError,
+        match=r"expected a subclass of dppipe\.Data, got 'own_records\.Pairs'\. .* state input_shape",
+    ):
         make("own_records.Pairs", stated={}, size=10).count()
 
 
 def test_a_data_subclass_that_loads_a_stream_is_an_error_that_names_a_way_out() -> None:
-    with pytest.raises(UsageError, match=r"data: expected a map-style data set, .* got Stream\..* into a list"):
+    with pytest.raises(
+        UsageError, match=r"data: expected a map-style data set, .* got Stream\..* into a list"
+    ):
         make("own_records.Streaming", stated={}).splits(seed=0)
 
 
@@ -165,9 +216,15 @@ def test_options_of_a_data_subclass_are_checked() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"task": "binary"}, "expected input_shape, outputs and task together, got no input_shape and no outputs"),
+        (
+            {"task": "binary"},
+            "expected input_shape, outputs and task together, got no input_shape and no outputs",
+        ),
         ({**STATED, "outputs": 2}, "expected 1 output of a binary task, got 2"),
-        ({**STATED, "task": "multiclass"}, "expected an output for each class of a multiclass task, got 1"),
+        (
+            {**STATED, "task": "multiclass"},
+            "expected an output for each class of a multiclass task, got 1",
+        ),
         ({"init_args": {"split": {}}}, "expected split beside class_path, got it in init_args"),
         ({**STATED, "input_shape": []}, "input_shape"),
     ],
@@ -179,6 +236,8 @@ def test_options_that_contradict_are_refused(options: dict[str, Any], message: s
 
 def test_the_working_directory_never_hides_what_is_installed(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("JSONDecoder = 1\n")
-    with pytest.raises(SpecError, match=r"expected a subclass of dppipe\.Data, got 'json\.JSONDecoder'"):
+    with pytest.raises(
+        SpecError, match=r"expected a subclass of dppipe\.Data, got 'json\.JSONDecoder'"
+    ):
         make("json.JSONDecoder", stated={}).count()
     assert sys.path.index(str(tmp_path)) == len(sys.path) - 1

@@ -31,10 +31,16 @@ def test_every_block_is_read_by_its_kind(text: str) -> None:
 
 
 def test_the_page_shows_every_kind() -> None:
-    shown = {(block, split_kind(block, value)[0]) for text in BLOCKS for block, value in yaml.safe_load(text).items()}
+    shown = {
+        (block, split_kind(block, value)[0])
+        for text in BLOCKS
+        for block, value in yaml.safe_load(text).items()
+    }
     named = set(re.findall(r"`(\w+)`", PAGE))
     for block in ("data", "model"):
-        assert {kind for where, kind in shown if where == block} == set(built_in_kinds(FAMILIES[block]))
+        assert {kind for where, kind in shown if where == block} == set(
+            built_in_kinds(FAMILIES[block])
+        )
     for block in ("optimizer", "schedule", "averaging"):
         assert named >= set(built_in_kinds(FAMILIES[block]))
 
@@ -42,30 +48,48 @@ def test_the_page_shows_every_kind() -> None:
 def test_the_class_on_the_page_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "class Scans" in block)
+    code = next(
+        block
+        for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+        if "class Scans" in block
+    )
     (tmp_path / "page_records.py").write_text(code)
     data = ClassPathData.from_data({"class_path": "page_records.Scans", "init_args": {"size": 50}})
     assert len(data.splits(seed=0).train) == data.train_count() == 40  # type: ignore[arg-type]
 
 
 def test_the_same_class_is_a_plugin(tmp_path: Path) -> None:
-    code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "class Scans" in block)
-    (tmp_path / "scans.py").write_text(code.replace("class Scans(Data):", 'class Scans(Data, kind="scans"):'))
+    code = next(
+        block
+        for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+        if "class Scans" in block
+    )
+    (tmp_path / "scans.py").write_text(
+        code.replace("class Scans(Data):", 'class Scans(Data, kind="scans"):')
+    )
     data = Registry(tmp_path).load("data", "scans").from_data({"size": 20})
     assert data.train_count() == 16  # type: ignore[attr-defined]
 
 
-def test_the_sentences_on_the_page_train_a_model_with_an_embedding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sentences_on_the_page_train_a_model_with_an_embedding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    code = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "class Sentences" in block)
+    code = next(
+        block
+        for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+        if "class Sentences" in block
+    )
     (tmp_path / "page_words.py").write_text(code)
     (tmp_path / "page_word_nets.py").write_text(
         "from torch import nn\n\n\nclass Bag(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
         "        self.table, self.last = nn.Embedding(50, 4), nn.Linear(4, 1)\n\n"
         "    def forward(self, x):\n        return self.last(self.table(x).mean(1))\n"
     )
-    numpy.savez(tmp_path / "words.npz", x=numpy.arange(1200).reshape(200, 6) % 50, y=numpy.arange(200) % 2)
+    numpy.savez(
+        tmp_path / "words.npz", x=numpy.arange(1200).reshape(200, 6) % 50, y=numpy.arange(200) % 2
+    )
     spec = {
         "version": 1,
         "name": "words",

@@ -14,7 +14,9 @@ from dppipe.data.base import Splits
 
 def arrays(part: object) -> tuple[numpy.ndarray, numpy.ndarray]:
     inputs, targets = part.tensors  # type: ignore[attr-defined]
-    return inputs.flatten(1).numpy(), targets.squeeze(-1).numpy() if targets.ndim > 1 else targets.numpy()
+    return inputs.flatten(1).numpy(), targets.squeeze(
+        -1
+    ).numpy() if targets.ndim > 1 else targets.numpy()
 
 
 def accuracy(splits: Splits) -> float:
@@ -64,5 +66,7 @@ def test_made_up_records_depend_on_their_own_seed_alone() -> None:
 
 
 def test_a_binary_task_has_two_classes() -> None:
-    with pytest.raises(ValidationError, match=r"expected 2 classes of a binary task, got 3\. Set task: multiclass"):
+    with pytest.raises(
+        ValidationError, match=r"expected 2 classes of a binary task, got 3\. Set task: multiclass"
+    ):
         Synthetic.from_data({"classes": 3, "task": "binary"})

@@ -40,10 +40,16 @@ class Listed(Dataset[Any]):
         return self.records[index]
 
 
-def parts_of(dataset: Any, *, seed: int = 0, split: Split = SPLIT, by_users: bool = False) -> list[str]:
+def parts_of(
+    dataset: Any, *, seed: int = 0, split: Split = SPLIT, by_users: bool = False
+) -> list[str]:
     """Return the name of each record's part."""
     found = ["none"] * len(dataset)
-    for name, rows in zip(("train", "val", "test"), draw_parts(dataset, split, by_users=by_users, seed=seed), strict=True):
+    for name, rows in zip(
+        ("train", "val", "test"),
+        draw_parts(dataset, split, by_users=by_users, seed=seed),
+        strict=True,
+    ):
         for row in rows:
             assert found[row] == "none"
             found[row] = name
@@ -52,7 +58,9 @@ def parts_of(dataset: Any, *, seed: int = 0, split: Split = SPLIT, by_users: boo
 
 def tensors(values: list[int]) -> TensorDataset:
     column = torch.tensor(values, dtype=torch.float32)[:, None]
-    return TensorDataset(torch.cat([column, column + 0.5], dim=1), torch.tensor(values, dtype=torch.int64) % 3)
+    return TensorDataset(
+        torch.cat([column, column + 0.5], dim=1), torch.tensor(values, dtype=torch.int64) % 3
+    )
 
 
 values = st.lists(st.integers(-(2**20), 2**20), min_size=1, max_size=60)
@@ -69,20 +77,35 @@ def test_removing_a_record_moves_no_other(values: list[int], gone: int, seed: in
 
 @settings(deadline=None)
 @given(values=values, gone=st.integers(0, 59), seed=st.integers(0, 2**64 - 1))
-def test_removing_a_record_that_is_read_one_by_one_moves_no_other(values: list[int], gone: int, seed: int) -> None:
-    records = [{"x": torch.tensor([float(value)]), "text": "a" * (value % 7), "y": value} for value in values]
+def test_removing_a_record_that_is_read_one_by_one_moves_no_other(
+    values: list[int], gone: int, seed: int
+) -> None:
+    records = [
+        {"x": torch.tensor([float(value)]), "text": "a" * (value % 7), "y": value}
+        for value in values
+    ]
     gone %= len(records)
     before = parts_of(Listed(records), seed=seed)
-    assert parts_of(Listed(records[:gone] + records[gone + 1 :]), seed=seed) == before[:gone] + before[gone + 1 :]
+    assert (
+        parts_of(Listed(records[:gone] + records[gone + 1 :]), seed=seed)
+        == before[:gone] + before[gone + 1 :]
+    )
 
 
-ids = st.one_of(st.lists(st.integers(-9, 9), min_size=1, max_size=40), st.lists(st.text(max_size=9), min_size=1, max_size=40))
+ids = st.one_of(
+    st.lists(st.integers(-9, 9), min_size=1, max_size=40),
+    st.lists(st.text(max_size=9), min_size=1, max_size=40),
+)
 
 
 @settings(deadline=None)
 @given(ids=ids, gone=st.integers(0, 39), seed=st.integers(0, 2**32 - 1))
-def test_removing_a_user_moves_no_other_and_a_users_records_stay_together(ids: list[Any], gone: int, seed: int) -> None:
-    ids = [user.replace("\0", "") if isinstance(user, str) else user for user in ids]  # NumPy drops trailing zeros
+def test_removing_a_user_moves_no_other_and_a_users_records_stay_together(
+    ids: list[Any], gone: int, seed: int
+) -> None:
+    ids = [
+        user.replace("\0", "") if isinstance(user, str) else user for user in ids
+    ]  # NumPy drops trailing zeros
     left = [user for user in ids if user != ids[gone % len(ids)]]
 
     def places(users: list[Any]) -> dict[Any, set[str]]:
@@ -104,7 +127,9 @@ def test_shares_come_out_as_stated() -> None:
     for seed in range(10):
         parts = parts_of(dataset, seed=seed)
         for name, share in (("train", 0.6), ("val", 0.2), ("test", 0.1)):
-            assert abs(parts.count(name) - share * 20_000) < 5 * (20_000 * share * (1 - share)) ** 0.5
+            assert (
+                abs(parts.count(name) - share * 20_000) < 5 * (20_000 * share * (1 - share)) ** 0.5
+            )
 
 
 def test_the_seed_decides_and_equal_records_fall_into_the_same_part() -> None:
@@ -166,14 +191,20 @@ def test_a_record_that_cannot_be_read_is_in_no_part_and_moves_no_other() -> None
 def test_records_that_are_marked_invalid_are_in_no_part_but_stay_with_their_user() -> None:
     valid = numpy.arange(40) != 11
     before = parts_of(tensors(list(range(40))))
-    assert parts_of(with_valid(tensors(list(range(40))), valid)) == [*before[:11], "none", *before[12:]]
+    assert parts_of(with_valid(tensors(list(range(40))), valid)) == [
+        *before[:11],
+        "none",
+        *before[12:],
+    ]
     owned = with_users(tensors(list(range(40))), numpy.arange(40) // 4)
     expected = parts_of(owned, by_users=True)
     assert parts_of(with_valid(owned, valid), by_users=True) == expected
 
 
 def test_data_of_which_nothing_can_be_read_is_refused_without_a_value() -> None:
-    with pytest.raises(UsageError, match="expected records made of tensors, arrays, numbers and texts, got none") as caught:
+    with pytest.raises(
+        UsageError, match="expected records made of tensors, arrays, numbers and texts, got none"
+    ) as caught:
         draw_parts(Listed([ValueError("4711-secret")] * 5), SPLIT, by_users=False, seed=0)
     assert "4711" not in str(caught.value)
 
@@ -187,7 +218,9 @@ class Augmented(Listed):
         return self.records[index] + noise
 
 
-def test_augmentation_by_the_global_generators_moves_no_record_and_leaves_them_as_they_were() -> None:
+def test_augmentation_by_the_global_generators_moves_no_record_and_leaves_them_as_they_were() -> (
+    None
+):
     records = [torch.tensor([float(value)]) for value in range(80)]
     torch.manual_seed(0)
     state = torch.get_rng_state().tolist(), numpy.random.get_state()[1].tolist(), random.getstate()  # type: ignore[index]
@@ -204,8 +237,12 @@ def test_no_records_make_empty_parts() -> None:
 
 def test_parts_carry_the_marks_of_their_records(tmp_path: Path) -> None:
     owners = numpy.array([f"user {row // 3}" for row in range(90)])
-    numpy.savez(tmp_path / "d.npz", x=numpy.arange(90.0)[:, None], y=numpy.arange(90) % 2, who=owners)
-    data = Npz.from_data({"path": str(tmp_path / "d.npz"), "classes": 2, "user": "who", "split": SPLIT.model_dump()})
+    numpy.savez(
+        tmp_path / "d.npz", x=numpy.arange(90.0)[:, None], y=numpy.arange(90) % 2, who=owners
+    )
+    data = Npz.from_data(
+        {"path": str(tmp_path / "d.npz"), "classes": 2, "user": "who", "split": SPLIT.model_dump()}
+    )
     for part in data.splits(seed=3, by="hash"):
         assert part is not None
         kept = ids_of(part)
@@ -216,11 +253,17 @@ def test_parts_carry_the_marks_of_their_records(tmp_path: Path) -> None:
 
 def test_whether_a_part_is_there_follows_from_its_share_alone(tmp_path: Path) -> None:
     numpy.savez(tmp_path / "d.npz", x=numpy.zeros((5, 2)), y=numpy.zeros(5, dtype=int))
-    splits = Npz.from_data({"path": str(tmp_path / "d.npz"), "classes": 2}).splits(seed=0, by="hash")
+    splits = Npz.from_data({"path": str(tmp_path / "d.npz"), "classes": 2}).splits(
+        seed=0, by="hash"
+    )
     assert splits.val is not None
     assert splits.test is not None
     assert sorted(len(part) for part in splits) == [0, 0, 5]  # type: ignore[arg-type]  # equal records go together
-    whole = {"path": str(tmp_path / "d.npz"), "classes": 2, "split": {"train": 1, "val": 0, "test": 0}}
+    whole = {
+        "path": str(tmp_path / "d.npz"),
+        "classes": 2,
+        "split": {"train": 1, "val": 0, "test": 0},
+    }
     assert Npz.from_data(whole).splits(seed=0, by="hash")[1:] == (None, None)
 
 
@@ -229,7 +272,9 @@ def test_test_records_of_their_own_are_kept(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x,y\n" + "".join(f"{row},{row % 2}\n" for row in rows))
     options = {"numeric": [{"column": "x"}], "target": {"column": "y", "classes": [0, 1]}}
     paths = {"path": str(tmp_path / "a.csv"), "test_path": str(tmp_path / "b.csv")}
-    splits = Csv.from_data({**options, **paths, "split": {"train": 0.7, "val": 0.3, "test": 0}}).splits(seed=0, by="hash")
+    splits = Csv.from_data(
+        {**options, **paths, "split": {"train": 0.7, "val": 0.3, "test": 0}}
+    ).splits(seed=0, by="hash")
     assert [int(row[0]) for row in splits.test] == list(range(50, 60))  # type: ignore[union-attr]
     assert len(splits.train) + len(splits.val) == 50  # type: ignore[arg-type]
 

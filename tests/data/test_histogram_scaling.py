@@ -13,7 +13,9 @@ from hypothesis.extra.numpy import arrays
 from dppipe.data.reading.bounded_statistics import Histograms
 from dppipe.data.reading.private_scaling import PrivateScaling
 
-SCALING = PrivateScaling(noise_multiplier=1.0, lower=(-2.0, 0.0, 5.0), upper=(2.0, 1.0, 9.0), bins=8)
+SCALING = PrivateScaling(
+    noise_multiplier=1.0, lower=(-2.0, 0.0, 5.0), upper=(2.0, 1.0, 9.0), bins=8
+)
 RECORDS = arrays(numpy.float32, (4, 3, 2), elements=st.floats(width=32))
 RECORD = arrays(numpy.float32, (1, 3, 2), elements=st.floats(width=32))
 
@@ -32,7 +34,10 @@ def test_one_record_more_or_less_or_another_moves_the_sum_by_no_more_than_is_cou
     assert bound == pytest.approx(math.sqrt(3))
     assert numpy.linalg.norm(total(numpy.concatenate([inputs, other])) - base) <= bound
     assert numpy.linalg.norm(total(inputs[1:]) - base) <= bound
-    assert numpy.linalg.norm(total(numpy.concatenate([other, inputs[1:]])) - base) <= math.sqrt(2) * bound
+    assert (
+        numpy.linalg.norm(total(numpy.concatenate([other, inputs[1:]])) - base)
+        <= math.sqrt(2) * bound
+    )
 
 
 @settings(deadline=None, max_examples=200)
@@ -82,12 +87,17 @@ def test_quartiles_of_skewed_values_are_found_under_noise() -> None:
 
 @settings(deadline=None)
 @given(noisy=arrays(numpy.float64, 24, elements=st.floats(-1e9, 1e9)), count=st.integers(1, 10**6))
-def test_whatever_the_noise_the_constants_can_be_scaled_by(noisy: numpy.ndarray, count: int) -> None:
+def test_whatever_the_noise_the_constants_can_be_scaled_by(
+    noisy: numpy.ndarray, count: int
+) -> None:
     constants = SCALING.constants(noisy, count=count)
     widths = numpy.array([4.0, 1.0, 4.0])
     assert (numpy.array(constants.std) >= widths / 8 / 1.349 * (1 - 1e-12)).all()
     assert (numpy.array(constants.std) <= widths / 1.349 * (1 + 1e-12)).all()
-    assert all(low <= mean <= high for low, mean, high in zip(SCALING.lower, constants.mean, SCALING.upper, strict=True))
+    assert all(
+        low <= mean <= high
+        for low, mean, high in zip(SCALING.lower, constants.mean, SCALING.upper, strict=True)
+    )
 
 
 def test_wide_histograms_are_added_up_piece_by_piece() -> None:
@@ -108,10 +118,16 @@ def test_much_noise_on_empty_bins_does_not_stretch_skewed_values() -> None:
     scaling = PrivateScaling(noise_multiplier=20.0, upper=(20.0,), bins=64)
     inputs = numpy.exp(rng.normal(size=(5_000, 4))).astype(numpy.float32)
     exact, std = scaling.total(inputs, None), 20.0 * scaling.sensitivity(4)
-    found = [scaling.constants(exact + rng.normal(scale=std, size=256), count=5_000) for _ in range(200)]
+    found = [
+        scaling.constants(exact + rng.normal(scale=std, size=256), count=5_000) for _ in range(200)
+    ]
     without = scaling.constants(exact, count=5_000)
-    assert numpy.mean([each.std for each in found]) == pytest.approx(numpy.mean(without.std), abs=0.1)
-    assert numpy.mean([each.mean for each in found]) == pytest.approx(numpy.mean(without.mean), abs=0.1)
+    assert numpy.mean([each.std for each in found]) == pytest.approx(
+        numpy.mean(without.std), abs=0.1
+    )
+    assert numpy.mean([each.mean for each in found]) == pytest.approx(
+        numpy.mean(without.mean), abs=0.1
+    )
 
 
 def test_a_histogram_that_is_read_from_its_other_end_gives_the_mirrored_median() -> None:

@@ -14,7 +14,9 @@ from dppipe.data import Idx
 from dppipe.errors import SpecError, UsageError
 
 
-def write(folder: Path, part: str, what: str, array: numpy.ndarray, *, zipped: bool = False, cut: int = 0) -> Path:
+def write(
+    folder: Path, part: str, what: str, array: numpy.ndarray, *, zipped: bool = False, cut: int = 0
+) -> Path:
     content = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
     content = content[: len(content) - cut]
     path = folder / f"{part}-{what}-idx{array.ndim}-ubyte{'.gz' if zipped else ''}"
@@ -46,7 +48,12 @@ def test_the_headers_alone_give_the_public_facts(tmp_path: Path) -> None:
     for path in tmp_path.iterdir():  # records cut away: nobody may read them
         path.write_bytes(path.read_bytes()[: 16 if "images" in path.name else 8])
     data = Idx.from_data({"root": str(tmp_path)})
-    assert (data.count(), data.train_count(), data.input_shape, data.outputs) == (20, 18, (1, 4, 3), 10)
+    assert (data.count(), data.train_count(), data.input_shape, data.outputs) == (
+        20,
+        18,
+        (1, 4, 3),
+        10,
+    )
 
 
 def test_two_classes_make_a_binary_task(tmp_path: Path) -> None:
@@ -61,7 +68,10 @@ def test_two_classes_make_a_binary_task(tmp_path: Path) -> None:
 def test_a_missing_file_is_named_with_its_key(tmp_path: Path) -> None:
     write_all(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(SpecError, match=r"data\.root: expected a file, got .*t10k-labels-idx1-ubyte, which doesn't exist"):
+    with pytest.raises(
+        SpecError,
+        match=r"data\.root: expected a file, got .*t10k-labels-idx1-ubyte, which doesn't exist",
+    ):
         Idx.from_data({"root": str(tmp_path)}).count()
 
 
@@ -71,7 +81,9 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, zipped: bool) -> None
     path = write(tmp_path, "train", "images", images, zipped=zipped, cut=7)
     if zipped:
         (tmp_path / "train-images-idx3-ubyte").unlink()
-    with pytest.raises(UsageError, match=r"train-images-idx3-ubyte.*: expected 240 bytes after the header, got 233"):
+    with pytest.raises(
+        UsageError, match=r"train-images-idx3-ubyte.*: expected 240 bytes after the header, got 233"
+    ):
         Idx.from_data({"root": str(tmp_path)}).load()
     path.write_bytes(path.read_bytes()[:-9] if zipped else path.read_bytes()[:10])
     with pytest.raises(UsageError, match=r"cut off or damaged|expected the header"):
@@ -81,7 +93,10 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, zipped: bool) -> None
 def test_other_files_are_refused_by_their_header(tmp_path: Path) -> None:
     write_all(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(b"\x00\x00\x0d\x01" + bytes(40))
-    with pytest.raises(UsageError, match=r"train-labels-idx1-ubyte: expected the header of an IDX file of bytes with 1 dim"):
+    with pytest.raises(
+        UsageError,
+        match=r"train-labels-idx1-ubyte: expected the header of an IDX file of bytes with 1 dim",
+    ):
         Idx.from_data({"root": str(tmp_path)}).count()
 
 
@@ -104,6 +119,8 @@ def test_a_label_out_of_range_is_named_by_its_record(tmp_path: Path) -> None:
     _, labels = write_all(tmp_path)
     labels[6] = 77
     write(tmp_path, "train", "labels", labels)
-    with pytest.raises(UsageError, match=r"record 7: expected a label from 0 to 9, got another") as caught:
+    with pytest.raises(
+        UsageError, match=r"record 7: expected a label from 0 to 9, got another"
+    ) as caught:
         Idx.from_data({"root": str(tmp_path)}).load()
     assert "77" not in str(caught.value).replace(str(tmp_path), "")

@@ -19,5 +19,7 @@ sys.exit(", ".join(name for name in heavy if name in sys.modules) or 0)
 
 
 def test_kinds_of_data_models_and_optimizers_import_light() -> None:
-    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False
+    )
     assert (ended.returncode, ended.stderr) == (0, "")

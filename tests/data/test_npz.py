@@ -25,8 +25,15 @@ def save(folder: Path, **arrays: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("compressed", [False, True])
 def test_arrays_are_read_as_they_are(tmp_path: Path, compressed: bool) -> None:
     (numpy.savez_compressed if compressed else numpy.savez)(tmp_path / "d.npz", images=X, labels=Y)
-    data = Npz.from_data({"path": str(tmp_path / "d.npz"), "x": "images", "y": "labels", "classes": 3})
-    assert (data.count(), data.input_shape, data.outputs, data.task) == (12, (3, 2), 3, "multiclass")
+    data = Npz.from_data(
+        {"path": str(tmp_path / "d.npz"), "x": "images", "y": "labels", "classes": 3}
+    )
+    assert (data.count(), data.input_shape, data.outputs, data.task) == (
+        12,
+        (3, 2),
+        3,
+        "multiclass",
+    )
     inputs, targets = data.load().tensors
     assert torch.equal(inputs, torch.from_numpy(X).float())
     assert targets.tolist() == Y.tolist()
@@ -56,18 +63,48 @@ def test_the_headers_alone_give_the_public_facts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "options", "message"),
     [
-        ({"x": X, "y": Y}, {}, r"data\.classes: expected the number of classes, got nothing, and 'y' holds integers"),
-        ({"x": X, "y": Y / 2}, {"classes": 3}, r"array 'y': expected integers of shape \[records\], got float64 of shape 12"),
-        ({"x": X, "y": Y[:11]}, {"classes": 3}, r"array 'y': expected a target for each of 12 records, got int64 of shape 11"),
-        ({"x": X[:0], "y": Y[:0]}, {"classes": 3}, r"array 'x': expected numbers of shape \[records, \.\.\.\]"),
-        ({"x": X[:, 0, 0], "y": Y}, {"classes": 3}, r"array 'x': expected numbers of shape \[records, \.\.\.\]"),
+        (
+            {"x": X, "y": Y},
+            {},
+            r"data\.classes: expected the number of classes, got nothing, and 'y' holds integers",
+        ),
+        (
+            {"x": X, "y": Y / 2},
+            {"classes": 3},
+            r"array 'y': expected integers of shape \[records\], got float64 of shape 12",
+        ),
+        (
+            {"x": X, "y": Y[:11]},
+            {"classes": 3},
+            r"array 'y': expected a target for each of 12 records, got int64 of shape 11",
+        ),
+        (
+            {"x": X[:0], "y": Y[:0]},
+            {"classes": 3},
+            r"array 'x': expected numbers of shape \[records, \.\.\.\]",
+        ),
+        (
+            {"x": X[:, 0, 0], "y": Y},
+            {"classes": 3},
+            r"array 'x': expected numbers of shape \[records, \.\.\.\]",
+        ),
         ({"x": X.astype(str), "y": Y}, {"classes": 3}, r"array 'x': expected numbers"),
         ({"x": X.astype(object), "y": Y}, {"classes": 3}, r"array 'x': expected numbers"),
-        ({"x": X, "y": X}, {}, r"array 'y': expected floats of shape \[records\] or \[records, outputs\]"),
-        ({"x": X, "z": Y}, {"classes": 3}, r"data\.y: expected the name of an array in .*d\.npz, got 'y', which isn't there"),
+        (
+            {"x": X, "y": X},
+            {},
+            r"array 'y': expected floats of shape \[records\] or \[records, outputs\]",
+        ),
+        (
+            {"x": X, "z": Y},
+            {"classes": 3},
+            r"data\.y: expected the name of an array in .*d\.npz, got 'y', which isn't there",
+        ),
     ],
 )
-def test_arrays_that_do_not_fit_are_named(tmp_path: Path, arrays: dict[str, Any], options: dict[str, Any], message: str) -> None:
+def test_arrays_that_do_not_fit_are_named(
+    tmp_path: Path, arrays: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         Npz.from_data({**save(tmp_path, **arrays), **options}).count()
 
@@ -95,7 +132,12 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         Npz.from_data({"path": str(tmp_path / "d.npz"), "classes": 3}).count()
 
 
-def test_a_missing_file_is_named_with_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_named_with_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SpecError, match=rf"data\.path: expected a file, got no\.npz, .* working directory {tmp_path}"):
+    with pytest.raises(
+        SpecError,
+        match=rf"data\.path: expected a file, got no\.npz, .* working directory {tmp_path}",
+    ):
         Npz.from_data({"path": "no.npz", "classes": 3}).count()

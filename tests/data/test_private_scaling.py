@@ -33,7 +33,11 @@ def test_the_sensitivity_is_reached() -> None:
 
 
 def test_without_noise_mean_and_deviation_are_those_of_the_records() -> None:
-    inputs = numpy.random.default_rng(0).uniform([-2, 0.2, 6], [1, 0.9, 7], size=(9000, 3)).astype(numpy.float32)
+    inputs = (
+        numpy.random.default_rng(0)
+        .uniform([-2, 0.2, 6], [1, 0.9, 7], size=(9000, 3))
+        .astype(numpy.float32)
+    )
     constants = SCALING.constants(SCALING.total(inputs, None), count=9000)
     assert constants.mean == pytest.approx(inputs.mean(axis=0), abs=1e-4)
     assert constants.std == pytest.approx(inputs.std(axis=0), abs=1e-4)
@@ -66,14 +70,23 @@ def test_a_user_counts_once_however_many_records_there_are() -> None:
 
 @settings(deadline=None)
 @given(noisy=arrays(numpy.float64, 6, elements=st.floats(-1e9, 1e9)), count=st.integers(1, 10**6))
-def test_whatever_the_noise_the_constants_can_be_scaled_by(noisy: numpy.ndarray, count: int) -> None:
+def test_whatever_the_noise_the_constants_can_be_scaled_by(
+    noisy: numpy.ndarray, count: int
+) -> None:
     constants = SCALING.constants(noisy, count=count)
-    assert all(0.05 * half <= std <= half for std, half in zip(constants.std, (2.0, 0.5, 2.0), strict=True))
-    assert all(low <= mean <= high for low, mean, high in zip(SCALING.lower, constants.mean, SCALING.upper, strict=True))
+    assert all(
+        0.05 * half <= std <= half for std, half in zip(constants.std, (2.0, 0.5, 2.0), strict=True)
+    )
+    assert all(
+        low <= mean <= high
+        for low, mean, high in zip(SCALING.lower, constants.mean, SCALING.upper, strict=True)
+    )
 
 
 def test_features_after_the_first_ones_stay_as_they_are() -> None:
-    assert padded(Constants(mean=(1.0,), std=(2.0,)), 3) == Constants(mean=(1.0, 0.0, 0.0), std=(2.0, 1.0, 1.0))
+    assert padded(Constants(mean=(1.0,), std=(2.0,)), 3) == Constants(
+        mean=(1.0, 0.0, 0.0), std=(2.0, 1.0, 1.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +118,8 @@ def test_options_survive_being_written_and_read(kind: Any) -> None:
 
 def test_nothing_is_scaled_when_records_are_read() -> None:
     plain, private = (
-        Digits.from_data({"normalize": asked}).load() for asked in (None, {"kind": "private", "noise_multiplier": 1})
+        Digits.from_data({"normalize": asked}).load()
+        for asked in (None, {"kind": "private", "noise_multiplier": 1})
     )
     assert (plain.tensors[0] == private.tensors[0]).all()
     assert Digits().private_scaling is None
@@ -122,6 +136,10 @@ def test_only_the_numeric_columns_of_a_table_are_scaled() -> None:
 
 def test_a_table_without_numeric_columns_has_nothing_to_scale() -> None:
     target = {"column": "y", "classes": [0, 1]}
-    options = {"path": "x.csv", "categorical": [{"column": "a", "values": ["u", "v"]}], "target": target}
+    options = {
+        "path": "x.csv",
+        "categorical": [{"column": "a", "values": ["u", "v"]}],
+        "target": target,
+    }
     with pytest.raises(ValidationError, match="Leave normalize out"):
         Csv.from_data({**options, "normalize": {"kind": "private", "noise_multiplier": 3}})

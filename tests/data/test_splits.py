@@ -50,13 +50,23 @@ def values(part: object) -> list[float]:
 
 
 @settings(deadline=None)
-@given(records=st.integers(1, 400), train=st.integers(1, 100), val=st.integers(0, 99), test=st.integers(0, 99))
-def test_shares_never_take_more_than_there_is(records: int, train: int, val: int, test: int) -> None:
+@given(
+    records=st.integers(1, 400),
+    train=st.integers(1, 100),
+    val=st.integers(0, 99),
+    test=st.integers(0, 99),
+)
+def test_shares_never_take_more_than_there_is(
+    records: int, train: int, val: int, test: int
+) -> None:
     total = max(100, train + val + test)
     counts = Split(train=train / total, val=val / total, test=test / total).counts(records)
     assert all(count >= 0 for count in counts)
     assert sum(counts) <= records
-    assert all(abs(count - share * records / total) <= 1 for count, share in zip(counts, (train, val, test), strict=True))
+    assert all(
+        abs(count - share * records / total) <= 1
+        for count, share in zip(counts, (train, val, test), strict=True)
+    )
 
 
 @settings(deadline=None)
@@ -111,7 +121,9 @@ def test_a_share_that_rounds_to_no_training_record_is_refused() -> None:
 
 
 def test_stated_records_are_checked_against_the_data() -> None:
-    with pytest.raises(UsageError, match=r"data\.records: expected the number of records in the data, 10, got 11"):
+    with pytest.raises(
+        UsageError, match=r"data\.records: expected the number of records in the data, 10, got 11"
+    ):
         Numbers(records=11).splits(seed=0)
 
 

@@ -22,14 +22,34 @@ OWNERS = numpy.array(["b", "a", "c", "a", "d", "b", "a", "d"])
 def csv(tmp_path: Path, **options: Any) -> Csv:
     rows = "".join(f"{row},{owner},{row % 2}\n" for row, owner in enumerate(OWNERS))
     (tmp_path / "visits.csv").write_text("age,patient,readmitted\n" + rows)
-    given = {"path": str(tmp_path / "visits.csv"), "user": "patient", "users": 4, "numeric": [{"column": "age"}]}
-    return Csv.from_data({**given, "target": {"column": "readmitted", "classes": [0, 1]}, "split": SPLIT.model_dump(), **options})
+    given = {
+        "path": str(tmp_path / "visits.csv"),
+        "user": "patient",
+        "users": 4,
+        "numeric": [{"column": "age"}],
+    }
+    return Csv.from_data(
+        {
+            **given,
+            "target": {"column": "readmitted", "classes": [0, 1]},
+            "split": SPLIT.model_dump(),
+            **options,
+        }
+    )
 
 
 def npz(tmp_path: Path, **options: Any) -> Npz:
     inputs = numpy.arange(8.0)[:, None]
-    numpy.savez(tmp_path / "visits.npz", x=inputs, y=numpy.arange(8) % 2, who=OWNERS, few=OWNERS[:3])
-    given = {"path": str(tmp_path / "visits.npz"), "classes": 2, "user": "who", "users": 4, "split": SPLIT.model_dump()}
+    numpy.savez(
+        tmp_path / "visits.npz", x=inputs, y=numpy.arange(8) % 2, who=OWNERS, few=OWNERS[:3]
+    )
+    given = {
+        "path": str(tmp_path / "visits.npz"),
+        "classes": 2,
+        "user": "who",
+        "users": 4,
+        "split": SPLIT.model_dump(),
+    }
     return Npz.from_data(given | options)
 
 
@@ -63,7 +83,9 @@ def test_the_training_records_know_their_users(visits: Data) -> None:
 
 
 def test_a_wrong_number_of_users_is_found_when_records_are_read(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"data\.users: expected the number of users in the data, 4, got 5"):
+    with pytest.raises(
+        UsageError, match=r"data\.users: expected the number of users in the data, 4, got 5"
+    ):
         csv(tmp_path, users=5).splits(seed=0)
 
 
@@ -74,10 +96,14 @@ def test_a_number_of_users_without_ids_is_refused(make: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("make", [csv, npz])
-def test_a_secret_number_of_users_is_not_stated_and_the_split_is_the_same(make: Any, tmp_path: Path) -> None:
+def test_a_secret_number_of_users_is_not_stated_and_the_split_is_the_same(
+    make: Any, tmp_path: Path
+) -> None:
     secret, public = make(tmp_path, users=None), make(tmp_path)
     assert secret.by_users
-    assert [records(part) for part in secret.splits(seed=3)] == [records(part) for part in public.splits(seed=3)]
+    assert [records(part) for part in secret.splits(seed=3)] == [
+        records(part) for part in public.splits(seed=3)
+    ]
 
 
 def test_an_array_of_ids_must_fit(tmp_path: Path) -> None:
@@ -103,7 +129,9 @@ def test_synthetic_users_all_have_records_and_differ_in_how_many() -> None:
         Synthetic(size=10, users=11)
 
 
-@pytest.mark.parametrize("users", [numpy.zeros(4), numpy.zeros(3, int), numpy.zeros((5, 1), int), [None] * 5])
+@pytest.mark.parametrize(
+    "users", [numpy.zeros(4), numpy.zeros(3, int), numpy.zeros((5, 1), int), [None] * 5]
+)
 def test_ids_are_an_integer_or_a_text_for_each_record(users: Any) -> None:
     with pytest.raises(UsageError, match="users"):
         users_of(with_users(TensorDataset(torch.zeros(5, 1)), users))

@@ -35,7 +35,11 @@ class Reference:
     bound: float
 
     def agrees_with(
-        self, result: ClippedSum, *, norm_tolerance: float = NORM_TOLERANCE, sum_tolerance: float = SUM_TOLERANCE
+        self,
+        result: ClippedSum,
+        *,
+        norm_tolerance: float = NORM_TOLERANCE,
+        sum_tolerance: float = SUM_TOLERANCE,
     ) -> None:
         assert result.norms.shape == self.norms.shape
         error = (result.norms.double() - self.norms) / self.norms.clamp(min=1e-12)
@@ -45,7 +49,9 @@ class Reference:
         clipped = min(self.bound, float(self.norms.max()) if self.norms.numel() else 0.0)
         for name, expected in self.sums.items():
             difference = float((result.sums[name].double() - expected).abs().max())
-            assert difference <= sum_tolerance * max(float(expected.abs().max()), 1e-2 * clipped, 1e-12), name
+            assert difference <= sum_tolerance * max(
+                float(expected.abs().max()), 1e-2 * clipped, 1e-12
+            ), name
 
 
 def loop(
@@ -60,9 +66,15 @@ def loop(
 ) -> Reference:
     """Clip at `bound` in every group, one unit at a time, in float64."""
     wide = copy.deepcopy(model).double()
-    batch = tree_map(lambda leaf: leaf.contiguous().double() if leaf.is_floating_point() else leaf, batch)
-    parameters = {name: parameter for name, parameter in wide.named_parameters() if parameter.requires_grad}
-    columns = {group: i for i, group in enumerate(dict.fromkeys(groups(name) for name in parameters))}
+    batch = tree_map(
+        lambda leaf: leaf.contiguous().double() if leaf.is_floating_point() else leaf, batch
+    )
+    parameters = {
+        name: parameter for name, parameter in wide.named_parameters() if parameter.requires_grad
+    }
+    columns = {
+        group: i for i, group in enumerate(dict.fromkeys(groups(name) for name in parameters))
+    }
     rows = len(torch.utils._pytree.tree_leaves(batch)[0])
     ids = list(range(rows)) if units is None else list(units)
     kept = [True] * rows if mask is None else list(mask)
@@ -76,7 +88,10 @@ def loop(
         for i in members:
             row = tree_map(lambda leaf, i=i: leaf[i : i + 1], batch)
             found = torch.autograd.grad(
-                loss(wide, row).sum(), list(parameters.values()), allow_unused=True, materialize_grads=True
+                loss(wide, row).sum(),
+                list(parameters.values()),
+                allow_unused=True,
+                materialize_grads=True,
             )
             for name, gradient in zip(parameters, found, strict=True):
                 average[name] += gradient / len(members)
@@ -91,7 +106,13 @@ def loop(
 
 
 def run(
-    model: nn.Module, batch: Any, clipper: Any, *, loss: Any = scalar_loss, kernels: Any = None, **options: Any
+    model: nn.Module,
+    batch: Any,
+    clipper: Any,
+    *,
+    loss: Any = scalar_loss,
+    kernels: Any = None,
+    **options: Any,
 ) -> tuple[ClippedSum, Engine]:
     """Run the engine as `clipped_sum` does, and keep it to be asked what it did."""
     with Engine(model, loss, clipper, kernels=kernels) as engine:

@@ -26,7 +26,13 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="anoth
 
 
 def told_and_faults(**settings):
-    done = subprocess.run([sys.executable, "-c", FAULTS], env=os.environ | settings, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     told, faults = done.stdout.split()
     return told == "True", int(faults)
 

@@ -59,8 +59,18 @@ def test_each_row_of_a_bf16_step_stays_within_the_bound(tmp_path, monkeypatch, m
             autocast.append(torch.is_autocast_enabled("cpu"))
             for i in range(rows):
                 alone = engine.zeros()
-                accumulate(engine, batch, alone, bounds=bounds, mask=torch.arange(rows) == i, clipper=clipper)
-                shares.append(sum(float(total.double().square().sum()) for total in alone.values()) ** 0.5 / BOUND)
+                accumulate(
+                    engine,
+                    batch,
+                    alone,
+                    bounds=bounds,
+                    mask=torch.arange(rows) == i,
+                    clipper=clipper,
+                )
+                shares.append(
+                    sum(float(total.double().square().sum()) for total in alone.values()) ** 0.5
+                    / BOUND
+                )
         return whole(engine, parts, into, bounds=bounds, units=units, clipper=clipper)
 
     monkeypatch.setattr(Engine, "accumulate_parts", measured)
@@ -74,8 +84,19 @@ def test_each_row_of_a_bf16_step_stays_within_the_bound(tmp_path, monkeypatch, m
         budget=dppipe.Budget(epsilon=50.0, delta=1e-5),
         run_dir=tmp_path / "run",
     )
-    options = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-    trainer = pl.Trainer(max_steps=3, precision="bf16-mixed", callbacks=[private], enable_model_summary=False, **options)
+    options = {
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+    }
+    trainer = pl.Trainer(
+        max_steps=3,
+        precision="bf16-mixed",
+        callbacks=[private],
+        enable_model_summary=False,
+        **options,
+    )
     trainer.fit(module(), private.loader(dataset))
     assert any(autocast), "the steps are to run under the Trainer's autocast"
     assert len(shares) > 10

@@ -55,14 +55,27 @@ class Counter(nn.Module):
 
 def test_a_sound_model_passes_and_is_reported():
     report = check(network(nn.Tanh(), nn.Dropout(0.5), nn.LayerNorm(5)))
-    assert [row.name for row in report.parameters] == ["0.weight", "0.bias", "3.weight", "3.bias", "5.weight", "5.bias"]
+    assert [row.name for row in report.parameters] == [
+        "0.weight",
+        "0.bias",
+        "3.weight",
+        "3.bias",
+        "5.weight",
+        "5.bias",
+    ]
     assert report.parameters[0].kernel in ("ghost", "dense")
     assert report.parameters[4].form == "outer"
     assert report.row_by_row == {}
 
 
 def test_chance_doesn_t_fail_the_check():
-    check(nn.Sequential(nn.TransformerEncoderLayer(5, 1, 7, dropout=0.3, batch_first=True), nn.Flatten(), nn.Linear(30, 3)))
+    check(
+        nn.Sequential(
+            nn.TransformerEncoderLayer(5, 1, 7, dropout=0.3, batch_first=True),
+            nn.Flatten(),
+            nn.Linear(30, 3),
+        )
+    )
 
     class Recurrent(nn.Module):
         def __init__(self):
@@ -75,7 +88,10 @@ def test_chance_doesn_t_fail_the_check():
     check(Recurrent())
 
 
-@pytest.mark.parametrize("norm", [nn.BatchNorm1d(6), nn.SyncBatchNorm(6), nn.BatchNorm1d(6, track_running_stats=False).eval()])
+@pytest.mark.parametrize(
+    "norm",
+    [nn.BatchNorm1d(6), nn.SyncBatchNorm(6), nn.BatchNorm1d(6, track_running_stats=False).eval()],
+)
 def test_batch_norm_is_refused_with_its_path_and_a_suggestion(norm):
     with pytest.raises(PrivacyRefusal, match=r"^1: .*BatchNorm.*GroupNorm\(6, 6\)"):
         check(network(norm))

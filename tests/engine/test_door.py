@@ -16,7 +16,9 @@ from dppipe.clipping import Flat, Layerwise
 from dppipe.engine import Engine, clipped_sum, first_of_units, singleton_loss
 from dppipe.errors import UsageError
 
-few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def loss(model, batch):
@@ -30,7 +32,10 @@ def model():
 
 def batch(rows, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return {"x": torch.randn(rows, 4, generator=generator) * 3, "y": torch.randint(0, 3, (rows,), generator=generator)}
+    return {
+        "x": torch.randn(rows, 4, generator=generator) * 3,
+        "y": torch.randint(0, 3, (rows,), generator=generator),
+    }
 
 
 def test_a_batch_is_any_tree_of_tensors(loop):
@@ -54,7 +59,10 @@ def test_a_batch_of_masked_rows_gives_zeros():
 def test_gradients_and_module_are_untouched():
     network = model()
     network[0].weight.grad = torch.ones(8, 4)
-    before, attributes = copy.deepcopy(network.state_dict()), {name: set(vars(m)) for name, m in network.named_modules()}
+    before, attributes = (
+        copy.deepcopy(network.state_dict()),
+        {name: set(vars(m)) for name, m in network.named_modules()},
+    )
     clipped_sum(network, loss, batch(4), Flat())
     assert torch.equal(network[0].weight.grad, torch.ones(8, 4))
     assert network[2].weight.grad is None
@@ -79,7 +87,10 @@ def test_pieces_add_up_to_the_whole(sizes, data):
             norms.append(engine.accumulate(piece, sums, bounds=engine.bounds(), mask=mask[rows]))
             start += size
     assert torch.allclose(torch.cat(norms), expected.norms, rtol=1e-5, atol=1e-7)
-    assert all(torch.allclose(sums[name], total, rtol=1e-4, atol=1e-6) for name, total in expected.sums.items())
+    assert all(
+        torch.allclose(sums[name], total, rtol=1e-4, atol=1e-6)
+        for name, total in expected.sums.items()
+    )
 
 
 def test_sums_are_added_onto_views_of_one_flat_buffer():
@@ -87,7 +98,10 @@ def test_sums_are_added_onto_views_of_one_flat_buffer():
     with Engine(model(), loss, Flat()) as engine:
         flat = torch.full((sum(p.numel() for p in engine.parameters.values()),), 5.0)
         parts = flat.split([p.numel() for p in engine.parameters.values()])
-        views = {name: part.view_as(p) for (name, p), part in zip(engine.parameters.items(), parts, strict=True)}
+        views = {
+            name: part.view_as(p)
+            for (name, p), part in zip(engine.parameters.items(), parts, strict=True)
+        }
         engine.accumulate(batch(4), views, bounds=engine.bounds())
     together = torch.cat([total.flatten() for total in expected.sums.values()])
     assert torch.allclose(flat - 5.0, together, atol=1e-5)
@@ -103,7 +117,9 @@ def test_no_example_counts_for_more_than_its_bound():
             mask = torch.arange(6) != i
             without = engine.zeros()
             engine.accumulate(everything, without, bounds=bounds, mask=mask)
-            moved = math.sqrt(sum(float((whole[name] - without[name]).square().sum()) for name in whole))
+            moved = math.sqrt(
+                sum(float((whole[name] - without[name]).square().sum()) for name in whole)
+            )
             assert moved <= 0.1 * (1 + 1e-5)
 
 
@@ -111,8 +127,18 @@ def test_no_example_counts_for_more_than_its_bound():
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8), st.data())
 def test_units_are_averaged_before_they_are_clipped(loop, units, data):
     mask = data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units)))
-    network, rows = model().double(), {name: v.double() if v.is_floating_point() else v for name, v in batch(len(units)).items()}
-    result = clipped_sum(network, loss, rows, Flat(max_grad_norm=0.2), units=torch.tensor(units), mask=torch.tensor(mask))
+    network, rows = (
+        model().double(),
+        {name: v.double() if v.is_floating_point() else v for name, v in batch(len(units)).items()},
+    )
+    result = clipped_sum(
+        network,
+        loss,
+        rows,
+        Flat(max_grad_norm=0.2),
+        units=torch.tensor(units),
+        mask=torch.tensor(mask),
+    )
     expected = loop(network, rows, loss=loss, bound=0.2, units=units, mask=mask)
     expected.agrees_with(result, norm_tolerance=1e-9, sum_tolerance=1e-9)
 
@@ -122,7 +148,9 @@ def test_a_broken_row_of_one_unit_leaves_the_others_alone():
     rows["x"][1] = math.nan
     result = clipped_sum(model(), loss, rows, Flat(), units=[0, 0, 1, 2])
     kept = clipped_sum(model(), loss, {name: value[2:] for name, value in rows.items()}, Flat())
-    assert all(torch.allclose(result.sums[name], total, atol=1e-6) for name, total in kept.sums.items())
+    assert all(
+        torch.allclose(result.sums[name], total, atol=1e-6) for name, total in kept.sums.items()
+    )
     assert result.norms[2:].isfinite().all()
 
 
@@ -191,7 +219,9 @@ def test_a_layer_that_is_skipped_at_times_is_still_planned():
     assert sums["first.weight"].any()
 
 
-@pytest.mark.parametrize("layer", [nn.LazyLinear(3), nn.LazyConv2d(3, 2)], ids=lambda layer: type(layer).__name__)
+@pytest.mark.parametrize(
+    "layer", [nn.LazyLinear(3), nn.LazyConv2d(3, 2)], ids=lambda layer: type(layer).__name__
+)
 def test_a_layer_whose_sizes_are_not_known_is_named_with_its_path(layer):
     named = f"model: expected layers whose sizes are known, got {type(layer).__name__} at '1'"
     with pytest.raises(UsageError, match=named):

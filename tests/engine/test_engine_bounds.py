@@ -35,7 +35,9 @@ def test_no_factor_lets_an_example_exceed_its_bound(norm, factor):
 )
 def test_factor_times_norm_stays_within_the_bound(dtype, norm, factor, bound):
     applied = enforce_bounds(
-        torch.tensor([[factor]], dtype=dtype), torch.tensor([[norm]], dtype=dtype), torch.tensor([bound], dtype=dtype)
+        torch.tensor([[factor]], dtype=dtype),
+        torch.tensor([[norm]], dtype=dtype),
+        torch.tensor([bound], dtype=dtype),
     )
     assert 0 <= float(applied) * norm <= bound * (1 + 1e-6)
 
@@ -47,7 +49,9 @@ def test_an_allowed_factor_is_left_as_it_is():
 
 
 def test_each_group_has_its_own_bound():
-    applied = enforce_bounds(torch.full((1, 3), 5.0), torch.full((1, 3), 2.0), torch.tensor([1.0, 4.0, 20.0]))
+    applied = enforce_bounds(
+        torch.full((1, 3), 5.0), torch.full((1, 3), 2.0), torch.tensor([1.0, 4.0, 20.0])
+    )
     assert applied.tolist() == [[0.5, 2.0, 5.0]]
 
 

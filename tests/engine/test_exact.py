@@ -29,7 +29,10 @@ def settings():
         matmul = torch.get_float32_matmul_precision()
     except RuntimeError:
         matmul = "mixed"
-    chosen = [torch._C._get_fp32_precision_getter(*name) for name in (*PRODUCTS["cpu"], *PRODUCTS["cuda"], *ABOVE)]
+    chosen = [
+        torch._C._get_fp32_precision_getter(*name)
+        for name in (*PRODUCTS["cpu"], *PRODUCTS["cuda"], *ABOVE)
+    ]
     return matmul, torch.is_autocast_enabled("cpu"), torch.is_grad_enabled(), *chosen
 
 
@@ -50,7 +53,10 @@ WAYS = {
     "new backend": new_interface("mkldnn", "all", "bf16"),
     "new everything": new_interface("generic", "all", "tf32"),
     "new cuda": new_interface("cuda", "matmul", "tf32"),
-    "both": lambda: (torch.set_float32_matmul_precision("medium"), new_interface("mkldnn", "matmul", "tf32")()),
+    "both": lambda: (
+        torch.set_float32_matmul_precision("medium"),
+        new_interface("mkldnn", "matmul", "tf32")(),
+    ),
 }
 """The ways in which a user may lower the precision of float32 products."""
 
@@ -72,7 +78,9 @@ def test_float32_products_are_full_inside_and_every_setting_comes_back(way, devi
     with torch.autocast("cpu", dtype=torch.bfloat16) if autocast else contextlib.nullcontext():
         before = settings()
         with exact(torch.device(device)):
-            assert all(torch._C._get_fp32_precision_getter(*name) in FULL for name in PRODUCTS[device])
+            assert all(
+                torch._C._get_fp32_precision_getter(*name) in FULL for name in PRODUCTS[device]
+            )
             assert not torch.is_grad_enabled()
             assert device != "cpu" or not torch.is_autocast_enabled("cpu")
         assert settings() == before
@@ -113,7 +121,12 @@ class EagerProcessor(TorchDispatchMode):
         operation = OPERATIONS.get(func.overloadpacket)
         if operation and torch._C._get_fp32_precision_getter("mkldnn", operation) not in FULL:
             self.rounded += 1
-            kept = 1 if func.overloadpacket in (torch.ops.aten.addmm, torch.ops.aten.addmm_, torch.ops.aten.addmv_) else 0
+            kept = (
+                1
+                if func.overloadpacket
+                in (torch.ops.aten.addmm, torch.ops.aten.addmm_, torch.ops.aten.addmv_)
+                else 0
+            )
             args = (*args[:kept], *(self.round(value) for value in args[kept:]))
         return func(*args, **(kwargs or {}))
 
@@ -148,7 +161,9 @@ def shares(kernels, *, rows=24, mode="auto"):
         for i in range(rows):
             sums = engine.zeros()
             engine.accumulate(batch, sums, bounds=engine.bounds(), mask=torch.arange(rows) == i)
-            found.append(sum(float(total.double().square().sum()) for total in sums.values()) ** 0.5 / BOUND)
+            found.append(
+                sum(float(total.double().square().sum()) for total in sums.values()) ** 0.5 / BOUND
+            )
     return found
 
 

@@ -204,7 +204,9 @@ class Slices(nn.Module):
         self.weight, self.bias = nn.Parameter(torch.randn(5, 3)), nn.Parameter(torch.randn(5))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight[:3], self.bias[:3]) * F.linear(x, self.weight[2:], self.bias[2:])
+        return F.linear(x, self.weight[:3], self.bias[:3]) * F.linear(
+            x, self.weight[2:], self.bias[2:]
+        )
 
 
 class Tokens(nn.Module):
@@ -212,11 +214,17 @@ class Tokens(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.token, self.positions = nn.Parameter(torch.randn(1, 1, 3)), nn.Parameter(torch.randn(1, 9, 3))
+        self.token, self.positions = (
+            nn.Parameter(torch.randn(1, 1, 3)),
+            nn.Parameter(torch.randn(1, 9, 3)),
+        )
         self.gate, self.layer = nn.Parameter(torch.randn(3)), nn.Linear(3, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions[:, : x.shape[1] + 1]
+        x = (
+            torch.cat([self.token.expand(len(x), -1, -1), x], 1)
+            + self.positions[:, : x.shape[1] + 1]
+        )
         return self.layer(x) * torch.sigmoid(self.gate)
 
 
@@ -233,7 +241,9 @@ class InPlace(nn.Module):
         return y + x
 
 
-@pytest.mark.parametrize("middle", [WeightNorm, MergedAdapter, Adapter, Reused, Slices, Tokens, InPlace])
+@pytest.mark.parametrize(
+    "middle", [WeightNorm, MergedAdapter, Adapter, Reused, Slices, Tokens, InPlace]
+)
 def test_uses_of_parameters_need_no_fallback(middle, run, loop):
     for rows in (1, 4, 9):
         torch.manual_seed(rows)

@@ -29,14 +29,24 @@ def batch():
     return torch.randn(6, 4, 9, 9, generator=torch.Generator().manual_seed(1)), torch.arange(6) % 3
 
 
-@pytest.mark.parametrize("clipper", [Flat(max_grad_norm=0.1), Layerwise(max_grad_norm=0.1)], ids=lambda clipper: clipper.kind)
+@pytest.mark.parametrize(
+    "clipper",
+    [Flat(max_grad_norm=0.1), Layerwise(max_grad_norm=0.1)],
+    ids=lambda clipper: clipper.kind,
+)
 @pytest.mark.parametrize("units", [None, [0, 1, 1, 0, 2, 3]], ids=["rows", "units"])
 @pytest.mark.parametrize(("model_last", "input_last"), [(True, True), (True, False), (False, True)])
 def test_channels_last_changes_nothing(clipper, units, model_last, input_last):
     x, y = batch()
     wanted = clipped_sum(network(), loss, (x, y), clipper, units=units)
     model = network().to(memory_format=torch.channels_last) if model_last else network()
-    given = clipped_sum(model, loss, (x.to(memory_format=torch.channels_last) if input_last else x, y), clipper, units=units)
+    given = clipped_sum(
+        model,
+        loss,
+        (x.to(memory_format=torch.channels_last) if input_last else x, y),
+        clipper,
+        units=units,
+    )
     torch.testing.assert_close(given.norms, wanted.norms, rtol=1e-5, atol=1e-7)
     for name, value in wanted.sums.items():
         torch.testing.assert_close(given.sums[name], value, rtol=1e-5, atol=1e-6)
@@ -73,7 +83,10 @@ def test_a_compiled_module_is_refused_by_name(make, place):
     """A compiled graph goes past what the engine sees of a forward pass."""
     with pytest.raises(PrivacyRefusal, match=rf"^{place}: .*torch.compile.*Give the module itself"):
         clipped_sum(make(), loss, batch(), Flat())
-    with Engine(make(), loss, Flat()) as engine, pytest.raises(PrivacyRefusal, match=r"torch\.compile"):
+    with (
+        Engine(make(), loss, Flat()) as engine,
+        pytest.raises(PrivacyRefusal, match=r"torch\.compile"),
+    ):
         check_engine(engine, batch())
 
 

@@ -9,7 +9,14 @@ from torch import nn
 
 from dppipe.clipping import Flat, Jl
 from dppipe.engine import Engine, find_physical_batch_size, memory
-from dppipe.engine.memory import HOST_BYTES, HOST_ROWS, LiveBytes, memory_left, step_bytes, whole_memory
+from dppipe.engine.memory import (
+    HOST_BYTES,
+    HOST_ROWS,
+    LiveBytes,
+    memory_left,
+    step_bytes,
+    whole_memory,
+)
 
 
 def loss(model, batch):
@@ -21,7 +28,11 @@ def synthetic(rows):
 
 
 def engine():
-    return Engine(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 196, 10)), loss, Flat())
+    return Engine(
+        nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 196, 10)),
+        loss,
+        Flat(),
+    )
 
 
 def test_bytes_of_live_tensors_are_counted():
@@ -36,7 +47,9 @@ def test_bytes_of_live_tensors_are_counted():
 def test_the_size_found_uses_the_memory_given():
     with engine() as made:
         size = find_physical_batch_size(made, synthetic, limit=10_000, memory=20_000_000)
-        assert step_bytes(made, synthetic(size)) <= 20_000_000 < step_bytes(made, synthetic(4 * size))
+        assert (
+            step_bytes(made, synthetic(size)) <= 20_000_000 < step_bytes(made, synthetic(4 * size))
+        )
         assert size.bit_count() == 1
 
 
@@ -62,7 +75,12 @@ def test_a_steady_answer_does_not_follow_the_memory_that_is_left(monkeypatch):
     for left in (1e5, 1e12):
         monkeypatch.setattr(memory, "memory_left", lambda device, left=left: left)
         with engine() as made:
-            found.append([find_physical_batch_size(made, synthetic, limit=9999, steady=steady) for steady in (True, False)])
+            found.append(
+                [
+                    find_physical_batch_size(made, synthetic, limit=9999, steady=steady)
+                    for steady in (True, False)
+                ]
+            )
     assert found[0][0] == found[1][0]
     assert found[0][1] < found[1][1]
 
@@ -78,8 +96,12 @@ def test_on_a_cpu_a_piece_is_no_larger_than_what_it_works_through_at_full_speed(
         assert find_physical_batch_size(made, small, limit=10**6) == HOST_ROWS[1]
     with engine() as made:
         size = find_physical_batch_size(made, synthetic, limit=10**6)
-        assert step_bytes(made, synthetic(size)) <= HOST_BYTES < step_bytes(made, synthetic(4 * size))
-    pooled = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+        assert (
+            step_bytes(made, synthetic(size)) <= HOST_BYTES < step_bytes(made, synthetic(4 * size))
+        )
+    pooled = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)
+    )
     with Engine(pooled, loss, Flat()) as made:
         assert find_physical_batch_size(made, large, limit=10**6) == HOST_ROWS[0]
 
@@ -102,28 +124,44 @@ def test_memory_that_grows_faster_than_the_rows_is_found_by_trying():
     with Engine(Pairs(), loss, Flat()) as made:
         size = find_physical_batch_size(made, rows_of_four, limit=10**6, memory=10_000_000)
         assert size > 1
-        assert step_bytes(made, rows_of_four(size)) <= 10_000_000 < step_bytes(made, rows_of_four(2 * size))
+        assert (
+            step_bytes(made, rows_of_four(size))
+            <= 10_000_000
+            < step_bytes(made, rows_of_four(2 * size))
+        )
 
 
 @pytest.mark.parametrize(
     ("clipper", "options", "grouped"),
-    [(Flat(), {}, False), (Flat(), {"mode": "functional"}, False), (Jl(projections=3), {}, False), (Flat(), {}, True)],
+    [
+        (Flat(), {}, False),
+        (Flat(), {"mode": "functional"}, False),
+        (Jl(projections=3), {}, False),
+        (Flat(), {}, True),
+    ],
     ids=["tape", "functional", "jl", "grouped"],
 )
 def test_every_engine_is_measured_and_left_as_it_was(clipper, options, grouped):
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(8 * 196, 10))
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(8 * 196, 10)
+    )
     with Engine(model, loss, clipper, **options) as made:
         before = torch.random.get_rng_state()
-        size = find_physical_batch_size(made, synthetic, limit=10_000, memory=20_000_000, grouped=grouped)
+        size = find_physical_batch_size(
+            made, synthetic, limit=10_000, memory=20_000_000, grouped=grouped
+        )
         assert torch.equal(before, torch.random.get_rng_state())
         assert 8 <= size <= 1024
-        assert made.gradients._functional._vmap  # a row at a time would be slow, and is chosen once for good
+        assert (
+            made.gradients._functional._vmap
+        )  # a row at a time would be slow, and is chosen once for good
 
 
 def test_rows_that_belong_to_units_take_more_memory():
     with engine() as made:
         plain, grouped = (
-            find_physical_batch_size(made, synthetic, limit=10**5, memory=100_000_000, grouped=each) for each in (False, True)
+            find_physical_batch_size(made, synthetic, limit=10**5, memory=100_000_000, grouped=each)
+            for each in (False, True)
         )
         assert grouped <= plain
 

@@ -22,9 +22,16 @@ class Everything(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.table, self.attention = nn.Embedding(11, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.table, self.attention = (
+            nn.Embedding(11, 8),
+            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+        )
         self.conv, self.norm, self.rms = nn.Conv1d(8, 4, 3), nn.GroupNorm(2, 4), nn.RMSNorm(7)
-        self.memory, self.gate, self.head = nn.LSTM(4, 6, batch_first=True), nn.Parameter(torch.randn(6)), nn.Linear(6, 3)
+        self.memory, self.gate, self.head = (
+            nn.LSTM(4, 6, batch_first=True),
+            nn.Parameter(torch.randn(6)),
+            nn.Linear(6, 3),
+        )
         self.odd = nn.Bilinear(6, 6, 6)
 
     def forward(self, ids):
@@ -50,7 +57,9 @@ def private_step(no_copies_to_host):
             with Engine(model, loss, clipper) as engine:
                 for _ in range(2):
                     sums = engine.zeros()
-                    norms = engine.accumulate(batch, sums, bounds=engine.bounds(), mask=mask, **options)
+                    norms = engine.accumulate(
+                        batch, sums, bounds=engine.bounds(), mask=mask, **options
+                    )
                     for name, parameter in model.named_parameters():
                         parameter.grad = sums[name] / 5
                     optimizer.step()
@@ -80,6 +89,10 @@ def test_a_private_step_reads_nothing_from_the_device(private_step, clipper, opt
 )
 def test_a_mistake_in_the_step_is_caught(private_step, mistake, monkeypatch):
     right = engine_module.bounded_factors
-    monkeypatch.setattr(engine_module, "bounded_factors", lambda clipper, norms, bounds: right(clipper, mistake(norms), bounds))
+    monkeypatch.setattr(
+        engine_module,
+        "bounded_factors",
+        lambda clipper, norms, bounds: right(clipper, mistake(norms), bounds),
+    )
     with pytest.raises((RuntimeError, AssertionError)):
         private_step(clipper=Flat())

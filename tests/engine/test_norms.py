@@ -19,7 +19,9 @@ def test_float32_norms_are_not_under_estimated(size):
 
 def test_rows_of_any_shape_and_stride_count():
     values = torch.randn(3, 50, 60).transpose(1, 2)
-    assert torch.allclose(row_squares(values), values.double().flatten(1).square().sum(1), rtol=1e-5)
+    assert torch.allclose(
+        row_squares(values), values.double().flatten(1).square().sum(1), rtol=1e-5
+    )
     assert row_squares(torch.zeros(4, 0, 3)).tolist() == [0, 0, 0, 0]
 
 
@@ -30,8 +32,12 @@ def test_half_precision_is_widened():
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4, 0.0])
-@pytest.mark.parametrize(("positions", "inputs", "outputs"), [(2, 16, 16), (16, 64, 32), (128, 128, 256)])
-def test_ghost_norms_of_cancelling_positions_are_not_under_estimated(spread, positions, inputs, outputs):
+@pytest.mark.parametrize(
+    ("positions", "inputs", "outputs"), [(2, 16, 16), (16, 64, 32), (128, 128, 256)]
+)
+def test_ghost_norms_of_cancelling_positions_are_not_under_estimated(
+    spread, positions, inputs, outputs
+):
     """Inputs that hardly differ and output gradients that add up to nothing: the gradient is what is left of large parts."""
     torch.manual_seed(positions)
     given = torch.randn(8, 1, inputs) + spread * torch.randn(8, positions, inputs)

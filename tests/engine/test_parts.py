@@ -34,7 +34,10 @@ def clipped_average(model: nn.Module, rows: list[Tensor]) -> dict[str, Tensor]:
     model.zero_grad()
     total = sum(loss(model, row[None]).sum() for row in rows) / len(rows)
     total.backward()
-    gradient = {name: p.grad if p.grad is not None else torch.zeros_like(p) for name, p in model.named_parameters()}
+    gradient = {
+        name: p.grad if p.grad is not None else torch.zeros_like(p)
+        for name, p in model.named_parameters()
+    }
     norm = torch.stack([value.norm() for value in gradient.values()]).norm()
     return {name: value * (BOUND / norm).clamp(max=1) for name, value in gradient.items()}
 

@@ -61,7 +61,9 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[str]]:
     return watch
 
 
-def never_below(squares: torch.Tensor, exact: torch.Tensor, *, largest: int, reach: Any = 0.0) -> None:
+def never_below(
+    squares: torch.Tensor, exact: torch.Tensor, *, largest: int, reach: Any = 0.0
+) -> None:
     """Expect raised norms from the true ones up to a small share, of them or of their parts, above."""
     unit = norms.rounding_of(torch.float32).unit
     raised = raise_norms(squares.sqrt(), largest=largest, unit=unit)
@@ -69,8 +71,12 @@ def never_below(squares: torch.Tensor, exact: torch.Tensor, *, largest: int, rea
     assert (raised <= exact + CLOSE * exact + OF_PARTS * reach).all()
 
 
-@pytest.mark.parametrize(("size", "calls"), [(1, 1), (8, 1), (16, 1), (21, 1), (17, 2), (23, 2), (257, 2)])
-def test_rows_in_one_block_equal_blocks_or_with_a_rest_have_the_norms_of_float64(small, count, size, calls):
+@pytest.mark.parametrize(
+    ("size", "calls"), [(1, 1), (8, 1), (16, 1), (21, 1), (17, 2), (23, 2), (257, 2)]
+)
+def test_rows_in_one_block_equal_blocks_or_with_a_rest_have_the_norms_of_float64(
+    small, count, size, calls
+):
     """A size with a divisor between 3 and 8 has equal blocks; a prime one has a rest, summed by a call of its own."""
     watched = count(norms, "_squares")
     rows = torch.randn(40, size, generator=torch.Generator().manual_seed(size))
@@ -85,7 +91,9 @@ POSITIONS = {1: "none", 2: "_few_squares", 3: "_few_squares", 4: "gram_sizes", 7
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("width", [5, 8, 9, 30])
 @pytest.mark.parametrize("spread", [1.0, 1e-6], ids=["apart", "cancelling"])
-def test_outer_products_of_any_number_of_positions_have_the_norms_of_float64(small, count, positions, width, spread):
+def test_outer_products_of_any_number_of_positions_have_the_norms_of_float64(
+    small, count, positions, width, spread
+):
     watched = count(products, "_few_squares", "gram_sizes", "_norm")
     generator = torch.Generator().manual_seed(width)
     inputs = torch.randn(30, 1, width, generator=generator)
@@ -96,7 +104,9 @@ def test_outer_products_of_any_number_of_positions_have_the_norms_of_float64(sma
     reach = (inputs.double().norm(dim=2) * outputs.double().norm(dim=2)).sum(1)
     found = Outer(inputs, outputs).squares
     path = POSITIONS[positions]
-    assert watched == ({} if path == "none" else {path: 1} | ({"_norm": 2} if path == "gram_sizes" else {}))
+    assert watched == (
+        {} if path == "none" else {path: 1} | ({"_norm": 2} if path == "gram_sizes" else {})
+    )
     exact = torch.bmm(outputs.double().transpose(1, 2), inputs.double()).flatten(1).norm(dim=1)
     never_below(found, exact, largest=6 * width, reach=reach if spread < 1 else 0.0)
 
@@ -130,7 +140,9 @@ def test_rows_of_a_large_data_set_are_multiplied_in_pieces(small, count, run, lo
 
 
 @pytest.mark.parametrize(("word", "kernel"), [(0.0, "dense"), (1e9, "ghost")])
-def test_the_cheaper_form_is_taken_and_both_give_the_same(small, monkeypatch, run, loop, word, kernel):
+def test_the_cheaper_form_is_taken_and_both_give_the_same(
+    small, monkeypatch, run, loop, word, kernel
+):
     monkeypatch.setattr(costs, "FEW", 0)
     monkeypatch.setattr(costs, "WORD", word)
     torch.manual_seed(0)
@@ -189,5 +201,7 @@ def test_noise_in_several_blocks_reaches_every_value_and_repeats_none(monkeypatc
     assert (values != 0).all()
     if kind != "secure":  # its noise is scaled to the number of values
         again = stream()
-        parts = [again.add_(torch.zeros(n, dtype=torch.float64), 1.0, over=2.0) for n in (16, 16, 8)]
+        parts = [
+            again.add_(torch.zeros(n, dtype=torch.float64), 1.0, over=2.0) for n in (16, 16, 8)
+        ]
         assert torch.equal(torch.cat(parts), values)

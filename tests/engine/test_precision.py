@@ -22,8 +22,15 @@ class Mixed(nn.Module):
     def __init__(self):
         super().__init__()
         self.table, self.norm = nn.Embedding(11, 8), nn.LayerNorm(8)
-        self.attention, self.conv = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), nn.Conv1d(8, 6, 3)
-        self.group, self.gate, self.head = nn.GroupNorm(2, 6), nn.Parameter(torch.randn(6)), nn.Linear(6, 3)
+        self.attention, self.conv = (
+            nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
+            nn.Conv1d(8, 6, 3),
+        )
+        self.group, self.gate, self.head = (
+            nn.GroupNorm(2, 6),
+            nn.Parameter(torch.randn(6)),
+            nn.Linear(6, 3),
+        )
 
     def forward(self, ids):
         x = self.group(self.conv(self.attention(self.norm(self.table(ids))).transpose(1, 2)))
@@ -56,13 +63,20 @@ def test_a_bfloat16_sum_keeps_small_contributions():
     model = nn.Linear(1, 1, bias=False)
     rows = torch.full((1000, 1), 2.0**-10)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        result = clipped_sum(model, lambda m, b: m(b).float().squeeze(1), rows, Flat(max_grad_norm=1.0))
+        result = clipped_sum(
+            model, lambda m, b: m(b).float().squeeze(1), rows, Flat(max_grad_norm=1.0)
+        )
     assert float(result.sums["weight"]) == pytest.approx(1000 * 2.0**-10, rel=1e-6)
 
 
 def test_bfloat16_parameters_have_float32_sums():
     model = nn.Sequential(nn.Linear(4, 3)).to(torch.bfloat16)
-    result = clipped_sum(model, lambda m, b: m(b).float().square().sum(1), torch.randn(5, 4, dtype=torch.bfloat16), Flat())
+    result = clipped_sum(
+        model,
+        lambda m, b: m(b).float().square().sum(1),
+        torch.randn(5, 4, dtype=torch.bfloat16),
+        Flat(),
+    )
     assert all(total.dtype == torch.float32 for total in result.sums.values())
     assert result.norms.dtype == torch.float32
 
@@ -70,7 +84,12 @@ def test_bfloat16_parameters_have_float32_sums():
 def test_channels_last_gives_the_same():
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(3, 6, 3, padding=1), nn.GroupNorm(2, 6), nn.ReLU(), nn.Conv2d(6, 4, 3, stride=2), nn.Flatten(), nn.LazyLinear(3)
+        nn.Conv2d(3, 6, 3, padding=1),
+        nn.GroupNorm(2, 6),
+        nn.ReLU(),
+        nn.Conv2d(6, 4, 3, stride=2),
+        nn.Flatten(),
+        nn.LazyLinear(3),
     )
     images, labels = torch.randn(5, 3, 9, 9), torch.randint(0, 3, (5,))
     model(images)
@@ -78,4 +97,6 @@ def test_channels_last_gives_the_same():
     model = model.to(memory_format=torch.channels_last)
     found = clipped_sum(model, loss, (images.to(memory_format=torch.channels_last), labels), Flat())
     assert torch.allclose(found.norms, expected.norms, rtol=1e-5)
-    assert all(torch.allclose(found.sums[name], total, atol=1e-6) for name, total in expected.sums.items())
+    assert all(
+        torch.allclose(found.sums[name], total, atol=1e-6) for name, total in expected.sums.items()
+    )

@@ -14,7 +14,9 @@ def estimates(seed: int, *, batches: int = 1) -> list[torch.Tensor]:
     torch.manual_seed(seed)
     model = nn.Linear(3, 2)
     rows = torch.randn(4, 3)
-    with Engine(model, lambda model, batch: model(batch).square().sum(1), Jl(projections=5)) as engine:
+    with Engine(
+        model, lambda model, batch: model(batch).square().sum(1), Jl(projections=5)
+    ) as engine:
         bounds = engine.bounds()
         return [engine.accumulate(rows, engine.zeros(), bounds=bounds) for _ in range(batches)]
 

@@ -11,7 +11,9 @@ from torch import nn
 from dppipe.clipping import Flat
 from dppipe.engine.rules.conv_kernels import KERNELS
 
-few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 small = st.integers(1, 5)
 rows = st.integers(1, 6)
 
@@ -26,10 +28,23 @@ def check(run, loop, model, batch, **kernels):
 
 
 @few
-@given(rows, st.lists(small, max_size=3), small, small, st.booleans(), st.sampled_from(["ghost", "dense"]))
+@given(
+    rows,
+    st.lists(small, max_size=3),
+    small,
+    small,
+    st.booleans(),
+    st.sampled_from(["ghost", "dense"]),
+)
 def test_linear_layers(run, loop, count, middle, inputs, outputs, bias, kernel):
     torch.manual_seed(0)
-    check(run, loop, nn.Linear(inputs, outputs, bias=bias), (torch.randn(count, *middle, inputs),), linear=kernel)
+    check(
+        run,
+        loop,
+        nn.Linear(inputs, outputs, bias=bias),
+        (torch.randn(count, *middle, inputs),),
+        linear=kernel,
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -37,12 +52,29 @@ def test_linear_layers(run, loop, count, middle, inputs, outputs, bias, kernel):
 @given(st.data())
 def test_convolutions(run, loop, kernel, data):
     torch.manual_seed(0)
-    dims, groups, count = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2)), data.draw(rows)
+    dims, groups, count = (
+        data.draw(st.integers(1, 3)),
+        data.draw(st.integers(1, 2)),
+        data.draw(rows),
+    )
     each = lambda low, high: tuple(data.draw(st.integers(low, high)) for _ in range(dims))  # noqa: E731
-    size, window, stride, padding, dilation = each(1, 7), each(1, 3), each(1, 3), each(0, 2), each(1, 2)
-    assume(all(s + 2 * p > d * (w - 1) for s, p, d, w in zip(size, padding, dilation, window, strict=True)))
+    size, window, stride, padding, dilation = (
+        each(1, 7),
+        each(1, 3),
+        each(1, 3),
+        each(0, 2),
+        each(1, 2),
+    )
+    assume(
+        all(
+            s + 2 * p > d * (w - 1)
+            for s, p, d, w in zip(size, padding, dilation, window, strict=True)
+        )
+    )
     inputs, outputs = groups * data.draw(st.integers(1, 3)), groups * data.draw(st.integers(1, 3))
-    layer = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dims - 1](inputs, outputs, window, stride, padding, dilation, groups)
+    layer = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dims - 1](
+        inputs, outputs, window, stride, padding, dilation, groups
+    )
     check(run, loop, layer, (torch.randn(count, inputs, *size),), conv=kernel)
 
 
@@ -51,10 +83,16 @@ def test_convolutions(run, loop, kernel, data):
 @given(st.data())
 def test_transposed_convolutions(run, loop, kernel, data):
     torch.manual_seed(0)
-    dims, groups, count = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2)), data.draw(rows)
+    dims, groups, count = (
+        data.draw(st.integers(1, 2)),
+        data.draw(st.integers(1, 2)),
+        data.draw(rows),
+    )
     each = lambda low, high: tuple(data.draw(st.integers(low, high)) for _ in range(dims))  # noqa: E731
     size, window, stride, dilation = each(2, 5), each(2, 3), each(1, 3), each(1, 2)
-    extra = tuple(data.draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation, strict=True))
+    extra = tuple(
+        data.draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation, strict=True)
+    )
     inputs, outputs = groups * data.draw(st.integers(1, 2)), groups * data.draw(st.integers(1, 2))
     layer = (nn.ConvTranspose1d, nn.ConvTranspose2d)[dims - 1](
         inputs, outputs, window, stride, 1, output_padding=extra, groups=groups, dilation=dilation
@@ -63,10 +101,21 @@ def test_transposed_convolutions(run, loop, kernel, data):
 
 
 @few
-@given(rows, st.lists(st.integers(1, 6), max_size=2), st.integers(1, 4), small, st.none() | st.integers(0, 0))
+@given(
+    rows,
+    st.lists(st.integers(1, 6), max_size=2),
+    st.integers(1, 4),
+    small,
+    st.none() | st.integers(0, 0),
+)
 def test_embeddings(run, loop, count, middle, entries, size, padding):
     torch.manual_seed(0)
-    check(run, loop, nn.Embedding(entries, size, padding_idx=padding), (torch.randint(0, entries, (count, *middle)),))
+    check(
+        run,
+        loop,
+        nn.Embedding(entries, size, padding_idx=padding),
+        (torch.randint(0, entries, (count, *middle)),),
+    )
 
 
 @few
@@ -79,7 +128,15 @@ def test_normalisations(run, loop, count, middle, shape):
 
 
 @few
-@given(rows, small, st.integers(1, 3), st.integers(1, 2), st.booleans(), st.booleans(), st.sampled_from([nn.LSTM, nn.GRU]))
+@given(
+    rows,
+    small,
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([nn.LSTM, nn.GRU]),
+)
 def test_recurrent_layers(run, loop, count, steps, size, layers, both, first, kind):
     torch.manual_seed(0)
 

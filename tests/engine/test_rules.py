@@ -55,17 +55,32 @@ def test_norms_and_sums_agree_with_the_loop(rule, example, kernel, run, loop):
 def test_masks_and_units_agree_with_the_loop(rule, example, kernel, run, loop):
     model, batch = made(example, 6)
     mask, units = [True, True, False, True, True, True], [4, 9, 9, 4, 4, 7]
-    result, _ = run(model, batch, Flat(max_grad_norm=0.5), kernels=forced(rule, kernel), mask=torch.tensor(mask), units=units)
+    result, _ = run(
+        model,
+        batch,
+        Flat(max_grad_norm=0.5),
+        kernels=forced(rule, kernel),
+        mask=torch.tensor(mask),
+        units=units,
+    )
     loop(model, batch, bound=0.5, mask=mask, units=units).agrees_with(result)
 
 
 @pytest.mark.parametrize(("rule", "example", "kernel"), CASES)
 def test_groups_agree_with_the_loop(rule, example, kernel, run, loop):
     model, batch = made(example, 3)
-    model, batch = model.double(), tuple(part.double() if part.is_floating_point() else part for part in batch)
+    model, batch = (
+        model.double(),
+        tuple(part.double() if part.is_floating_point() else part for part in batch),
+    )
     result, engine = run(model, batch, Layerwise(max_grad_norm=1.0), kernels=forced(rule, kernel))
     bound = float(engine.bounds()[0])
-    expected = loop(model, batch, bound=bound, groups=lambda name: engine.groups.names[engine.groups.column[name]])
+    expected = loop(
+        model,
+        batch,
+        bound=bound,
+        groups=lambda name: engine.groups.names[engine.groups.column[name]],
+    )
     expected.agrees_with(result, norm_tolerance=1e-9, sum_tolerance=1e-9)
 
 
@@ -77,7 +92,9 @@ def test_a_row_that_is_not_finite_counts_for_nothing(rule, example, kernel, run)
     broken = (batch[0].clone(), *batch[1:])
     broken[0][2] = float("inf")
     result, _ = run(model, broken, Flat(), kernels=forced(rule, kernel))
-    kept, _ = run(model, tuple(part[[0, 1, 3]] for part in batch), Flat(), kernels=forced(rule, kernel))
+    kept, _ = run(
+        model, tuple(part[[0, 1, 3]] for part in batch), Flat(), kernels=forced(rule, kernel)
+    )
     assert not result.norms[2].isfinite().any()
     for name, expected in kept.sums.items():
         assert torch.allclose(result.sums[name], expected, rtol=1e-4, atol=1e-6), name

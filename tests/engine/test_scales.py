@@ -27,7 +27,16 @@ SLACK = 1e-5
 INPUTS = (1e-30, 1e-23, 1e-9, 1.0, 1e12, 1e18)
 OUTPUTS = (1e-30, 1e-12, 1.0, 1e12, 1e18, 1e30)
 GRID = tuple(itertools.product(INPUTS, OUTPUTS))
-FEW = ((1e-30, 1e30), (1e-23, 1e18), (1e-19, 1e19), (1e-9, 1e9), (1.0, 1.0), (1.0, 1e-30), (1e18, 1e-18), (1e18, 1e18))
+FEW = (
+    (1e-30, 1e30),
+    (1e-23, 1e18),
+    (1e-19, 1e19),
+    (1e-9, 1e9),
+    (1.0, 1.0),
+    (1.0, 1e-30),
+    (1e18, 1e-18),
+    (1e18, 1e18),
+)
 CASES = [
     pytest.param(rule, example, kernel, id=f"{rule.name}-{i}-{kernel or 'direct'}")
     for rule in RULES
@@ -68,13 +77,24 @@ def test_every_kernel_keeps_the_bound_at_every_scale(rule, example, kernel):
     model, inputs = example.make(), example.inputs(ROWS)
     for name, parameter in model.named_parameters():
         nn.init.normal_(parameter, std=0.5)
-        parameter.requires_grad_("bias" not in name)  # a bias alone can make up for a norm that is too low
-    with Engine(model, weighted, Flat(max_grad_norm=1e-7), kernels={rule.name: kernel} if kernel else {}) as engine:
+        parameter.requires_grad_(
+            "bias" not in name
+        )  # a bias alone can make up for a norm that is too low
+    with Engine(
+        model, weighted, Flat(max_grad_norm=1e-7), kernels={rule.name: kernel} if kernel else {}
+    ) as engine:
         assert_within(
-            engine, model, inputs, scales=GRID if inputs[0].is_floating_point() else [(1.0, scale) for scale in OUTPUTS]
+            engine,
+            model,
+            inputs,
+            scales=GRID if inputs[0].is_floating_point() else [(1.0, scale) for scale in OUTPUTS],
         )
-        ordinary = share(engine, (*inputs, torch.randn_like(model(*inputs).flatten(1)))) / engine.bounds()
-        assert ordinary > 0.999, "a gradient of ordinary size is to be clipped to the bound, not below it"
+        ordinary = (
+            share(engine, (*inputs, torch.randn_like(model(*inputs).flatten(1)))) / engine.bounds()
+        )
+        assert ordinary > 0.999, (
+            "a gradient of ordinary size is to be clipped to the bound, not below it"
+        )
 
 
 @pytest.mark.parametrize("kernel", ["ghost", "dense"])
@@ -109,8 +129,12 @@ class Two(nn.Module):
         return self.head(self.mix(x).mean(1))
 
 
-@pytest.mark.parametrize("clipper", CLIPPERS, ids=lambda clipper: f"{clipper.kind}-{clipper.max_grad_norm:g}")
-@pytest.mark.parametrize("options", [{}, {"order": 1}, {"mode": "functional"}], ids=["norms", "sizes", "functional"])
+@pytest.mark.parametrize(
+    "clipper", CLIPPERS, ids=lambda clipper: f"{clipper.kind}-{clipper.max_grad_norm:g}"
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"order": 1}, {"mode": "functional"}], ids=["norms", "sizes", "functional"]
+)
 def test_every_clipper_keeps_its_bounds_at_every_scale(clipper, options):
     torch.manual_seed(0)
     model, x = Two(), torch.randn(ROWS, 3, 6)
@@ -123,17 +147,29 @@ def test_a_clipper_with_coordinates_of_its_own_keeps_its_bound_at_every_scale():
     model, x = Two(), torch.randn(ROWS, 3, 6)
     clipper = AdaClip(max_grad_norm=0.1)
     with Engine(model, weighted, clipper) as engine:
-        bound, weights, settled = engine.bounds(), torch.randn(ROWS, 4), clipper.at(clipper.init_state(engine.groups.sizes))
+        bound, weights, settled = (
+            engine.bounds(),
+            torch.randn(ROWS, 4),
+            clipper.at(clipper.init_state(engine.groups.sizes)),
+        )
         for input_scale, output_scale in GRID:
             sums, one = engine.zeros(), torch.tensor([True, False, False])
-            engine.accumulate((x * input_scale, weights * output_scale), sums, bounds=bound, mask=one, clipper=settled)
+            engine.accumulate(
+                (x * input_scale, weights * output_scale),
+                sums,
+                bounds=bound,
+                mask=one,
+                clipper=settled,
+            )
             total = sum(float(value.double().square().sum()) for value in sums.values()) ** 0.5
             assert total <= float(bound) * (1 + SLACK), (input_scale, output_scale)
 
 
 def assert_not_low(squares, formed):
     """Compare norms, raised as the engine raises them, with those of gradients that were formed in float64."""
-    found = raise_norms(squares.sqrt(), largest=formed[0].numel(), unit=rounding_of(torch.float32).unit)
+    found = raise_norms(
+        squares.sqrt(), largest=formed[0].numel(), unit=rounding_of(torch.float32).unit
+    )
     exact = formed.double().flatten(1).norm(dim=1)
     safe = ~found.isfinite() | (found >= exact) | (exact < 1e-12)
     assert safe.all(), (found, exact)
@@ -157,7 +193,10 @@ def of_any_size(*shape, seed):
 
 @pytest.mark.parametrize("positions", [1, 2, 3, 9])
 def test_norms_of_outer_products_are_not_low_for_positions_of_any_size(positions, flushed):
-    inputs, outputs = of_any_size(20_000, positions, 5, seed=0), of_any_size(20_000, positions, 4, seed=1)
+    inputs, outputs = (
+        of_any_size(20_000, positions, 5, seed=0),
+        of_any_size(20_000, positions, 4, seed=1),
+    )
     formed = torch.bmm(outputs.double().transpose(1, 2), inputs.double())
     assert_not_low(Outer(inputs, outputs).squares, formed)
 
@@ -177,7 +216,11 @@ def test_norms_of_a_tied_table_are_not_low_for_uses_of_any_size(flushed):
 
 
 def test_an_inner_product_that_underflows_is_made_up_for(flushed):
-    small, smaller, large = torch.full((1, 1, 1), 3e-10), torch.full((1, 1, 1), 2e-29), torch.full((1, 1, 1), 1e19)
+    small, smaller, large = (
+        torch.full((1, 1, 1), 3e-10),
+        torch.full((1, 1, 1), 2e-29),
+        torch.full((1, 1, 1), 1e19),
+    )
     assert_not_low(*tied(torch.zeros(1, 1, dtype=torch.long), small, smaller, large))
 
 
@@ -187,7 +230,9 @@ def test_uses_of_a_table_that_cancel_are_not_low():
     looked_up, ids = torch.randn(2000, 6, 64), torch.arange(6).expand(2000, 6)
     for left in (1e-3, 1e-5, 1e-7):
         outputs = torch.eye(6).expand(2000, 6, 6)
-        assert_not_low(*tied(ids, looked_up, left * torch.randn_like(looked_up) - looked_up, outputs))
+        assert_not_low(
+            *tied(ids, looked_up, left * torch.randn_like(looked_up) - looked_up, outputs)
+        )
 
 
 def test_many_small_parameters_beside_a_large_one_count():
@@ -202,9 +247,15 @@ def test_many_small_parameters_beside_a_large_one_count():
 def test_positions_that_cancel_stay_within_the_bound(order):
     """What is left is as small as the rounding errors of the parts, which differ between the norm and the sum."""
     torch.manual_seed(0)
-    layer, x, weights = nn.Linear(8, 6, bias=False), torch.randn(ROWS, 1, 8).repeat(1, 32, 1), torch.randn(ROWS, 32, 6)
+    layer, x, weights = (
+        nn.Linear(8, 6, bias=False),
+        torch.randn(ROWS, 1, 8).repeat(1, 32, 1),
+        torch.randn(ROWS, 32, 6),
+    )
     weights -= weights.mean(1, keepdim=True)
-    with Engine(layer, weighted, Flat(max_grad_norm=1e-9), kernels={"linear": "ghost"}, order=order) as engine:
+    with Engine(
+        layer, weighted, Flat(max_grad_norm=1e-9), kernels={"linear": "ghost"}, order=order
+    ) as engine:
         assert (share(engine, (x, weights.flatten(1))) <= engine.bounds() * (1 + SLACK)).all()
 
 
@@ -215,7 +266,9 @@ def test_factors_below_the_normal_numbers_are_not_rounded_up():
 
 
 def test_no_factor_is_so_large_that_a_finite_value_overflows():
-    applied = enforce_bounds(torch.full((3, 1), 3e38), torch.tensor([[0.0], [1e-30], [1e-3]]), torch.tensor([1e30]))
+    applied = enforce_bounds(
+        torch.full((3, 1), 3e38), torch.tensor([[0.0], [1e-30], [1e-3]]), torch.tensor([1e30])
+    )
     assert (applied * 1e19).isfinite().all()
 
 
@@ -224,7 +277,10 @@ def test_estimated_norms_and_their_sums_are_computed_outside_autocast():
     model, batch = Two(), (torch.randn(ROWS, 3, 6), torch.randn(ROWS, 4))
     found = []
     for autocast in (False, True):
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast), Engine(model, weighted, Jl(max_grad_norm=1e6)) as engine:
+        with (
+            torch.autocast("cpu", torch.bfloat16, enabled=autocast),
+            Engine(model, weighted, Jl(max_grad_norm=1e6)) as engine,
+        ):
             sums = engine.zeros()
             engine.accumulate(batch, sums, bounds=engine.bounds())
         found.append(torch.cat([total.flatten() for total in sums.values()]))
@@ -233,7 +289,9 @@ def test_estimated_norms_and_their_sums_are_computed_outside_autocast():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    value=st.floats(0.5, 2, width=32), size=st.sampled_from([100, 128, 129, 1000, 4096]), positions=st.sampled_from([1, 2, 40])
+    value=st.floats(0.5, 2, width=32),
+    size=st.sampled_from([100, 128, 129, 1000, 4096]),
+    positions=st.sampled_from([1, 2, 40]),
 )
 def test_sums_that_always_round_down_are_made_up_for(value, size, positions):
     """Equal numbers: every partial sum may lose in the same direction."""

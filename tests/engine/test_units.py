@@ -66,7 +66,9 @@ def test_inputs_laid_side_by_side_pair_with_their_own_outputs(layout, seed):
 
     gathered = units.gather(outputs, weighted=True).transpose(1, 2) @ units.gather(inputs)
     products = outputs.transpose(1, 2) @ inputs
-    torch.testing.assert_close(gathered.double(), averages(products, ids, mask), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        gathered.double(), averages(products, ids, mask), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("ids", [[0, 0, 1, 1], [1, 0, 1, 0], [0, 0, 1]])

@@ -44,12 +44,21 @@ def test_most_steps_within_a_budget() -> None:
 def test_most_steps_at_a_high_rate() -> None:
     budget, step = Budget(epsilon=2, delta=1e-6), poisson(0.1, 3.0)
     assert affordable_steps(Pld(), step, budget=budget) == 155
-    assert Pld().compose([(step, 155)], relation="zero_out").epsilon(1e-6) == pytest.approx(1.99626, abs=5e-4)
-    assert Pld().compose([(step, 156)], relation="zero_out").epsilon(1e-6) == pytest.approx(2.00294, abs=5e-4)
+    assert Pld().compose([(step, 155)], relation="zero_out").epsilon(1e-6) == pytest.approx(
+        1.99626, abs=5e-4
+    )
+    assert Pld().compose([(step, 156)], relation="zero_out").epsilon(1e-6) == pytest.approx(
+        2.00294, abs=5e-4
+    )
 
 
 def test_most_steps_at_full_batch() -> None:
-    assert affordable_steps(Gdp(), dp_accounting.GaussianDpEvent(10.0), budget=Budget(epsilon=2, delta=1e-5)) == 25
+    assert (
+        affordable_steps(
+            Gdp(), dp_accounting.GaussianDpEvent(10.0), budget=Budget(epsilon=2, delta=1e-5)
+        )
+        == 25
+    )
 
 
 @pytest.mark.parametrize(("order", "expected"), [(8, 0.785891), (16, 1.481849), (32, 1.772162)])

@@ -12,9 +12,25 @@ from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from dppipe.privacy.accountants import Advanced, Basic, Certificate, Estimate, Gdp, Pld, Rdp, Tcdp, Zcdp
+from dppipe.privacy.accountants import (
+    Advanced,
+    Basic,
+    Certificate,
+    Estimate,
+    Gdp,
+    Pld,
+    Rdp,
+    Tcdp,
+    Zcdp,
+)
 from dppipe.privacy.accountants.base import Accountant
-from dppipe.privacy.rdp.concentrated import LIMITS, amplified_tcdp, sampled_rhos, zcdp_epsilon, zcdp_epsilon_simple
+from dppipe.privacy.rdp.concentrated import (
+    LIMITS,
+    amplified_tcdp,
+    sampled_rhos,
+    zcdp_epsilon,
+    zcdp_epsilon_simple,
+)
 from dppipe.privacy.textbook.one_step import amplified
 from dppipe.privacy.textbook.theorems import advanced_epsilon, basic_epsilon, optimal_epsilon
 
@@ -31,7 +47,12 @@ def subset(records: int, size: int, z: float) -> dp_accounting.DpEvent:
     return dp_accounting.SampledWithoutReplacementDpEvent(records, size, gaussian(z))
 
 
-def spent(accountant: Accountant, *steps: tuple[dp_accounting.DpEvent, int], delta: float, relation: str = "zero_out") -> float:
+def spent(
+    accountant: Accountant,
+    *steps: tuple[dp_accounting.DpEvent, int],
+    delta: float,
+    relation: str = "zero_out",
+) -> float:
     return accountant.compose(steps, relation=relation).epsilon(delta)  # type: ignore[arg-type]
 
 
@@ -60,22 +81,31 @@ def test_poisson_sampled_gaussian(
 
 @pytest.mark.parametrize(
     ("rate", "z", "steps", "delta", "expected"),
-    [(0.01, 1, 1000, 1e-5, 1.617712), (0.001, 0.6, 5000, 1e-6, 1.173924), (0.01, 0.8, 100, 1e-5, 0.702486)],
+    [
+        (0.01, 1, 1000, 1e-5, 1.617712),
+        (0.001, 0.6, 5000, 1e-6, 1.173924),
+        (0.01, 0.8, 100, 1e-5, 0.702486),
+    ],
 )
-def test_central_limit_is_an_estimate_below_the_truth(rate: float, z: float, steps: int, delta: float, expected: float) -> None:
+def test_central_limit_is_an_estimate_below_the_truth(
+    rate: float, z: float, steps: int, delta: float, expected: float
+) -> None:
     composed = Gdp().compose([(poisson(rate, z), steps)], relation="zero_out")
     assert isinstance(composed, Estimate)
     assert composed.epsilon(delta) == pytest.approx(expected, abs=1e-5)
     assert composed.epsilon(delta) < spent(Pld(), (poisson(rate, z), steps), delta=delta)
 
 
-@pytest.mark.parametrize(("delta", "expected"), [(1e-8, 2.69788), (1e-10, 3.29046), (1e-12, 3.91584)])
+@pytest.mark.parametrize(
+    ("delta", "expected"), [(1e-8, 2.69788), (1e-10, 3.29046), (1e-12, 3.91584)]
+)
 def test_small_deltas(delta: float, expected: float) -> None:
     assert spent(Pld(), (poisson(0.01, 1), 1000), delta=delta) == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("delta", "exact"), [(1e-8, 2.697867), (1e-9, 2.989582), (1e-10, 3.290443), (1e-11, 3.599874), (1e-12, 3.914298)]
+    ("delta", "exact"),
+    [(1e-8, 2.697867), (1e-9, 2.989582), (1e-10, 3.290443), (1e-11, 3.599874), (1e-12, 3.914298)],
 )
 def test_round_off_takes_nothing_from_a_small_delta(delta: float, exact: float) -> None:
     """Against losses added up one by one, without a transform, on grids of 1e-3 and 5e-4, extrapolated to none."""
@@ -87,7 +117,9 @@ def test_a_hundred_laplace_releases() -> None:
     assert spent(Basic(), steps, delta=1e-5) == pytest.approx(10)
     assert basic_epsilon([(0.1, 100)]) == pytest.approx(10)
     assert advanced_epsilon([(0.1, 100)], slack=1e-5) == pytest.approx(5.29811, abs=1e-4)
-    assert optimal_epsilon(0.1, delta=0.0, count=100, total_delta=1e-5) == pytest.approx(4.30679, abs=1e-4)
+    assert optimal_epsilon(0.1, delta=0.0, count=100, total_delta=1e-5) == pytest.approx(
+        4.30679, abs=1e-4
+    )
     assert spent(Advanced(), steps, delta=1e-5) == pytest.approx(4.30679, abs=1e-4)
 
 
@@ -101,18 +133,30 @@ def test_the_optimal_theorem_on_its_own_grid() -> None:
 
 def test_a_thousand_approximate_mechanisms() -> None:
     assert advanced_epsilon([(0.4, 1000)], slack=1e-6) == pytest.approx(145.44045, abs=1e-4)
-    assert optimal_epsilon(0.4, delta=1e-6, count=1000, total_delta=1.001e-3) == pytest.approx(135.372, abs=0.05)
+    assert optimal_epsilon(0.4, delta=1e-6, count=1000, total_delta=1.001e-3) == pytest.approx(
+        135.372, abs=0.05
+    )
     sampled = amplified(0.4, 0.01)
     assert advanced_epsilon([(sampled, 1000)], slack=1e-6) == pytest.approx(0.827571, abs=1e-5)
-    assert optimal_epsilon(sampled, delta=1e-8, count=1000, total_delta=1.1e-5) == pytest.approx(0.63427, abs=1e-3)
+    assert optimal_epsilon(sampled, delta=1e-8, count=1000, total_delta=1.1e-5) == pytest.approx(
+        0.63427, abs=1e-3
+    )
 
 
 def test_a_replaced_record_counts_twice() -> None:
     step = (gaussian(1), 1)
-    assert spent(Pld(), step, delta=1e-5, relation="replace_one") == pytest.approx(9.99726, abs=1e-3)
-    assert spent(Rdp(), step, delta=1e-5, relation="replace_one") == pytest.approx(10.7255, abs=1e-3)
-    asked_plainly = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE).compose(gaussian(1))
-    assert asked_plainly.get_epsilon(1e-5) == pytest.approx(4.72851, abs=1e-3)  # what dppipe must not say
+    assert spent(Pld(), step, delta=1e-5, relation="replace_one") == pytest.approx(
+        9.99726, abs=1e-3
+    )
+    assert spent(Rdp(), step, delta=1e-5, relation="replace_one") == pytest.approx(
+        10.7255, abs=1e-3
+    )
+    asked_plainly = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE).compose(
+        gaussian(1)
+    )
+    assert asked_plainly.get_epsilon(1e-5) == pytest.approx(
+        4.72851, abs=1e-3
+    )  # what dppipe must not say
 
 
 @pytest.mark.parametrize("multiplier", [1.0, 1])
@@ -120,13 +164,17 @@ def test_two_gaussians_on_one_sample_are_one(multiplier: float) -> None:
     pair = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(multiplier)] * 2)
     steps = (dp_accounting.PoissonSampledDpEvent(0.01, pair), 100)
     assert spent(Rdp(), steps, delta=1e-5) == pytest.approx(3.06139, abs=1e-4)
-    assert spent(Pld(), steps, delta=1e-5) == pytest.approx(spent(Pld(), (poisson(0.01, 2**-0.5), 100), delta=1e-5), abs=1e-9)
+    assert spent(Pld(), steps, delta=1e-5) == pytest.approx(
+        spent(Pld(), (poisson(0.01, 2**-0.5), 100), delta=1e-5), abs=1e-9
+    )
 
 
 def test_dp_accounting_reads_whole_multipliers_as_next_to_no_loss() -> None:
     pair = dp_accounting.ComposedDpEvent([dp_accounting.GaussianDpEvent(1)] * 2)
     asked_plainly = RdpAccountant().compose(dp_accounting.PoissonSampledDpEvent(0.01, pair), 100)
-    assert asked_plainly.get_epsilon(1e-5) == pytest.approx(1.21415, abs=1e-4)  # what dppipe must not say
+    assert asked_plainly.get_epsilon(1e-5) == pytest.approx(
+        1.21415, abs=1e-4
+    )  # what dppipe must not say
 
 
 @pytest.mark.parametrize(
@@ -138,15 +186,26 @@ def test_dp_accounting_reads_whole_multipliers_as_next_to_no_loss() -> None:
     ],
 )
 def test_sampling_without_replacement(
-    records: int, size: int, z: float, steps: int, delta: float, pld: float, rdp: float, tolerance: float
+    records: int,
+    size: int,
+    z: float,
+    steps: int,
+    delta: float,
+    pld: float,
+    rdp: float,
+    tolerance: float,
 ) -> None:
     step = (subset(records, size, z), steps)
-    assert spent(Pld(), step, delta=delta, relation="replace_one") == pytest.approx(pld, abs=tolerance)
+    assert spent(Pld(), step, delta=delta, relation="replace_one") == pytest.approx(
+        pld, abs=tolerance
+    )
     assert spent(Rdp(), step, delta=delta, relation="replace_one") == pytest.approx(rdp, abs=1e-4)
 
 
 def test_poisson_sampling_of_a_replaced_record() -> None:
-    assert spent(Pld(), (poisson(0.01, 1), 100), delta=1e-5, relation="replace_one") == pytest.approx(0.89513, abs=1e-3)
+    assert spent(
+        Pld(), (poisson(0.01, 1), 100), delta=1e-5, relation="replace_one"
+    ) == pytest.approx(0.89513, abs=1e-3)
 
 
 @pytest.mark.parametrize(("most", "expected"), [(130, 3.68407), (150, 1.83047), (170, 1.82824)])
@@ -165,14 +224,26 @@ def test_cut_off_batches_by_adding_to_delta() -> None:
 
 @pytest.mark.parametrize(
     ("z", "steps", "delta", "poisson_says", "at_least"),
-    [(0.5, 1000, 1e-6, 4.2351, 10.9969), (1, 100, 1e-5, 0.7180, 4.0632), (0.8, 100, 1e-5, 1.5108, 5.6240)],
+    [
+        (0.5, 1000, 1e-6, 4.2351, 10.9969),
+        (1, 100, 1e-5, 0.7180, 4.0632),
+        (0.8, 100, 1e-5, 1.5108, 5.6240),
+    ],
 )
-def test_shuffling_is_not_poisson(z: float, steps: int, delta: float, poisson_says: float, at_least: float) -> None:
-    assert spent(Pld(), (poisson(1 / steps, z), steps), delta=delta) == pytest.approx(poisson_says, abs=1e-3)
-    assert spent(Pld(), (gaussian(z), 1), delta=delta) >= at_least - 5e-3  # one epoch, charged as one unsampled release
+def test_shuffling_is_not_poisson(
+    z: float, steps: int, delta: float, poisson_says: float, at_least: float
+) -> None:
+    assert spent(Pld(), (poisson(1 / steps, z), steps), delta=delta) == pytest.approx(
+        poisson_says, abs=1e-3
+    )
+    assert (
+        spent(Pld(), (gaussian(z), 1), delta=delta) >= at_least - 5e-3
+    )  # one epoch, charged as one unsampled release
 
 
-@pytest.mark.parametrize(("z", "epochs", "expected"), [(1, 10, 17.85659), (2, 10, 7.51128), (5, 20, 3.84861)])
+@pytest.mark.parametrize(
+    ("z", "epochs", "expected"), [(1, 10, 17.85659), (2, 10, 7.51128), (5, 20, 3.84861)]
+)
 def test_epochs_without_amplification(z: float, epochs: int, expected: float) -> None:
     assert spent(Gdp(), (gaussian(z), epochs), delta=1e-5) == pytest.approx(expected, abs=1e-4)
 

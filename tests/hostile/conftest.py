@@ -62,8 +62,12 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunRecord, "step", then_interrupt)
-        assert dppipe("run", folder / "s.yaml", "--run-dir", folder / "interrupted").exit_code == 130
-    return folder.rename(folder.with_name("moved"))  # where they were made there is nothing any more
+        assert (
+            dppipe("run", folder / "s.yaml", "--run-dir", folder / "interrupted").exit_code == 130
+        )
+    return folder.rename(
+        folder.with_name("moved")
+    )  # where they were made there is nothing any more
 
 
 @pytest.fixture

@@ -71,7 +71,14 @@ VALUES: list[Any] = [
         "a: b",
     ),
     *([], [1], [0], [-1], [[]], ["a"], [None], [1e300], list(range(50))),
-    *({}, {"kind": "flat"}, {"kind": None}, {"a": 1}, {"class_path": "os.path"}, {"kind": "synthetic", "size": 10}),
+    *(
+        {},
+        {"kind": "flat"},
+        {"kind": None},
+        {"a": 1},
+        {"class_path": "os.path"},
+        {"kind": "synthetic", "size": 10},
+    ),
 ]
 CHARACTERS = "{}[]:,-#&*!|>'\"%@`\n\t \\0aé\u2028\x00\x1b9."
 
@@ -90,11 +97,17 @@ def mutated_specs(seed: int) -> Iterator[str]:
 
 def vary(data: dict[str, Any], dice: random.Random, kinds: dict[str, list[str]]) -> None:
     """Change a number by some orders of magnitude, or take another kind."""
-    numbers = [(holder, key) for holder, key in places(data) if type(holder[key]) in (int, float) and key != "version"]
+    numbers = [
+        (holder, key)
+        for holder, key in places(data)
+        if type(holder[key]) in (int, float) and key != "version"
+    ]
     if dice.random() < 0.5 and numbers:
         holder, key = dice.choice(numbers)
         orders = dice.choice([4, 4, 30, 300])
-        holder[key] = type(holder[key])(min(holder[key] * 10 ** dice.uniform(-orders, orders), 1e300))
+        holder[key] = type(holder[key])(
+            min(holder[key] * 10 ** dice.uniform(-orders, orders), 1e300)
+        )
     else:
         block = dice.choice(list(kinds))
         data[block] = {"kind": dice.choice(kinds[block])}
@@ -112,11 +125,26 @@ def mutate(data: dict[str, Any], dice: random.Random, kinds: dict[str, list[str]
         del holder[key]
     elif way < 0.72:
         _, other = dice.choice(list(places(data)))
-        holder[key if isinstance(holder, list) else other if isinstance(other, str) else "x"] = holder[key]
-    elif way < 0.8 and isinstance(holder, dict):
-        holder[dice.choice(["kind", "extra", "Kind", "lr", "max_grad_norm", "records", "scope", "unit", "secure", ""])] = (
-            dice.choice(VALUES)
+        holder[key if isinstance(holder, list) else other if isinstance(other, str) else "x"] = (
+            holder[key]
         )
+    elif way < 0.8 and isinstance(holder, dict):
+        holder[
+            dice.choice(
+                [
+                    "kind",
+                    "extra",
+                    "Kind",
+                    "lr",
+                    "max_grad_norm",
+                    "records",
+                    "scope",
+                    "unit",
+                    "secure",
+                    "",
+                ]
+            )
+        ] = dice.choice(VALUES)
     else:
         block = dice.choice(list(kinds))
         name = dice.choice(kinds[block])
@@ -145,5 +173,7 @@ def tear(text: str, dice: random.Random) -> str:
             lines[at] = dice.choice(["  ", "\t", "- "]) + lines[at]
         else:
             spot = dice.randrange(len(lines[at]) + 1)
-            lines[at] = lines[at][:spot] + dice.choice(CHARACTERS) + lines[at][spot + dice.choice([0, 1]) :]
+            lines[at] = (
+                lines[at][:spot] + dice.choice(CHARACTERS) + lines[at][spot + dice.choice([0, 1]) :]
+            )
     return "\n".join(lines)

@@ -52,11 +52,17 @@ def table(text: str | bytes) -> Callable[[Path], None]:
     return lambda folder: (folder / "d.csv").write_bytes(content) and None
 
 
-def idx(*, labels: bytes = bytes(8), images: bytes = bytes(8 * 4), count: int = 8) -> Callable[[Path], None]:
+def idx(
+    *, labels: bytes = bytes(8), images: bytes = bytes(8 * 4), count: int = 8
+) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         for part in ("train", "t10k"):
-            (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">HBBIII", 0, 8, 3, count, 2, 2) + images)
-            (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">HBBI", 0, 8, 1, count) + labels)
+            (folder / f"{part}-images-idx3-ubyte").write_bytes(
+                struct.pack(">HBBIII", 0, 8, 3, count, 2, 2) + images
+            )
+            (folder / f"{part}-labels-idx1-ubyte").write_bytes(
+                struct.pack(">HBBI", 0, 8, 1, count) + labels
+            )
 
     return write
 
@@ -231,7 +237,10 @@ PAIRS = "{class_path: records.Pairs, init_args: {where: WHERE}, records: 8, inpu
     ids=lambda changes: changes[0].split("class_path: ")[-1].split(",")[0].rstrip("}"),
 )
 def test_what_a_users_own_code_raises_is_not_repeated(
-    changes: list[str], here: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    changes: list[str],
+    here: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.syspath_prepend(str(here))
@@ -244,11 +253,15 @@ def test_what_a_users_own_code_raises_is_not_repeated(
     (here / "s.yaml").write_text(SPEC.replace("DATA", CSV))
     words = [word for change in changes for word in ("--set", change)]
     code, output = command("run", "s.yaml", "--run-dir", "r", *words)
-    assert code in (0, 1, 2), output  # a record that makes code raise contributes nothing, and ends nothing
+    assert code in (0, 1, 2), (
+        output
+    )  # a record that makes code raise contributes nothing, and ends nothing
     assert "internal error" not in output, output
     assert not [seen for seen in SEEN if seen in output + caplog.text], output
     for file in (here / "r").rglob("*"):
         if file.is_file():
             assert SECRET.encode() not in file.read_bytes()
-    if (here / "r").exists():  # it has failed on its way: what was charged is on record, and it can be told so
+    if (
+        here / "r"
+    ).exists():  # it has failed on its way: what was charged is on record, and it can be told so
         assert command("ledger", "verify", "r")[0] == 0

@@ -44,10 +44,21 @@ def snapshot(path: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("name", ["plan.json", "summary.json", "config.yaml", "origin.json"])
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"[]", b"null", b"\xff\xfe\x00", b'{"status": 3', DEEP, b'{"ledger": [], "data": 3, "validations": "x"}'],
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff\xfe\x00",
+        b'{"status": 3',
+        DEEP,
+        b'{"ledger": [], "data": 3, "validations": "x"}',
+    ],
     ids=["empty", "no fields", "a list", "nothing", "bytes", "cut off", "deep", "wrong types"],
 )
-def test_a_damaged_file_is_named_or_does_not_matter(command: str, name: str, content: bytes, copy: Callable[[str], Path]) -> None:
+def test_a_damaged_file_is_named_or_does_not_matter(
+    command: str, name: str, content: bytes, copy: Callable[[str], Path]
+) -> None:
     which, words = COMMANDS[command]
     path = copy(which)
     (path / name).write_bytes(content)
@@ -60,9 +71,14 @@ def test_a_damaged_file_is_named_or_does_not_matter(command: str, name: str, con
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", ["plan.json", "config.yaml", "ledger.jsonl", "checkpoints/final.ckpt", "checkpoints/last.ckpt"])
+@pytest.mark.parametrize(
+    "name",
+    ["plan.json", "config.yaml", "ledger.jsonl", "checkpoints/final.ckpt", "checkpoints/last.ckpt"],
+)
 @pytest.mark.parametrize("what", ["gone", "a folder", "a link", "a loop"])
-def test_a_file_that_is_none_is_named_or_does_not_matter(command: str, name: str, what: str, copy: Callable[[str], Path]) -> None:
+def test_a_file_that_is_none_is_named_or_does_not_matter(
+    command: str, name: str, what: str, copy: Callable[[str], Path]
+) -> None:
     which, words = COMMANDS[command]
     path = copy(which)
     place = path / name
@@ -151,16 +167,24 @@ def test_a_checkpoint_of_another_model_is_refused(copy: Callable[[str], Path]) -
     path = copy("interrupted")
     last = path / "checkpoints" / "last.ckpt"
     state = torch.load(last, weights_only=True)
-    for change in ({"network.1.weight": torch.zeros(9, 9)}, {"extra": torch.zeros(1)}, {"network.1.weight": 3}):
+    for change in (
+        {"network.1.weight": torch.zeros(9, 9)},
+        {"extra": torch.zeros(1)},
+        {"network.1.weight": 3},
+    ):
         torch.save(state | {"state_dict": state["state_dict"] | change}, last)
         result = run(COMMANDS["resume"][1], path)
         assert result.exit_code == 2, result.output
         assert str(last) in result.output
 
 
-@pytest.mark.parametrize("part", ["callbacks", "loops", "optimizer_states", "lr_schedulers", "global_step"])
+@pytest.mark.parametrize(
+    "part", ["callbacks", "loops", "optimizer_states", "lr_schedulers", "global_step"]
+)
 @pytest.mark.parametrize("value", [None, 3, [], {}, [{}], {"DPCallback": {}}, {"DPCallback": 3}])
-def test_a_checkpoint_with_a_part_of_another_kind_is_refused(part: str, value: Any, copy: Callable[[str], Path]) -> None:
+def test_a_checkpoint_with_a_part_of_another_kind_is_refused(
+    part: str, value: Any, copy: Callable[[str], Path]
+) -> None:
     path = copy("interrupted")
     last = path / "checkpoints" / "last.ckpt"
     torch.save(torch.load(last, weights_only=True) | {part: value}, last)
@@ -172,7 +196,9 @@ def test_a_checkpoint_with_a_part_of_another_kind_is_refused(part: str, value: A
         assert (path / "ledger.jsonl").read_bytes() == before
 
 
-def test_a_run_is_found_through_a_link_and_goes_on_where_it_really_is(originals: Path, here: Path) -> None:
+def test_a_run_is_found_through_a_link_and_goes_on_where_it_really_is(
+    originals: Path, here: Path
+) -> None:
     shutil.copytree(originals / "interrupted", here / "real")
     assert run(["resume", "RUN", "--original-is-gone"], here / "real").exit_code == 0
     (here / "link").symlink_to(here / "real")
@@ -189,8 +215,13 @@ def test_links_in_a_run_directory_are_refused(copy: Callable[[str], Path], here:
     assert "symbolic link" in result.output
 
 
-@pytest.mark.parametrize("what", ["a file", "a dangling link", "a loop", "a folder with files", "inside a file", "a null byte"])
-def test_a_run_directory_that_cannot_be_made_is_named_and_nothing_is_written(what: str, here: Path) -> None:
+@pytest.mark.parametrize(
+    "what",
+    ["a file", "a dangling link", "a loop", "a folder with files", "inside a file", "a null byte"],
+)
+def test_a_run_directory_that_cannot_be_made_is_named_and_nothing_is_written(
+    what: str, here: Path
+) -> None:
     place = here / "there"
     if what == "a file":
         place.write_text("mine")
@@ -229,7 +260,9 @@ def test_a_run_killed_before_its_ledger_was_made_says_so(copy: Callable[[str], P
     assert "without a ledger" in result.output
 
 
-def test_a_plan_that_was_changed_before_its_first_charge_is_refused(copy: Callable[[str], Path]) -> None:
+def test_a_plan_that_was_changed_before_its_first_charge_is_refused(
+    copy: Callable[[str], Path],
+) -> None:
     path = copy("interrupted")
     for file in ("origin.json", "summary.json", "checkpoints/last.ckpt"):
         (path / file).unlink()

@@ -27,7 +27,16 @@ def run(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-START = ["run", "s.yaml", "--run-dir", "r", "--set", "train.steps=4", "--set", "train.checkpoint_every=2"]
+START = [
+    "run",
+    "s.yaml",
+    "--run-dir",
+    "r",
+    "--set",
+    "train.steps=4",
+    "--set",
+    "train.checkpoint_every=2",
+]
 
 
 def finish(here: Path) -> None:
@@ -73,7 +82,9 @@ def test_a_disk_that_fails_at_any_file_is_named_and_the_run_goes_on_afterwards(
     assert attempt > 20
 
 
-def test_curves_that_cannot_be_written_end_the_run_with_one_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves_that_cannot_be_written_end_the_run_with_one_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write, left = RecordWriter.write, 12
 
     def failing(writer: RecordWriter, data: bytes) -> None:
@@ -97,7 +108,9 @@ def test_a_full_output_ends_the_command_with_one_line(here: Path) -> None:
     command = [sys.executable, "-m", "dppipe", "schema"]
     environment = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1])}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment
+        )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "No space left" in done.stderr
@@ -132,10 +145,14 @@ NOT_ALLOWED = {
 }
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user, for whom the directory is read-only")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs another user, for whom the directory is read-only"
+)
 def test_what_this_user_may_not_do_is_said_and_nothing_is_written(originals: Path) -> None:
     """One process runs all cases, as importing takes longest."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own directories can't even be entered by another user
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # pytest's own directories can't even be entered by another user
         for place in (Path(folder, "warm"), Path(folder, "real")):
             place.mkdir()
             (place / "s.yaml").write_text((originals / "s.yaml").read_text())
@@ -145,9 +162,21 @@ def test_what_this_user_may_not_do_is_said_and_nothing_is_written(originals: Pat
             shutil.copytree(originals / "finished", place / "finished")
         Path(folder).chmod(0o755)
         before = sorted(place.rglob("*"))
-        environment = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1]), "HOME": folder}
-        command = [sys.executable, "-c", AS_NOBODY, f"{folder}/warm", f"{folder}/real", json.dumps(NOT_ALLOWED)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
+        environment = os.environ | {
+            "PYTHONPATH": str(Path(dppipe.__file__).parents[1]),
+            "HOME": folder,
+        }
+        command = [
+            sys.executable,
+            "-c",
+            AS_NOBODY,
+            f"{folder}/warm",
+            f"{folder}/real",
+            json.dumps(NOT_ALLOWED),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment, cwd=folder
+        )
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
         for name, (code, output) in json.loads(done.stdout).items():

@@ -116,9 +116,13 @@ def test_two_hundred_mutated_specs_end_the_command_with_a_message(empty: Path) -
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
 )
-def test_numbers_beyond_all_measure_are_a_matter_of_the_spec(changes: list[str], code: int, here: Path) -> None:
+def test_numbers_beyond_all_measure_are_a_matter_of_the_spec(
+    changes: list[str], code: int, here: Path
+) -> None:
     words = [word for change in ["train.steps=2", *changes] for word in ("--set", change)]
-    done = CliRunner().invoke(app, ["run", "s.yaml", "--run-dir", "r", "--set", "model={kind: mlp, hidden: [4]}", *words])
+    done = CliRunner().invoke(
+        app, ["run", "s.yaml", "--run-dir", "r", "--set", "model={kind: mlp, hidden: [4]}", *words]
+    )
     assert done.exit_code == code, done.output
     assert "internal error" not in done.output
     assert "Traceback" not in done.output

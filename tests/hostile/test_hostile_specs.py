@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from dppipe.cli.app import app
 
-LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
+LAUGHS = "a0: &a0 [x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30)
+)
 BOMBS = {
     "a billion laughs": LAUGHS,
     "an alias to itself": "a: &a [*a]\n",
@@ -89,8 +91,14 @@ CLIMBING = [
 @pytest.mark.parametrize("kind", CLIMBING)
 def test_a_kind_that_is_a_path_is_an_unknown_kind(kind: str, here: Path) -> None:
     (here / "plugins").mkdir()
-    (here / "outside.py").write_text("open('trace', 'w')\nfrom dppipe import Clipper\nclass X(Clipper, kind='outside'): ...\n")
-    text = (here / "s.yaml").read_text().replace("noise:", f"clipping: {{kind: {yaml_text(kind)}}}\nnoise:")
+    (here / "outside.py").write_text(
+        "open('trace', 'w')\nfrom dppipe import Clipper\nclass X(Clipper, kind='outside'): ...\n"
+    )
+    text = (
+        (here / "s.yaml")
+        .read_text()
+        .replace("noise:", f"clipping: {{kind: {yaml_text(kind)}}}\nnoise:")
+    )
     (here / "s.yaml").write_text(text)
     for word in ("validate", "plan", "run"):
         result = CliRunner().invoke(app, [word, "s.yaml"])
@@ -116,7 +124,9 @@ def test_a_plugin_behind_a_link_that_leads_out_is_not_loaded(
         (here / "plugins").symlink_to(outside)
     else:
         (here / "plugins").mkdir()
-        (here / "plugins" / "evil.py").symlink_to(outside / "evil.py" if link == "a file" else here / "plugins" / ".." / "up.py")
+        (here / "plugins" / "evil.py").symlink_to(
+            outside / "evil.py" if link == "a file" else here / "plugins" / ".." / "up.py"
+        )
         (here / "up.py").symlink_to(outside / "evil.py")
     result = CliRunner().invoke(app, ["validate", "s.yaml", "--set", "clipping=evil"])
     assert result.exit_code == 2, result.output
@@ -124,10 +134,24 @@ def test_a_plugin_behind_a_link_that_leads_out_is_not_loaded(
 
 
 @pytest.mark.parametrize(
-    "path", ["../outside.Net", "outside", "..outside.Net", "a b.C", "os.system", "outside.Net.Inner", "outside;x.Net", ""]
+    "path",
+    [
+        "../outside.Net",
+        "outside",
+        "..outside.Net",
+        "a b.C",
+        "os.system",
+        "outside.Net.Inner",
+        "outside;x.Net",
+        "",
+    ],
 )
 def test_a_class_path_that_is_no_class_is_named(path: str, here: Path) -> None:
-    (here / "s.yaml").write_text((here / "s.yaml").read_text().replace("{kind: logistic}", f"{{class_path: {yaml_text(path)}}}"))
+    (here / "s.yaml").write_text(
+        (here / "s.yaml")
+        .read_text()
+        .replace("{kind: logistic}", f"{{class_path: {yaml_text(path)}}}")
+    )
     result = CliRunner().invoke(app, ["run", "s.yaml", "--run-dir", "r"])
     assert result.exit_code == 2, result.output
     assert "model" in result.output
@@ -137,7 +161,11 @@ def test_a_class_path_that_is_no_class_is_named(path: str, here: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "-rf", "a\nb", "x" * 101, "nul\0"])
 def test_a_name_cannot_lead_out_of_runs(name: str, here: Path) -> None:
-    text = (here / "s.yaml").read_text().replace("name: small", "name: " + yaml_text(name).replace("\n", "\\n"))
+    text = (
+        (here / "s.yaml")
+        .read_text()
+        .replace("name: small", "name: " + yaml_text(name).replace("\n", "\\n"))
+    )
     (here / "s.yaml").write_text(text)
     result = CliRunner().invoke(app, ["run", "s.yaml"])
     assert result.exit_code == 2, result.output

@@ -78,7 +78,9 @@ def write(bad: dict[int, str]) -> None:
 
 
 def command(*words: str, changes: tuple[str, ...] = ()) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [*words, *(word for change in changes for word in ("--set", change))])
+    done = CliRunner().invoke(
+        app, [*words, *(word for change in changes for word in ("--set", change))]
+    )
     return done.exit_code, " ".join(done.output.split())
 
 
@@ -94,26 +96,42 @@ def test_a_refused_record_stops_the_run_before_anything_is_written(here: Path) -
 
 def test_dropped_records_are_not_told_and_change_no_count(here: Path) -> None:
     said, plans = [], []
-    for name, bad in (("whole", {}), ("broken", {7: "x", 50: "1,2,3", 51: ",1,1", 120: "4711-secret,1,1", 199: "nan,1,0"})):
+    for name, bad in (
+        ("whole", {}),
+        ("broken", {7: "x", 50: "1,2,3", 51: ",1,1", 120: "4711-secret,1,1", 199: "nan,1,0"}),
+    ):
         write(bad)
-        code, output = command("run", "s.yaml", "--run-dir", name, changes=("data.on_bad_record=drop",))
+        code, output = command(
+            "run", "s.yaml", "--run-dir", name, changes=("data.on_bad_record=drop",)
+        )
         assert code == 0, output
         plans.append(Path(name, "plan.json").read_bytes())
         summary = json.loads(Path(name, "summary.json").read_text())
         assert summary["status"] == "completed"
         words = output.replace(name, "").split()
-        said.append([word for word in words if not word.replace(".", "").isdecimal()])  # scores and seconds differ
+        said.append(
+            [word for word in words if not word.replace(".", "").isdecimal()]
+        )  # scores and seconds differ
         assert command("evaluate", name)[0] == 0
     assert plans[0] == plans[1]
     assert said[0] == said[1]
 
 
-def test_bad_records_of_the_holdout_of_a_class_of_ones_own_end_neither_validation_nor_evaluation(here: Path) -> None:
+def test_bad_records_of_the_holdout_of_a_class_of_ones_own_end_neither_validation_nor_evaluation(
+    here: Path,
+) -> None:
     from dppipe.data import ClassPathData
 
     stated = "input_shape: [2], outputs: 1, task: binary, records: 200, split: {train: 0.5, val: 0.25, test: 0.25}"
-    options = {"input_shape": [2], "outputs": 1, "task": "binary", "split": {"train": 0.5, "val": 0.25, "test": 0.25}}
-    whole = ClassPathData.from_data({"class_path": "own_scans.Scans", "init_args": {"bad": []}, **options}).splits(seed=0)
+    options = {
+        "input_shape": [2],
+        "outputs": 1,
+        "task": "binary",
+        "split": {"train": 0.5, "val": 0.25, "test": 0.25},
+    }
+    whole = ClassPathData.from_data(
+        {"class_path": "own_scans.Scans", "init_args": {"bad": []}, **options}
+    ).splits(seed=0)
     bad = [whole.val.indices[3], *whole.test.indices[:2]]  # type: ignore[union-attr]
     data = f"data={{kind: class_path, class_path: own_scans.Scans, init_args: {{bad: {bad}}}, {stated}}}"
     code, output = command("run", "s.yaml", "--run-dir", "r", changes=(data,))
@@ -121,16 +139,26 @@ def test_bad_records_of_the_holdout_of_a_class_of_ones_own_end_neither_validatio
     code, scored = command("evaluate", "r")
     assert code == 0, scored
     assert "4711" not in output + scored
-    code, output = command("run", "s.yaml", "--run-dir", "q", changes=(data, "data.on_bad_record=refuse"))
+    code, output = command(
+        "run", "s.yaml", "--run-dir", "q", changes=(data, "data.on_bad_record=refuse")
+    )
     assert code == 2
-    assert f"dataset[{min(bad)}]: expected a record that can be read, got OSError at own_scans.py:8" in output
+    assert (
+        f"dataset[{min(bad)}]: expected a record that can be read, got OSError at own_scans.py:8"
+        in output
+    )
     assert not Path("q").exists()
 
 
-def test_a_stated_number_of_users_is_refused_under_add_remove_for_a_class_of_ones_own(here: Path) -> None:
+def test_a_stated_number_of_users_is_refused_under_add_remove_for_a_class_of_ones_own(
+    here: Path,
+) -> None:
     stated = "input_shape: [2], outputs: 1, task: binary"
     data = f"data={{kind: class_path, class_path: own_scans.Scans, init_args: {{bad: []}}, {stated}, users: 10}}"
-    secret = ("budget.relation=add_remove", "sampler={kind: user, sample_rate: 0.1, expected_batch_size: 2}")
+    secret = (
+        "budget.relation=add_remove",
+        "sampler={kind: user, sample_rate: 0.1, expected_batch_size: 2}",
+    )
     code, output = command("validate", "s.yaml", changes=(data, *secret))
     assert code == 2
     assert "the number of users is secret: leave it out" in output
@@ -140,8 +168,12 @@ def test_a_stated_number_of_users_is_refused_under_add_remove_for_a_class_of_one
 
 
 @pytest.mark.parametrize("unit", ["example", "user"])
-def test_dropped_records_give_nothing_to_private_statistics(tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_scaling.GaussianStream, "add_", lambda self, flat, *, std: None)  # the sums themselves
+def test_dropped_records_give_nothing_to_private_statistics(
+    tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        private_scaling.GaussianStream, "add_", lambda self, flat, *, std: None
+    )  # the sums themselves
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand(30, 4, generator=generator)
     owners, valid = numpy.arange(30) // 3, numpy.arange(30) % 5 != 0
@@ -150,7 +182,9 @@ def test_dropped_records_give_nothing_to_private_statistics(tmp_path: Path, unit
     sampler = User(sample_rate=0.5) if unit == "user" else FullBatch()
     budget = Budget(epsilon=50.0, delta=1e-5)
     scaling = PrivateScaling(noise_multiplier=5.0)
-    parts = PrivateParts(sampler, Flat(), Constant(noise_multiplier=5.0), Rdp(), budget, scaling=scaling)
+    parts = PrivateParts(
+        sampler, Flat(), Constant(noise_multiplier=5.0), Rdp(), budget, scaling=scaling
+    )
     plan = plan_privacy(parts, name="t", records=10 if unit == "user" else 30, steps=2)
     found: list[Any] = []
     for number, (rows, marks) in enumerate(((inputs, valid), (changed, valid), (inputs, None))):
@@ -161,7 +195,13 @@ def test_dropped_records_give_nothing_to_private_statistics(tmp_path: Path, unit
         run.plan.write_bytes(plan.to_json())
         ledger = Ledger.create(run.ledger, plan=plan.to_json())
         found.append(
-            release_constants(InputScaling(scaling, Splits(train, None, None)), plan=plan, ledger=ledger, run=run, seed=0)
+            release_constants(
+                InputScaling(scaling, Splits(train, None, None)),
+                plan=plan,
+                ledger=ledger,
+                run=run,
+                seed=0,
+            )
         )
     assert found[0] == found[1]
     assert found[0] != found[2]

@@ -53,7 +53,17 @@ class Records(Dataset):
         }[self.broken]
 
 
-BROKEN = ["raises", "label", "endless label", "negative label", "shape", "text", "none", "nan", "poison"]
+BROKEN = [
+    "raises",
+    "label",
+    "endless label",
+    "negative label",
+    "shape",
+    "text",
+    "none",
+    "nan",
+    "poison",
+]
 
 
 class Ordinary(pl.LightningModule):
@@ -99,8 +109,15 @@ def fit(tmp_path, dataset, *, module=None, steps=2, validate=None, **changes):
         "run_dir": tmp_path / f"run{len(list(tmp_path.iterdir()))}",
     } | changes
     callback = dppipe.DPCallback(**given)
-    options = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    trainer = pl.Trainer(max_steps=steps, accelerator="cpu", callbacks=[callback], num_sanity_val_steps=0, **options)
+    options = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    trainer = pl.Trainer(
+        max_steps=steps, accelerator="cpu", callbacks=[callback], num_sanity_val_steps=0, **options
+    )
     trainer.fit(module or Ordinary(), callback.loader(dataset), validate)
     return callback
 
@@ -108,7 +125,9 @@ def fit(tmp_path, dataset, *, module=None, steps=2, validate=None, **changes):
 def weights(callback):
     from pathlib import Path
 
-    return torch.load(Path(callback.outcome.run_dir) / "checkpoints" / "final.ckpt", weights_only=True)
+    return torch.load(
+        Path(callback.outcome.run_dir) / "checkpoints" / "final.ckpt", weights_only=True
+    )
 
 
 @pytest.fixture
@@ -120,7 +139,9 @@ def silent(monkeypatch):
 
 @pytest.mark.parametrize("module", [Ordinary, Offers])
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_record_contributes_nothing_and_the_others_what_they_did(tmp_path, silent, module, broken):
+def test_a_broken_record_contributes_nothing_and_the_others_what_they_did(
+    tmp_path, silent, module, broken
+):
     whole = fit(tmp_path, Records(broken=broken), module=module())
     without = fit(tmp_path, Records(broken="raises"), module=module())
     assert whole.outcome.status == without.outcome.status == "completed"
@@ -128,11 +149,14 @@ def test_a_broken_record_contributes_nothing_and_the_others_what_they_did(tmp_pa
         assert torch.allclose(value, weights(without)[name], atol=1e-7)
 
 
-def test_a_broken_record_of_a_user_leaves_the_users_other_records_and_all_other_users(tmp_path, silent):
+def test_a_broken_record_of_a_user_leaves_the_users_other_records_and_all_other_users(
+    tmp_path, silent
+):
     sampler = User(sample_rate=1.0, max_records_per_user=3)
     kept = fit(tmp_path, Records(), sampler=sampler, module=Offers())
     broken = {
-        kind: fit(tmp_path, Records(broken=kind), sampler=sampler, module=Offers()) for kind in ("label", "raises", "shape")
+        kind: fit(tmp_path, Records(broken=kind), sampler=sampler, module=Offers())
+        for kind in ("label", "raises", "shape")
     }
     for callback in broken.values():
         assert callback.outcome.status == "completed"
@@ -142,15 +166,21 @@ def test_a_broken_record_of_a_user_leaves_the_users_other_records_and_all_other_
 
 
 @pytest.mark.parametrize(
-    "clipping", [Microbatch(size=2, max_grad_norm=0.1), Jl(max_grad_norm=0.1, delta=5e-3)], ids=["microbatch", "jl"]
+    "clipping",
+    [Microbatch(size=2, max_grad_norm=0.1), Jl(max_grad_norm=0.1, delta=5e-3)],
+    ids=["microbatch", "jl"],
 )
 def test_every_way_of_clipping_goes_on_past_a_broken_record(tmp_path, clipping):
     budget = dppipe.Budget(epsilon=1e4, delta=1e-2)
-    callback = fit(tmp_path, Records(broken="label"), clipping=clipping, module=Offers(), budget=budget)
+    callback = fit(
+        tmp_path, Records(broken="label"), clipping=clipping, module=Offers(), budget=budget
+    )
     assert callback.outcome.status == "completed"
 
 
-def test_the_number_of_broken_records_is_shown_under_nonprivate_alone_and_only_if_asked_for(tmp_path):
+def test_the_number_of_broken_records_is_shown_under_nonprivate_alone_and_only_if_asked_for(
+    tmp_path,
+):
     callback = fit(tmp_path, Records(broken="raises"))
     assert not callback.outcome.metrics
     facts = callback.outcome.to_data() | {"run_dir": ""}
@@ -160,18 +190,30 @@ def test_the_number_of_broken_records_is_shown_under_nonprivate_alone_and_only_i
 def test_declared_ranges_leave_a_record_out_before_it_reaches_the_device(tmp_path, monkeypatch):
     seen = []
     loss = Offers.per_sample_loss
-    monkeypatch.setattr(Offers, "per_sample_loss", lambda self, batch: (seen.append(int(batch[1].max())), loss(self, batch))[1])
+    monkeypatch.setattr(
+        Offers,
+        "per_sample_loss",
+        lambda self, batch: (seen.append(int(batch[1].max())), loss(self, batch))[1],
+    )
     callback = dppipe.DPCallback(
         sampler=FullBatch(), noise=Constant(noise_multiplier=1.0), accountant=Rdp(),
         budget=dppipe.Budget(epsilon=1e4, delta=1e-5), run_dir=tmp_path / "run",
     )  # fmt: skip
-    trainer = pl.Trainer(max_steps=1, accelerator="cpu", callbacks=[callback], logger=False, enable_checkpointing=False)
+    trainer = pl.Trainer(
+        max_steps=1,
+        accelerator="cpu",
+        callbacks=[callback],
+        logger=False,
+        enable_checkpointing=False,
+    )
     trainer.fit(Offers(), callback.loader(Records(broken="label"), ranges=(None, range(3))))
     assert callback.outcome.status == "completed"
     assert max(seen) == 2
 
 
-def test_a_mistake_in_the_code_shows_before_the_first_charge_and_is_not_taken_for_a_record(tmp_path):
+def test_a_mistake_in_the_code_shows_before_the_first_charge_and_is_not_taken_for_a_record(
+    tmp_path,
+):
     class Mistaken(Ordinary):
         def training_step(self, batch, batch_idx):
             return self.lyaer(batch[0]).sum()
@@ -259,9 +301,20 @@ def test_the_statement_of_a_run_that_failed_claims_nothing(tmp_path, monkeypatch
     with pytest.raises(MemoryError):
         fit(tmp_path, Records(), steps=5, checkpoint_every=1)
     run = tmp_path / "run0"
-    summary, stated = (json.loads((run / name).read_text()) for name in ("summary.json", "privacy.json"))
-    assert (summary["status"], summary["certified"], summary["steps"], summary["charged"]) == ("failed", False, 1, 2)
-    assert (stated["status_of_claim"], stated["protects"], stated["released"]) == ("failed", False, [])
+    summary, stated = (
+        json.loads((run / name).read_text()) for name in ("summary.json", "privacy.json")
+    )
+    assert (summary["status"], summary["certified"], summary["steps"], summary["charged"]) == (
+        "failed",
+        False,
+        1,
+        2,
+    )
+    assert (stated["status_of_claim"], stated["protects"], stated["released"]) == (
+        "failed",
+        False,
+        [],
+    )
     text = (run / "privacy.md").read_text()
     assert text.splitlines()[2].startswith("**NO CLAIM")
     assert "certified" not in text
@@ -278,14 +331,22 @@ def test_records_that_are_unlike_the_made_up_examples_are_a_mistake_not_broken_r
         sampler=FullBatch(), noise=Constant(noise_multiplier=1.0), accountant=Rdp(),
         budget=dppipe.Budget(epsilon=1e4, delta=1e-5), run_dir=tmp_path / "run",
     )  # fmt: skip
-    trainer = pl.Trainer(max_steps=1, accelerator="cpu", callbacks=[callback], logger=False, enable_checkpointing=False)
+    trainer = pl.Trainer(
+        max_steps=1,
+        accelerator="cpu",
+        callbacks=[callback],
+        logger=False,
+        enable_checkpointing=False,
+    )
     made_up = lambda n: (torch.randn(n, 4), torch.arange(n) % 3)  # noqa: E731
     with pytest.raises(UsageError, match=r"made-up inputs of float64"):
         trainer.fit(Offers(), callback.loader(Double(), synthetic=made_up))
     assert not (tmp_path / "run").exists()
 
 
-def test_an_error_while_sums_are_added_ends_the_run_and_nothing_is_added_twice(tmp_path, monkeypatch):
+def test_an_error_while_sums_are_added_ends_the_run_and_nothing_is_added_twice(
+    tmp_path, monkeypatch
+):
     from dppipe.engine.gradients.forms import Dense
 
     add_to, calls = Dense.add_to, []
@@ -316,7 +377,13 @@ def test_a_record_of_which_collate_makes_several_rows_contributes_nothing(tmp_pa
             budget=dppipe.Budget(epsilon=1e4, delta=1e-5), run_dir=tmp_path / f"run{len(kept)}",
         )  # fmt: skip
         options = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-        trainer = pl.Trainer(max_steps=2, accelerator="cpu", callbacks=[callback], enable_model_summary=False, **options)
+        trainer = pl.Trainer(
+            max_steps=2,
+            accelerator="cpu",
+            callbacks=[callback],
+            enable_model_summary=False,
+            **options,
+        )
         trainer.fit(Offers(), callback.loader(dataset, collate=collate))
         kept.append(weights(callback))
     assert all(torch.allclose(value, kept[1][name], atol=1e-7) for name, value in kept[0].items())
@@ -409,6 +476,8 @@ class StreamOfKnownLength(Stream):
 
 @pytest.mark.parametrize("dataset", [Stream(), StreamOfKnownLength(), object()])
 def test_a_data_set_without_numbered_records_is_an_error_that_names_a_way_out(tmp_path, dataset):
-    with pytest.raises(UsageError, match=r"loader: expected a map-style data set.*Read the records into a list"):
+    with pytest.raises(
+        UsageError, match=r"loader: expected a map-style data set.*Read the records into a list"
+    ):
         fit(tmp_path, dataset)
     assert not list(tmp_path.iterdir())

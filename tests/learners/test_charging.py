@@ -45,11 +45,21 @@ class Watching:
 
 @pytest.fixture
 def private(tmp_path):
-    parts = PrivateParts(Poisson(sample_rate=0.5), Flat(), Constant(noise_multiplier=1.0), Rdp(), Budget(epsilon=1e6, delta=1e-5))
+    parts = PrivateParts(
+        Poisson(sample_rate=0.5),
+        Flat(),
+        Constant(noise_multiplier=1.0),
+        Rdp(),
+        Budget(epsilon=1e6, delta=1e-5),
+    )
     plan = plan_privacy(parts, name="t", records=30, steps=5)
-    loader = PrivateLoader(TensorDataset(torch.randn(30, 3), torch.randn(30)), sampler=parts.sampler)
+    loader = PrivateLoader(
+        TensorDataset(torch.randn(30, 3), torch.randn(30)), sampler=parts.sampler
+    )
     loader.arm(plan, stream=numpy.random.default_rng(0), ranks=Ranks())
-    engine = Engine(nn.Linear(3, 1), lambda model, batch: model(batch[0]).squeeze(1) * batch[1], parts.clipping)
+    engine = Engine(
+        nn.Linear(3, 1), lambda model, batch: model(batch[0]).squeeze(1) * batch[1], parts.clipping
+    )
     with Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json()) as ledger:
         step = PrivateStep(parts, "zero_out", plan, engine, ledger, Watching(ledger.path), {})
         yield step, LogicalBatch(loader)
@@ -113,7 +123,9 @@ def test_a_step_that_fails_stays_charged_and_is_not_taken_again(private, error):
         step(batch, place=fail)
     step(batch, place=lambda piece: piece)
     assert [charge.step for charge in rows(step)] == [1, 2, 3]
-    assert [charge.epsilon for charge in rows(step)] == [step.plan.epsilon_after(k) for k in (1, 2, 3)]
+    assert [charge.epsilon for charge in rows(step)] == [
+        step.plan.epsilon_after(k) for k in (1, 2, 3)
+    ]
     assert step.noise.seen == [1, 3]
 
 
@@ -145,7 +157,10 @@ def test_an_interrupt_while_waiting_still_waits(private, monkeypatch):
         wait(futures)
 
     monkeypatch.setattr(charging_module, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt), charging(step.ledger, step.charge_of(1, (1.0,), 1.0), clerk=step._clerk):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        charging(step.ledger, step.charge_of(1, (1.0,), 1.0), clerk=step._clerk),
+    ):
         pass
     assert len(calls) == 2
     assert step.ledger.rows == 1

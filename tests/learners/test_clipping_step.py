@@ -59,7 +59,17 @@ class Silent:
 
 
 def make_step(
-    tmp_path, clipping, gradients, *, z=1.0, rate=None, relation="zero_out", silent=False, physical=7, parts=1, seed=3
+    tmp_path,
+    clipping,
+    gradients,
+    *,
+    z=1.0,
+    rate=None,
+    relation="zero_out",
+    silent=False,
+    physical=7,
+    parts=1,
+    seed=3,
 ) -> tuple[PrivateStep, LogicalBatch]:
     """Make a step on these gradients; the sampler takes them all unless there is a rate."""
     sampler = FullBatch() if rate is None else Poisson(sample_rate=rate)
@@ -70,10 +80,18 @@ def make_step(
     loader.physical_batch_size = physical
     loader.arm(plan, stream=numpy.random.default_rng(seed), ranks=Ranks())
     engine = Engine(Weights(gradients.shape[1], parts), inner_product, clipping)
-    ledger = Ledger.create(tmp_path / f"ledger{len(list(tmp_path.iterdir()))}.jsonl", plan=plan.to_json())
-    noise, count = (Silent(), Silent()) if silent else (GaussianStream(stream_key("noise")), GaussianStream(stream_key("count")))
+    ledger = Ledger.create(
+        tmp_path / f"ledger{len(list(tmp_path.iterdir()))}.jsonl", plan=plan.to_json()
+    )
+    noise, count = (
+        (Silent(), Silent())
+        if silent
+        else (GaussianStream(stream_key("noise")), GaussianStream(stream_key("count")))
+    )
     state = clipping.init_state(engine.groups.sizes)
-    return PrivateStep(private, relation, plan, engine, ledger, noise, state, count_noise=count), LogicalBatch(loader)
+    return PrivateStep(
+        private, relation, plan, engine, ledger, noise, state, count_noise=count
+    ), LogicalBatch(loader)
 
 
 def here(piece: Any) -> Any:
@@ -85,7 +103,9 @@ def rows(step: PrivateStep) -> list[dict[str, Any]]:
 
 
 def test_a_step_is_clipped_with_the_old_bound_and_the_next_with_the_new(tmp_path):
-    step, batch = make_step(tmp_path, Adaptive(max_grad_norm=2.0), torch.full((20, 4), 5.0), z=0.5, silent=True)
+    step, batch = make_step(
+        tmp_path, Adaptive(max_grad_norm=2.0), torch.full((20, 4), 5.0), z=0.5, silent=True
+    )
     first = step(batch, place=here)["part0"]
     assert float(first.norm()) == pytest.approx(2.0)
     assert step.max_grad_norm == rows(step)[0]["max_grad_norm"] == 2.0
@@ -128,7 +148,13 @@ def test_the_count_is_recentred_and_noised_with_its_own_standard_deviation(tmp_p
 
 @pytest.mark.parametrize(
     "clipping",
-    [Adaptive(), Adaptive(grouping="layerwise"), Global(variant="adaptive"), AdaClip(), Microbatch(size=3)],
+    [
+        Adaptive(),
+        Adaptive(grouping="layerwise"),
+        Global(variant="adaptive"),
+        AdaClip(),
+        Microbatch(size=3),
+    ],
     ids=lambda clipping: clipping.kind,
 )
 def test_pieces_change_neither_the_gradient_nor_the_state(tmp_path, clipping):
@@ -136,8 +162,12 @@ def test_pieces_change_neither_the_gradient_nor_the_state(tmp_path, clipping):
     gradients = torch.randn(40, 5, generator=generator) * 3
     found = []
     for physical in (1, 7, 1000):
-        step, batch = make_step(tmp_path, clipping, gradients, z=0.5, silent=True, physical=physical, rate=0.5)
-        found.append([[step(batch, place=here)["part0"] for _ in range(5)], dict(step.clipper_state)])
+        step, batch = make_step(
+            tmp_path, clipping, gradients, z=0.5, silent=True, physical=physical, rate=0.5
+        )
+        found.append(
+            [[step(batch, place=here)["part0"] for _ in range(5)], dict(step.clipper_state)]
+        )
     torch.testing.assert_close(found[0], found[1])
     torch.testing.assert_close(found[1], found[2])
 
@@ -153,9 +183,13 @@ def test_an_empty_batch_is_an_ordinary_release_of_all_its_parts(tmp_path):
 @pytest.mark.parametrize(("relation", "unit"), [("zero_out", 2.0), ("replace_one", 1.0)])
 def test_averages_get_noise_for_twice_the_bound(tmp_path, relation, unit):
     """Under replace_one the accountant doubles the sensitivity itself. Variance within 5 sigma: a false alarm in 1.7 million."""
-    step, batch = make_step(tmp_path, Microbatch(size=4), torch.zeros(16, WIDTH), z=1.5, relation=relation)
+    step, batch = make_step(
+        tmp_path, Microbatch(size=4), torch.zeros(16, WIDTH), z=1.5, relation=relation
+    )
     noise = step(batch, place=here)["part0"].double() * 16 / 4  # a mean over 16/4 averages
-    assert float(noise.square().mean()) / (1.5 * unit) ** 2 == pytest.approx(1, abs=5 * math.sqrt(2 / WIDTH))
+    assert float(noise.square().mean()) / (1.5 * unit) ** 2 == pytest.approx(
+        1, abs=5 * math.sqrt(2 / WIDTH)
+    )
     assert rows(step)[0]["max_grad_norm"] == 1.0
 
 
@@ -178,7 +212,9 @@ def test_slots_stay_whole_and_every_record_stands_in_one_piece_of_one_rank(size,
 
     seen, homes = [], {}
     for rank in range(world):
-        for number, (indices, slot) in enumerate(slot_pieces(drawn, slots, size=size, ranks=Ranks(rank, world))):
+        for number, (indices, slot) in enumerate(
+            slot_pieces(drawn, slots, size=size, ranks=Ranks(rank, world))
+        ):
             assert (slots(indices) == slot).all()
             assert len(indices) <= size or len(set(slot.tolist())) == 1
             seen += indices.tolist()
@@ -201,7 +237,15 @@ def test_adaclip_learns_where_gradients_vary_and_puts_less_noise_elsewhere(tmp_p
 # Plans.
 
 
-def plan(clipping: Clipper, *, budget: Budget | None = None, z: float | str = 1.0, accountant=None, records=2000, steps=50):
+def plan(
+    clipping: Clipper,
+    *,
+    budget: Budget | None = None,
+    z: float | str = 1.0,
+    accountant=None,
+    records=2000,
+    steps=50,
+):
     sampler = Poisson(sample_rate=0.05)
     parts = PrivateParts(
         sampler,
@@ -214,7 +258,14 @@ def plan(clipping: Clipper, *, budget: Budget | None = None, z: float | str = 1.
 
 
 @pytest.mark.parametrize(
-    "clipping", [Adaptive(), Adaptive(grouping="layerwise"), Global(variant="adaptive"), AdaClip(), Microbatch()]
+    "clipping",
+    [
+        Adaptive(),
+        Adaptive(grouping="layerwise"),
+        Global(variant="adaptive"),
+        AdaClip(),
+        Microbatch(),
+    ],
 )
 def test_epsilon_is_that_of_a_flat_run_at_the_same_multiplier(clipping):
     ours, flat = plan(clipping), plan(Flat())
@@ -281,14 +332,18 @@ def scalars(path) -> dict[str, list[float]]:
 
 
 def test_the_bound_is_in_the_ledger_the_curves_the_checkpoint_and_the_statement(run):
-    done = run("clipping={kind: adaptive, max_grad_norm: 50}", "train.steps=12", "train.checkpoint_every=5")
+    done = run(
+        "clipping={kind: adaptive, max_grad_norm: 50}", "train.steps=12", "train.checkpoint_every=5"
+    )
     assert done.exit_code == 0, done.output
     bounds = [row["max_grad_norm"] for row in done.rows]
     assert bounds[0] == 50.0
     assert bounds[-1] < 0.5 * bounds[0]
     assert scalars(done.path)["privacy/max_grad_norm"] == pytest.approx(bounds, rel=1e-6)
     saved = torch.load(done.path / "checkpoints" / "last.ckpt", weights_only=True)
-    (state,) = [value["clipper_state"] for value in saved["callbacks"].values() if "clipper_state" in value]
+    (state,) = [
+        value["clipper_state"] for value in saved["callbacks"].values() if "clipper_state" in value
+    ]
     assert 0 < state["bounds"][0] < bounds[-1] * 1.2
     executed = json.loads((done.path / "privacy.json").read_text())["executed"]["max_grad_norm"]
     assert executed == [min(bounds), max(bounds)]
@@ -317,16 +372,22 @@ def test_a_resumed_run_goes_on_with_the_bound_it_had(run, monkeypatch):
     bounds = [row["max_grad_norm"] for row in done.rows]
     assert len(bounds) == 22
     moved = [later / earlier for earlier, later in pairwise(bounds)]
-    assert max(moved) / min(moved) < 1.2  # each step moves it by a tenth or so, and none back to the first
+    assert (
+        max(moved) / min(moved) < 1.2
+    )  # each step moves it by a tenth or so, and none back to the first
 
 
 @pytest.mark.parametrize("start", [100.0, 0.01])
-def test_the_step_brings_a_bound_that_is_a_hundred_times_off_to_the_median_within_150_steps(tmp_path, start):
+def test_the_step_brings_a_bound_that_is_a_hundred_times_off_to_the_median_within_150_steps(
+    tmp_path, start
+):
     """Norms are lognormal about 1. The bound ends within 0.15 of the median's place; its spread there is about 0.02."""
     generator = torch.Generator().manual_seed(0)
     directions = nn.functional.normalize(torch.randn(1000, 8, generator=generator), dim=1)
     gradients = directions * torch.randn(1000, 1, generator=generator).exp()
-    step, batch = make_step(tmp_path, Adaptive(max_grad_norm=start), gradients, rate=0.25, physical=500)
+    step, batch = make_step(
+        tmp_path, Adaptive(max_grad_norm=start), gradients, rate=0.25, physical=500
+    )
     for _ in range(150):
         step(batch, place=here)
     share = float((gradients.norm(dim=1) <= step.clipper_state["bounds"][0]).float().mean())
@@ -361,7 +422,11 @@ def test_every_clipper_runs_and_its_ledger_verifies(run, clipping):
     [
         ("flat", "clipping          flat, max_grad_norm 1\n", "was clipped (flat);"),
         ("microbatch", "noise is scaled to twice the bound", "noise is scaled to twice the bound"),
-        ("adaptive", "the gradient's own multiplier is", "Noisy counts of unclipped ones were released too"),
+        (
+            "adaptive",
+            "the gradient's own multiplier is",
+            "Noisy counts of unclipped ones were released too",
+        ),
         (
             "{kind: jl, delta: 1.0e-6}",
             "of which 1e-06 pays for bounds that may fail",
@@ -383,8 +448,17 @@ def test_plan_and_statement_say_what_is_particular_about_a_clipper(run, clipping
 def test_diagnostics_are_marked_and_named_in_the_statement(run):
     done = run("diagnostics=nonprivate", "train.steps=4")
     assert done.exit_code == 0, done.output
-    shown = {tag: values for tag, values in scalars(done.path).items() if tag.startswith("nonprivate/")}
-    wanted = {"signal_to_noise", "broken_records", "clipped_fraction", "grad_norm_p10", "grad_norm_p50", "grad_norm_p90"}
+    shown = {
+        tag: values for tag, values in scalars(done.path).items() if tag.startswith("nonprivate/")
+    }
+    wanted = {
+        "signal_to_noise",
+        "broken_records",
+        "clipped_fraction",
+        "grad_norm_p10",
+        "grad_norm_p50",
+        "grad_norm_p90",
+    }
     assert set(shown) == {f"nonprivate/{name}" for name in wanted}
     assert all(len(values) == 4 for values in shown.values())
     assert all(0 <= share <= 1 for share in shown["nonprivate/clipped_fraction"])
@@ -396,7 +470,9 @@ def test_diagnostics_are_marked_and_named_in_the_statement(run):
 def test_without_diagnostics_nothing_of_them_is_computed(run, monkeypatch):
     from dppipe.learners.diagnostics import ClippingDiagnostics
 
-    monkeypatch.setattr(ClippingDiagnostics, "__init__", lambda self: pytest.fail("diagnostics are off"))
+    monkeypatch.setattr(
+        ClippingDiagnostics, "__init__", lambda self: pytest.fail("diagnostics are off")
+    )
     done = run("train.steps=2")
     assert done.exit_code == 0, done.output
     assert not [tag for tag in scalars(done.path) if tag.startswith("nonprivate/")]

@@ -66,21 +66,29 @@ def counted(sampler, ranks):
     loader = PrivateLoader(TensorDataset(SIZES[:, None]), sampler=sampler, users=users)
     loader.physical_batch_size = 3
     loader.arm(plan, stream=Keystream(stream_key("sampler")), ranks=ranks)
-    engine = Engine(nn.Linear(1, 1, bias=False), lambda model, batch: model(batch[0]).squeeze(1), parts.clipping)
+    engine = Engine(
+        nn.Linear(1, 1, bias=False), lambda model, batch: model(batch[0]).squeeze(1), parts.clipping
+    )
     state = parts.clipping.init_state(engine.groups.sizes)
-    step = PrivateStep(parts, "zero_out", plan, engine, NoLedger(), Silent(), state, ranks, count_noise=Silent())
+    step = PrivateStep(
+        parts, "zero_out", plan, engine, NoLedger(), Silent(), state, ranks, count_noise=Silent()
+    )
     step(LogicalBatch(loader), place=lambda piece: piece)
     return step.count_noise.sums.tolist() if ranks.first else None
 
 
 @pytest.mark.parametrize(
-    ("sampler", "below", "above"), [(Poisson(sample_rate=1.0), 3, 7), (User(sample_rate=1.0), 3, 2)], ids=["records", "users"]
+    ("sampler", "below", "above"),
+    [(Poisson(sample_rate=1.0), 3, 7), (User(sample_rate=1.0), 3, 2)],
+    ids=["records", "users"],
 )
 def test_each_unit_counts_once(sampler, below, above):
     assert counted(sampler, Ranks()) == [(below - above) / 2]
 
 
-@pytest.mark.parametrize("sampler", [Poisson(sample_rate=1.0), User(sample_rate=1.0)], ids=["records", "users"])
+@pytest.mark.parametrize(
+    "sampler", [Poisson(sample_rate=1.0), User(sample_rate=1.0)], ids=["records", "users"]
+)
 def test_counts_of_two_processes_are_those_of_one(sampler):
     counted(sampler, Meeting(1, 2))
     assert counted(sampler, Meeting(0, 2)) == counted(sampler, Ranks())

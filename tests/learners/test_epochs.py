@@ -26,17 +26,38 @@ from dppipe.runs.record import RunRecord
 from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import BallsInBins, Shuffle
 
-SHUFFLE = ["sampler={kind: shuffle, expected_batch_size: 150}", "noise.noise_multiplier=4", "train={epochs: 4}", "accountant=gdp"]
+SHUFFLE = [
+    "sampler={kind: shuffle, expected_batch_size: 150}",
+    "noise.noise_multiplier=4",
+    "train={epochs: 4}",
+    "accountant=gdp",
+]
 """800 training records: 6 batches an epoch, the last of 50 records."""
 
 
-def plan(sampler=None, *, noise=None, accountant=None, epsilon=100.0, relation="zero_out", records=800, **length):
+def plan(
+    sampler=None,
+    *,
+    noise=None,
+    accountant=None,
+    epsilon=100.0,
+    relation="zero_out",
+    records=800,
+    **length,
+):
     budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
-    chosen = sampler or Shuffle(expected_batch_size=150), Flat(), noise or Constant(noise_multiplier=4.0), accountant or Gdp()
+    chosen = (
+        sampler or Shuffle(expected_batch_size=150),
+        Flat(),
+        noise or Constant(noise_multiplier=4.0),
+        accountant or Gdp(),
+    )
     return plan_privacy(PrivateParts(*chosen, budget), name="t", records=records, **length)
 
 
-@pytest.mark.parametrize(("z", "epochs", "expected"), [(1.0, 10, 17.85659), (2.0, 10, 7.51128), (5.0, 20, 3.84861)])
+@pytest.mark.parametrize(
+    ("z", "epochs", "expected"), [(1.0, 10, 17.85659), (2.0, 10, 7.51128), (5.0, 20, 3.84861)]
+)
 @pytest.mark.parametrize("accountant", [Gdp(), Pld()], ids=lambda each: each.kind)
 def test_epochs_cost_what_unsampled_releases_do(z, epochs, expected, accountant):
     made = plan(noise=Constant(noise_multiplier=z), accountant=accountant, epochs=epochs)
@@ -60,7 +81,9 @@ def test_a_shuffled_plan_is_never_charged_as_sampled():
     assert sampled < 0.6 * shuffled
 
 
-@pytest.mark.parametrize("length", [{"epochs": 50}, {"steps": 301}, {}], ids=["epochs", "steps", "until budget"])
+@pytest.mark.parametrize(
+    "length", [{"epochs": 50}, {"steps": 301}, {}], ids=["epochs", "steps", "until budget"]
+)
 def test_a_budget_admits_whole_epochs_only(length):
     made = plan(epsilon=2.0, **length)
     paid = math.floor((0.5015516900 * 4) ** 2)  # mu for (2, 1e-5), times z, squared
@@ -73,7 +96,9 @@ def test_a_budget_admits_whole_epochs_only(length):
 def test_every_step_of_an_epoch_is_claimed_at_the_epochs_cost():
     made = plan(epochs=3)
     for step in range(1, 19):
-        assert made.epsilon_after(step) == pytest.approx(gaussian_epsilon(4 / math.sqrt(math.ceil(step / 6)), 1e-5), rel=1e-9)
+        assert made.epsilon_after(step) == pytest.approx(
+            gaussian_epsilon(4 / math.sqrt(math.ceil(step / 6)), 1e-5), rel=1e-9
+        )
 
 
 def test_noise_moves_from_epoch_to_epoch_and_lands_on_the_budget():
@@ -100,7 +125,11 @@ def test_balls_in_bins_are_planned_by_rdp_alone():
         plan(BallsInBins(expected_batch_size=150), accountant=Zcdp(), epochs=4)
 
 
-@pytest.mark.parametrize("sampler", [Shuffle(expected_batch_size=7), BallsInBins(expected_batch_size=7)], ids=lambda s: s.kind)
+@pytest.mark.parametrize(
+    "sampler",
+    [Shuffle(expected_batch_size=7), BallsInBins(expected_batch_size=7)],
+    ids=lambda s: s.kind,
+)
 def test_the_loader_hands_out_each_batch_of_an_epoch_once(sampler):
     made = plan(sampler, accountant=Rdp(), records=50, epochs=3)
     loader = PrivateLoader(range(50), sampler=sampler)
@@ -125,8 +154,12 @@ def test_a_run_charges_each_epoch_on_its_first_step(run):
     assert [row["count"] for row in done.rows] == [1, 0, 0, 0, 0, 0] * 4
     assert [row["step"] for row in done.rows] == list(range(1, 25))
     assert (done.summary["steps"], done.summary["charged"]) == (24, 4)
-    assert done.summary["epsilon"] == pytest.approx(gaussian_epsilon(4 / math.sqrt(4), 1e-5), rel=1e-6)
-    assert all(row["event"] == {"type": "GaussianDpEvent", "noise_multiplier": 4.0} for row in done.rows)
+    assert done.summary["epsilon"] == pytest.approx(
+        gaussian_epsilon(4 / math.sqrt(4), 1e-5), rel=1e-6
+    )
+    assert all(
+        row["event"] == {"type": "GaussianDpEvent", "noise_multiplier": 4.0} for row in done.rows
+    )
     found = verify_ledger(done.path)
     assert found.intact, found.faults
     assert found.charged == 4
@@ -156,8 +189,19 @@ def test_a_resumed_run_starts_and_pays_a_new_epoch(stopped):
     done = stopped()
     assert CliRunner().invoke(app, ["resume", str(done.path)]).exit_code == 0
     assert [row["step"] for row in done.rows] == [*range(1, 10), *range(13, 25)]
-    assert [row["count"] for row in done.rows] == [1, 0, 0, 0, 0, 0, 1, 0, 0] + [1, 0, 0, 0, 0, 0] * 2
-    assert (done.summary["steps"], done.summary["charged"], done.summary["status"]) == (21, 4, "completed")
+    assert [row["count"] for row in done.rows] == [1, 0, 0, 0, 0, 0, 1, 0, 0] + [
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ] * 2
+    assert (done.summary["steps"], done.summary["charged"], done.summary["status"]) == (
+        21,
+        4,
+        "completed",
+    )
     epsilons = [row["epsilon"] for row in done.rows]
     assert epsilons == sorted(epsilons)
     assert verify_ledger(done.path).intact
@@ -168,7 +212,11 @@ def test_a_run_that_was_stopped_in_its_last_epoch_has_only_its_end_left(stopped)
     result = CliRunner().invoke(app, ["resume", str(done.path)])
     assert result.exit_code == 0, result.output
     assert [row["step"] for row in done.rows] == list(range(1, 10))
-    assert (done.summary["steps"], done.summary["charged"], done.summary["status"]) == (9, 2, "completed")
+    assert (done.summary["steps"], done.summary["charged"], done.summary["status"]) == (
+        9,
+        2,
+        "completed",
+    )
 
 
 def test_a_torn_row_is_charged_as_the_beginning_of_an_epoch_which_is_then_used(stopped):
@@ -179,7 +227,14 @@ def test_a_torn_row_is_charged_as_the_beginning_of_an_epoch_which_is_then_used(s
     result = CliRunner().invoke(app, ["resume", str(done.path)])
     assert result.exit_code == 0, result.output
     assert [row["step"] for row in done.rows] == [*range(1, 10), *range(13, 25)]
-    assert [row["count"] for row in done.rows] == [1, 0, 0, 0, 0, 0, 1, 0, 0] + [1, 0, 0, 0, 0, 0] * 2
+    assert [row["count"] for row in done.rows] == [1, 0, 0, 0, 0, 0, 1, 0, 0] + [
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ] * 2
     assert (done.summary["steps"], done.summary["charged"]) == (20, 4)
     assert verify_ledger(done.path).intact
 
@@ -195,7 +250,11 @@ def test_a_torn_row_of_the_last_epoch_costs_no_further_epoch(stopped):
 
 
 def test_balls_in_bins_run_to_their_end(run):
-    done = run("sampler={kind: balls_in_bins, expected_batch_size: 150}", "noise.noise_multiplier=auto", "train={epochs: 3}")
+    done = run(
+        "sampler={kind: balls_in_bins, expected_batch_size: 150}",
+        "noise.noise_multiplier=auto",
+        "train={epochs: 3}",
+    )
     assert done.exit_code == 0, done.output
     assert done.summary["charged"] == 3
     assert done.rows[0]["event"]["type"] == "BallsInBinsDpEvent"

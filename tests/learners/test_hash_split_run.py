@@ -68,7 +68,9 @@ def trained_on(monkeypatch: pytest.MonkeyPatch) -> list[set[float]]:
     return seen
 
 
-def test_a_run_without_one_record_trains_on_all_the_others(here: Path, trained_on: list[set[float]]) -> None:
+def test_a_run_without_one_record_trains_on_all_the_others(
+    here: Path, trained_on: list[set[float]]
+) -> None:
     code, output = command("run", "s.yaml", "--run-dir", "whole")
     assert code == 0, output
     assert Plan.from_json(Path("whole/plan.json").read_bytes()).split == "hash"
@@ -127,7 +129,9 @@ def interrupted(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return here / "r"
 
 
-def test_a_resumed_run_goes_on_with_the_same_split(interrupted: Path, trained_on: list[set[float]]) -> None:
+def test_a_resumed_run_goes_on_with_the_same_split(
+    interrupted: Path, trained_on: list[set[float]]
+) -> None:
     code, output = command("resume", "r")
     assert code == 0, output
     assert trained_on == [reread(interrupted.parent)["train"]]
@@ -141,7 +145,9 @@ def test_a_run_that_was_begun_with_the_split_by_position_is_not_resumed(interrup
     code, output = command("resume", "r")
     assert code == 3
     words = " ".join(output.split())
-    assert "expected a split by a hash of each record under add_remove, got one by position" in words
+    assert (
+        "expected a split by a hash of each record under add_remove, got one by position" in words
+    )
     assert "Start a new run" in words
     assert (interrupted / "ledger.jsonl").read_bytes() == before
 
@@ -155,7 +161,12 @@ def test_a_plan_of_an_earlier_version_is_read_as_one_by_position(here: Path) -> 
 
 @pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
 def test_other_relations_split_by_position(here: Path, relation: str) -> None:
-    words = ["--set", f"budget.relation={relation}", "--set", "sampler={kind: poisson, sample_rate: 0.05}"]
+    words = [
+        "--set",
+        f"budget.relation={relation}",
+        "--set",
+        "sampler={kind: poisson, sample_rate: 0.05}",
+    ]
     words += ["--set", f"data.records={RECORDS}", "--set", "accountant=pld"]
     code, output = command("run", "s.yaml", "--run-dir", "r", *words)
     assert code == 0, output
@@ -169,7 +180,9 @@ def test_no_file_of_a_run_counts_its_records(here: Path) -> None:
         write_data(range(records))
         os.utime("d.csv", ns=(0, 10**18))
         assert command("run", "s.yaml", "--run-dir", name)[0] == 0
-        checkpoints.append(torch.load(here / name / "checkpoints" / "last.ckpt", weights_only=True)["loops"])
+        checkpoints.append(
+            torch.load(here / name / "checkpoints" / "last.ckpt", weights_only=True)["loops"]
+        )
         origins.append(json.loads((here / name / "origin.json").read_text())["data"])
     assert checkpoints[0] == checkpoints[1]
     assert origins[0] == origins[1]
@@ -177,7 +190,9 @@ def test_no_file_of_a_run_counts_its_records(here: Path) -> None:
 
 @pytest.mark.parametrize("part", [0, 1, 2], ids=["train", "val", "test"])
 @pytest.mark.parametrize("users", [False, True], ids=["record", "user"])
-def test_one_record_or_user_trains_whatever_part_it_falls_into(here: Path, part: int, users: bool) -> None:
+def test_one_record_or_user_trains_whatever_part_it_falls_into(
+    here: Path, part: int, users: bool
+) -> None:
     words = USERS if users else []
     if users:
         write_users([0])
@@ -191,19 +206,32 @@ def test_one_record_or_user_trains_whatever_part_it_falls_into(here: Path, part:
 
 
 def one_record(seed: int, *, users: bool) -> Splits:
-    options = {"path": "d.csv", "numeric": [{"column": "a"}], "target": {"column": "y", "classes": ["0", "1"]}}
+    options = {
+        "path": "d.csv",
+        "numeric": [{"column": "a"}],
+        "target": {"column": "y", "classes": ["0", "1"]},
+    }
     return Csv.from_data(options | ({"user": "who"} if users else {})).splits(seed=seed, by="hash")
 
 
-USERS = ["--set", "data.user=who", "--set", "sampler={kind: user, sample_rate: 0.1, expected_batch_size: 20}"]
+USERS = [
+    "--set",
+    "data.user=who",
+    "--set",
+    "sampler={kind: user, sample_rate: 0.1, expected_batch_size: 20}",
+]
 
 
 def write_users(users: Any) -> None:
-    rows = "".join(f"{1000 * record + user},{record % 2},{user:x}\n" for record in range(4) for user in users)
+    rows = "".join(
+        f"{1000 * record + user},{record % 2},{user:x}\n" for record in range(4) for user in users
+    )
     Path("d.csv").write_text("a,y,who\n" + rows)
 
 
-def test_a_run_without_one_user_trains_on_all_the_others(here: Path, trained_on: list[set[float]]) -> None:
+def test_a_run_without_one_user_trains_on_all_the_others(
+    here: Path, trained_on: list[set[float]]
+) -> None:
     write_users(range(300))
     code, output = command("run", "s.yaml", "--run-dir", "whole", *USERS)
     assert code == 0, output

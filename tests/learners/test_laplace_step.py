@@ -28,7 +28,15 @@ from dppipe.randomness.streams import stream_key
 from dppipe.runs.ledger import Ledger
 from dppipe.sampling import FullBatch, Poisson, Shuffle
 
-KINDS = {"pld": Pld, "rdp": Rdp, "tcdp": Tcdp, "zcdp": Zcdp, "gdp": Gdp, "advanced": Advanced, "basic": Basic}
+KINDS = {
+    "pld": Pld,
+    "rdp": Rdp,
+    "tcdp": Tcdp,
+    "zcdp": Zcdp,
+    "gdp": Gdp,
+    "advanced": Advanced,
+    "basic": Basic,
+}
 
 
 def loss(model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
@@ -44,10 +52,15 @@ class Silent:
 def step(tmp_path, *, clipping=None, noise=None, scale=1.0, width=4, z=1.5, records=30):
     budget = Budget(epsilon=1e6, delta=1e-5)
     schedule = Constant(noise_multiplier=z, mechanism="laplace")
-    parts = PrivateParts(FullBatch(), clipping or Flat(max_grad_norm=2.0), schedule, Basic(), budget)
+    parts = PrivateParts(
+        FullBatch(), clipping or Flat(max_grad_norm=2.0), schedule, Basic(), budget
+    )
     plan = plan_privacy(parts, name="t", records=records, steps=5)
     generator = torch.Generator().manual_seed(0)
-    dataset = TensorDataset(torch.randn(records, 3, generator=generator) * scale, torch.randn(records, generator=generator))
+    dataset = TensorDataset(
+        torch.randn(records, 3, generator=generator) * scale,
+        torch.randn(records, generator=generator),
+    )
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, width))
     loader = PrivateLoader(dataset, sampler=parts.sampler)
@@ -57,7 +70,12 @@ def step(tmp_path, *, clipping=None, noise=None, scale=1.0, width=4, z=1.5, reco
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
     stream = noise or LaplaceStream(stream_key("noise"))
     state = parts.clipping.init_state(engine.groups.sizes)
-    return PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state), LogicalBatch(loader), dataset, model
+    return (
+        PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state),
+        LogicalBatch(loader),
+        dataset,
+        model,
+    )
 
 
 def test_each_example_counts_for_at_most_the_bound_in_the_l1_norm(tmp_path):
@@ -76,14 +94,19 @@ def test_each_example_counts_for_at_most_the_bound_in_the_l1_norm(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "clipping", [Flat(max_grad_norm=2.0), Layerwise(max_grad_norm=2.0), Automatic(max_grad_norm=2.0)], ids=lambda c: c.kind
+    "clipping",
+    [Flat(max_grad_norm=2.0), Layerwise(max_grad_norm=2.0), Automatic(max_grad_norm=2.0)],
+    ids=lambda c: c.kind,
 )
 def test_one_record_moves_the_sum_by_at_most_the_noises_unit(tmp_path, clipping):
     private, batch, dataset, _ = step(tmp_path, noise=Silent(), clipping=clipping, scale=1e6)
     with_record = private(batch, place=lambda piece: piece)
     dataset.tensors[1][5] = 0.0
     without = private(batch, place=lambda piece: piece)
-    change = 30 * sum(float((a - b).abs().sum()) for a, b in zip(with_record.values(), without.values(), strict=True))
+    change = 30 * sum(
+        float((a - b).abs().sum())
+        for a, b in zip(with_record.values(), without.values(), strict=True)
+    )
     assert 0 < change <= private.max_grad_norm * (1 + 1e-5)
 
 
@@ -98,7 +121,12 @@ def test_the_noise_has_the_scale_that_is_charged(tmp_path):
     """Zero gradients leave the noise alone; its mean size within 5 standard errors: a false alarm in 1.7 million."""
     private, batch, dataset, _ = step(tmp_path, width=50_000)
     dataset.tensors[1].zero_()
-    given = torch.cat([value.flatten() for value in private(batch, place=lambda piece: piece).values()]).double() * 30
+    given = (
+        torch.cat(
+            [value.flatten() for value in private(batch, place=lambda piece: piece).values()]
+        ).double()
+        * 30
+    )
     assert abs(float(given.abs().mean()) / 3.0 - 1) < 5 / math.sqrt(given.numel())
     assert abs(float(given.square().mean()) / 18.0 - 1) < 5 * math.sqrt(5 / given.numel())
 
@@ -108,7 +136,15 @@ def test_the_engines_check_knows_the_norm():
     check_engine(engine, [torch.randn(4, 3), torch.randn(4)])
 
 
-def planned(sampler, accountant, *, clipping: Clipper | None = None, relation="zero_out", noise=None, steps=10):
+def planned(
+    sampler,
+    accountant,
+    *,
+    clipping: Clipper | None = None,
+    relation="zero_out",
+    noise=None,
+    steps=10,
+):
     budget = Budget(epsilon=1e3, delta=1e-5, relation=relation)
     schedule = noise or Constant(noise_multiplier=5.0, mechanism="laplace")
     parts = PrivateParts(sampler, clipping or Flat(), schedule, accountant, budget)
@@ -126,10 +162,16 @@ def test_pld_agrees_with_dp_accounting():
     accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=1e-4)
     event = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.LaplaceDpEvent(5.0))
     accountant.compose(dp_accounting.SelfComposedDpEvent(event, 10))
-    assert planned(Poisson(sample_rate=0.1), Pld()).epsilon == pytest.approx(accountant.get_epsilon(1e-5), abs=2e-3)
+    assert planned(Poisson(sample_rate=0.1), Pld()).epsilon == pytest.approx(
+        accountant.get_epsilon(1e-5), abs=2e-3
+    )
 
 
-SAMPLED = {"poisson": Poisson(sample_rate=0.1), "shuffle": Shuffle(expected_batch_size=100), "full_batch": FullBatch()}
+SAMPLED = {
+    "poisson": Poisson(sample_rate=0.1),
+    "shuffle": Shuffle(expected_batch_size=100),
+    "full_batch": FullBatch(),
+}
 
 
 @pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
@@ -147,7 +189,9 @@ def test_what_is_proven_is_planned_and_the_rest_refused(sampler, accountant, rel
 
 def test_samplers_without_a_theorem_for_it_are_refused():
     for sampler in set(SAMPLERS) - {*SAMPLED, "user"}:
-        found = verdict(sampler=sampler, relation="replace_one", accountant="pld", mechanism="laplace")
+        found = verdict(
+            sampler=sampler, relation="replace_one", accountant="pld", mechanism="laplace"
+        )
         assert found.status == "refused"
 
 
@@ -159,16 +203,26 @@ def test_clippers_whose_bounds_are_euclidean_are_refused(clipping):
 
 def test_secure_noise_is_gaussian_only():
     with pytest.raises(PrivacyRefusal, match=r"noise\.mechanism"):
-        planned(FullBatch(), Basic(), noise=Constant(noise_multiplier=5.0, mechanism="laplace", secure=True))
+        planned(
+            FullBatch(),
+            Basic(),
+            noise=Constant(noise_multiplier=5.0, mechanism="laplace", secure=True),
+        )
 
 
 def test_a_schedule_moves_laplace_noise_too():
-    plan = planned(FullBatch(), Basic(), noise=Linear(noise_multiplier=5.0, end=0.5, mechanism="laplace"))
+    plan = planned(
+        FullBatch(), Basic(), noise=Linear(noise_multiplier=5.0, end=0.5, mechanism="laplace")
+    )
     assert plan.epsilon == pytest.approx(sum(1 / (5 * (1 - 0.5 * t / 9)) for t in range(10)))
 
 
 def test_a_run_with_laplace_noise_is_charged_as_such(run):
-    done = run("sampler=full_batch", "noise={kind: constant, noise_multiplier: auto, mechanism: laplace}", "accountant=basic")
+    done = run(
+        "sampler=full_batch",
+        "noise={kind: constant, noise_multiplier: auto, mechanism: laplace}",
+        "accountant=basic",
+    )
     assert done.exit_code == 0, done.output
     assert {row["mechanism"] for row in done.rows} == {"laplace"}
     assert done.summary["epsilon"] == pytest.approx(8.0, abs=1e-3)

@@ -41,7 +41,13 @@ RECORDS, STEPS = 60, 3
 
 def network():
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 8), nn.Tanh(), nn.Linear(8, 3)
+        nn.Conv2d(1, 4, 3),
+        nn.GroupNorm(2, 4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(4 * 36, 8),
+        nn.Tanh(),
+        nn.Linear(8, 3),
     )
 
 
@@ -61,12 +67,20 @@ def take_steps(no_copies_to_host):
             Basic() if order == 1 else Rdp(),
             Budget(epsilon=1e6, delta=1e-5),
         )
-        plan = plan_privacy(parts, name="t", records=users.count if users is not None else RECORDS, steps=STEPS)
-        with Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json()) as ledger, FakeTensorMode(), no_copies_to_host():
+        plan = plan_privacy(
+            parts, name="t", records=users.count if users is not None else RECORDS, steps=STEPS
+        )
+        with (
+            Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json()) as ledger,
+            FakeTensorMode(),
+            no_copies_to_host(),
+        ):
             with torch.device("meta"):
                 model = network()
             optimizer = torch.optim.Adam(model.parameters())
-            dataset = TensorDataset(torch.zeros(RECORDS, 1, 8, 8), torch.zeros(RECORDS, dtype=torch.long))
+            dataset = TensorDataset(
+                torch.zeros(RECORDS, 1, 8, 8), torch.zeros(RECORDS, dtype=torch.long)
+            )
             loader = PrivateLoader(dataset, sampler=parts.sampler, users=users)
             loader.physical_batch_size = 7
             loader.arm(plan, stream=numpy.random.default_rng(1), ranks=Ranks())
@@ -75,7 +89,10 @@ def take_steps(no_copies_to_host):
                 stream = noise or GaussianStream(stream_key("noise"))
                 private = PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state)
                 while private.goes_on():
-                    gradient = private(LogicalBatch(loader), place=lambda piece: [tensor.to("meta") for tensor in piece])
+                    gradient = private(
+                        LogicalBatch(loader),
+                        place=lambda piece: [tensor.to("meta") for tensor in piece],
+                    )
                     assert {value.device.type for value in gradient.values()} == {"meta"}
                     for name, parameter in model.named_parameters():
                         parameter.grad = gradient[name].to(parameter.dtype)
@@ -85,7 +102,9 @@ def take_steps(no_copies_to_host):
     return take
 
 
-@pytest.mark.parametrize("clipping", [Flat(), Layerwise(), Automatic(), AdaClip()], ids=lambda clipper: clipper.kind)
+@pytest.mark.parametrize(
+    "clipping", [Flat(), Layerwise(), Automatic(), AdaClip()], ids=lambda clipper: clipper.kind
+)
 def test_a_whole_private_step_reads_nothing_from_the_device(take_steps, tmp_path, clipping):
     charges = take_steps(tmp_path, clipping=clipping)
     assert [charge.step for charge in charges] == [1, 2, 3]
@@ -111,11 +130,18 @@ def test_nor_does_one_with_secure_or_with_laplace_noise(take_steps, tmp_path):
 
 
 @pytest.mark.parametrize("sampler", ["records", "users"])
-def test_an_adaptive_clipper_reads_its_released_counts_and_nothing_else(take_steps, tmp_path, monkeypatch, sampler):
+def test_an_adaptive_clipper_reads_its_released_counts_and_nothing_else(
+    take_steps, tmp_path, monkeypatch, sampler
+):
     users = UserIndex(numpy.arange(RECORDS) // 5, at_most=4) if sampler == "users" else None
-    given = {"users": users, "sampler": User(sample_rate=0.5, max_records_per_user=4) if users else None}
+    given = {
+        "users": users,
+        "sampler": User(sample_rate=0.5, max_records_per_user=4) if users else None,
+    }
     with pytest.raises(DataDependentOutputException):
-        take_steps(tmp_path, clipping=Adaptive(grouping="layerwise", unclipped_num_std=5.0), **given)
+        take_steps(
+            tmp_path, clipping=Adaptive(grouping="layerwise", unclipped_num_std=5.0), **given
+        )
 
     reads = []
 
@@ -126,7 +152,11 @@ def test_an_adaptive_clipper_reads_its_released_counts_and_nothing_else(take_ste
     (tmp_path / "read").mkdir()
     with monkeypatch.context() as patched:
         patched.setattr("torch._subclasses.fake_tensor.FakeTensor.tolist", read)
-        charges = take_steps(tmp_path / "read", clipping=Adaptive(grouping="layerwise", unclipped_num_std=5.0), **given)
+        charges = take_steps(
+            tmp_path / "read",
+            clipping=Adaptive(grouping="layerwise", unclipped_num_std=5.0),
+            **given,
+        )
     assert reads == [(4,)] * STEPS
     # A mean of 0, which is recentred, is half of all examples: the bounds stay where they are.
     assert [charge.max_grad_norm for charge in charges] == pytest.approx([1.0] * STEPS)
@@ -145,7 +175,11 @@ MISTAKES = {
 
 def in_noise(patched, mistake):
     add = GaussianStream.add_
-    patched.setattr(GaussianStream, "add_", lambda self, flat, std, *, over: add(self, mistake(flat), std, over=over))
+    patched.setattr(
+        GaussianStream,
+        "add_",
+        lambda self, flat, std, *, over: add(self, mistake(flat), std, over=over),
+    )
 
 
 def in_charge(patched, mistake):
@@ -161,7 +195,9 @@ def in_charge(patched, mistake):
 def in_statistics(patched, mistake):
     add = step_module.add_statistics
     patched.setattr(
-        step_module, "add_statistics", lambda clipper, norms, bounds, **options: add(clipper, mistake(norms), bounds, **options)
+        step_module,
+        "add_statistics",
+        lambda clipper, norms, bounds, **options: add(clipper, mistake(norms), bounds, **options),
     )
 
 
@@ -172,10 +208,16 @@ def in_division(patched, mistake):
 
 def in_bounds(patched, mistake):
     place = step_module.place_bounds
-    patched.setattr(step_module, "place_bounds", lambda bounds, like: mistake(place(bounds, like=like)))
+    patched.setattr(
+        step_module, "place_bounds", lambda bounds, like: mistake(place(bounds, like=like))
+    )
 
 
-@pytest.mark.parametrize("plant", [in_noise, in_charge, in_statistics, in_division, in_bounds], ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize(
+    "plant",
+    [in_noise, in_charge, in_statistics, in_division, in_bounds],
+    ids=lambda plant: plant.__name__,
+)
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_in_the_step_is_caught(take_steps, tmp_path, monkeypatch, plant, mistake):
     plant(monkeypatch, mistake)
@@ -183,7 +225,9 @@ def test_a_mistake_in_the_step_is_caught(take_steps, tmp_path, monkeypatch, plan
         take_steps(tmp_path, clipping=Flat())
 
 
-def test_the_bounds_on_the_device_are_those_that_noise_and_charge_are_scaled_to(take_steps, tmp_path):
+def test_the_bounds_on_the_device_are_those_that_noise_and_charge_are_scaled_to(
+    take_steps, tmp_path
+):
     """A bound that float32 can't hold is rounded once, for all of them alike."""
     charges = take_steps(tmp_path, clipping=Flat(max_grad_norm=0.1))
     assert charges[0].max_grad_norm == float(torch.tensor(0.1)) != 0.1

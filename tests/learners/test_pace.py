@@ -22,8 +22,19 @@ ROOT = Path(dppipe.__file__).parents[1]
 RHO = 0.108246
 """What zCDP of (2, 1e-5) comes to, rounded up."""
 FALLING = "noise={kind: budget_aware, noise_multiplier: 40.0, patience: 1, decay: 0.9}"
-ZCDP = ["sampler=full_batch", "accountant=zcdp", "budget={epsilon: 2.0, delta: 1e-5}", "train.steps=4000", FALLING]
-RDP = ["accountant=rdp", "budget={epsilon: 3.0, delta: 1e-5}", "train.steps=4000", FALLING.replace("40.0", "2.0")]
+ZCDP = [
+    "sampler=full_batch",
+    "accountant=zcdp",
+    "budget={epsilon: 2.0, delta: 1e-5}",
+    "train.steps=4000",
+    FALLING,
+]
+RDP = [
+    "accountant=rdp",
+    "budget={epsilon: 3.0, delta: 1e-5}",
+    "train.steps=4000",
+    FALLING.replace("40.0", "2.0"),
+]
 BROKEN = """
 from typing import ClassVar
 from dppipe import NoiseSchedule
@@ -70,7 +81,9 @@ def test_a_filter_asks_for_each_step_at_its_own_sample_rate(run):
     """Were it asked for the first step's, a later and costlier step would be let in, and then break off the run."""
     growing = "sampler={kind: poisson, expected_batch_size: 20, batch_schedule: {kind: linear, end: 10.0}}"
     slow = "noise={kind: budget_aware, noise_multiplier: 3.0, patience: 1000}"
-    done = run(growing, "accountant=rdp", "budget={epsilon: 1.0, delta: 1e-5}", "train.steps=100", slow)
+    done = run(
+        growing, "accountant=rdp", "budget={epsilon: 1.0, delta: 1e-5}", "train.steps=100", slow
+    )
     assert done.exit_code == 0, done.output
     assert done.summary["status"] == "budget_exhausted"
     rates = [row["sample_rate"] for row in done.rows]
@@ -100,12 +113,17 @@ def test_a_step_that_the_filter_had_no_room_for_is_found(run, settings):
         forged = done.summary | {"ledger_head": ledger.head, "charged": ledger.rows}
     (done.path / "summary.json").write_text(json.dumps(forged))
     found = verify_ledger(done.path)
-    assert f"jsonl:{rows.rows + 1}: expected a step that the {done.summary['accountant']} filter admits" in found.faults[-1]
+    assert (
+        f"jsonl:{rows.rows + 1}: expected a step that the {done.summary['accountant']} filter admits"
+        in found.faults[-1]
+    )
     assert not found.certified
 
 
 @pytest.mark.parametrize("value", ["float('nan')", "0.0", "-1.0", "float('inf')", "'x'", "None"])
-def test_a_schedule_that_gives_no_noise_ends_the_run_before_the_step(run, value, tmp_path, monkeypatch):
+def test_a_schedule_that_gives_no_noise_ends_the_run_before_the_step(
+    run, value, tmp_path, monkeypatch
+):
     """What isn't a number never fits; the message names the schedule, not the line where it was noticed."""
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "broken.py").write_text(BROKEN.format(value=value))

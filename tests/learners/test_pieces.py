@@ -48,7 +48,9 @@ class Ordinary(pl.LightningModule):
 
     def __init__(self, width=4, hidden=8):
         super().__init__()
-        self.network = nn.Sequential(nn.Linear(width, hidden), nn.Dropout(), nn.ReLU(), nn.Linear(hidden, 2))
+        self.network = nn.Sequential(
+            nn.Linear(width, hidden), nn.Dropout(), nn.ReLU(), nn.Linear(hidden, 2)
+        )
 
     def training_step(self, batch, batch_idx):
         return F.cross_entropy(self.network(batch[0]), batch[1])
@@ -66,7 +68,10 @@ class Wide(Ordinary):
 
 
 def made_up(width):
-    return lambda count: (-torch.rand(count, width) - 1, torch.arange(count) % 2)  # no record is negative
+    return lambda count: (
+        -torch.rand(count, width) - 1,
+        torch.arange(count) % 2,
+    )  # no record is negative
 
 
 def fit(tmp_path, module, dataset, *, size="auto", seed=None, steps=2, **changes):
@@ -91,11 +96,17 @@ def test_the_search_sees_made_up_records_only(tmp_path, monkeypatch):
     SEEN.clear()
     search = memory.step_bytes
     monkeypatch.setattr(
-        memory, "step_bytes", lambda *args, **options: (search(*args, **options), read_after.append(list(dataset.read)))[0]
+        memory,
+        "step_bytes",
+        lambda *args, **options: (search(*args, **options), read_after.append(list(dataset.read)))[
+            0
+        ],
     )
     fit(tmp_path, module, dataset)
     assert read_after == [[], [], []]
-    assert [bool((batch < 0).all()) for batch in SEEN] == sorted([bool((batch < 0).all()) for batch in SEEN], reverse=True)
+    assert [bool((batch < 0).all()) for batch in SEEN] == sorted(
+        [bool((batch < 0).all()) for batch in SEEN], reverse=True
+    )
     assert bool((SEEN[0] < 0).all())
     assert bool((SEEN[-1] >= 0).all())
     assert dataset.read
@@ -105,9 +116,16 @@ def test_large_rows_go_through_in_smaller_pieces(tmp_path):
     sizes = []
     for width in (4, 300_000):
         (tmp_path / str(width)).mkdir()
-        callback = fit(tmp_path / str(width), Wide(width), Watched(width=width, records=100), steps=1)
+        callback = fit(
+            tmp_path / str(width), Wide(width), Watched(width=width, records=100), steps=1
+        )
         sizes.append(callback.outcome.physical_batch_size)
-        assert json.loads((tmp_path / str(width) / "run" / "summary.json").read_text())["physical_batch_size"] == sizes[-1]
+        assert (
+            json.loads((tmp_path / str(width) / "run" / "summary.json").read_text())[
+                "physical_batch_size"
+            ]
+            == sizes[-1]
+        )
     assert sizes[0] == callback.plan.largest_likely_batch
     assert 16 <= sizes[1] < sizes[0]
 
@@ -119,9 +137,13 @@ def test_auto_gives_the_very_weights_that_the_size_it_finds_gives(tmp_path):
         (tmp_path / run).mkdir()
         torch.manual_seed(3)
         module = Wide(width=3000)
-        callback = fit(tmp_path / run, module, Watched(width=3000, records=9000), size=sizes[-1], seed=5)
+        callback = fit(
+            tmp_path / run, module, Watched(width=3000, records=9000), size=sizes[-1], seed=5
+        )
         sizes.append(callback.outcome.physical_batch_size)
-        weights.append(torch.cat([parameter.detach().flatten() for parameter in module.parameters()]))
+        weights.append(
+            torch.cat([parameter.detach().flatten() for parameter in module.parameters()])
+        )
     assert 16 < sizes[1] < 4500
     assert torch.equal(*weights)
 
@@ -135,9 +157,13 @@ def test_a_reproducible_run_does_not_follow_the_memory_that_is_free(tmp_path, mo
             path.mkdir()
             torch.manual_seed(3)
             module = Wide(width=500)
-            found.append(fit(path, module, Watched(width=500), seed=seed).outcome.physical_batch_size)
+            found.append(
+                fit(path, module, Watched(width=500), seed=seed).outcome.physical_batch_size
+            )
             if seed:
-                weights.append(torch.cat([parameter.detach().flatten() for parameter in module.parameters()]))
+                weights.append(
+                    torch.cat([parameter.detach().flatten() for parameter in module.parameters()])
+                )
     assert sizes[5][0] == sizes[5][1]
     assert sizes[None][0] < sizes[None][1]
     assert torch.equal(*weights)
@@ -157,21 +183,32 @@ def test_auto_works_with_every_way_of_clipping(tmp_path, changes):
 
 
 def test_a_step_that_is_evaluated_one_example_at_a_time_has_its_memory_measured_too(tmp_path):
-    size = fit(tmp_path, Ordinary(width=20_000, hidden=50), Watched(width=20_000), steps=1).outcome.physical_batch_size
+    size = fit(
+        tmp_path, Ordinary(width=20_000, hidden=50), Watched(width=20_000), steps=1
+    ).outcome.physical_batch_size
     assert size == memory.HOST_ROWS[0]  # 4 MB for each example's gradient
 
 
 def test_without_a_budget_nothing_is_searched(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "step_bytes", None)
-    assert fit(tmp_path, Wide(), Watched(), steps=1, budget=None).outcome.physical_batch_size == BASELINE_PIECE
+    assert (
+        fit(tmp_path, Wide(), Watched(), steps=1, budget=None).outcome.physical_batch_size
+        == BASELINE_PIECE
+    )
 
 
 def test_the_limit_is_a_batch_that_hardly_any_step_exceeds_and_follows_from_public_numbers():
     def limit(sampler, *, relation="zero_out", records=10_000, world=1, users=None):
         parts = PrivateParts(
-            sampler, Flat(), Constant(noise_multiplier=1.0), Rdp(), Budget(epsilon=1e3, delta=1e-6, relation=relation)
+            sampler,
+            Flat(),
+            Constant(noise_multiplier=1.0),
+            Rdp(),
+            Budget(epsilon=1e3, delta=1e-6, relation=relation),
         )
-        plan = plan_privacy(parts, name="t", records=records if users is None else users.count, steps=2)
+        plan = plan_privacy(
+            parts, name="t", records=records if users is None else users.count, steps=2
+        )
         loader = PrivateLoader(Watched(records=records), sampler=sampler, users=users)
         loader.ranks = Ranks(0, world)
         return likely_records(plan, loader)
@@ -179,6 +216,11 @@ def test_the_limit_is_a_batch_that_hardly_any_step_exceeds_and_follows_from_publ
     assert 100 < limit(Poisson(sample_rate=0.01)) < 200
     assert limit(Poisson(sample_rate=0.01), world=2) == -(-limit(Poisson(sample_rate=0.01)) // 2)
     secret = Poisson(sample_rate=0.01, expected_batch_size=100)
-    assert 100 < limit(secret, relation="add_remove", records=10_000) == limit(secret, relation="add_remove", records=9_000) < 200
+    assert (
+        100
+        < limit(secret, relation="add_remove", records=10_000)
+        == limit(secret, relation="add_remove", records=9_000)
+        < 200
+    )
     users = UserIndex(torch.arange(10_000).numpy() // 5, at_most=4)
     assert limit(User(sample_rate=0.05, max_records_per_user=4), users=users) > 4 * 100

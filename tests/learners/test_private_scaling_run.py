@@ -36,26 +36,52 @@ PRIVATE = ["data.normalize={kind: private, noise_multiplier: 10, lower: -4, uppe
 HISTOGRAMS = ["data.normalize={kind: private, noise_multiplier: 10, lower: -4, upper: 4, bins: 32}"]
 
 
-def plan(z=2.0, *, sampler=None, accountant=None, epsilon=10.0, scaling=5.0, relation="zero_out", **length):
+def plan(
+    z=2.0,
+    *,
+    sampler=None,
+    accountant=None,
+    epsilon=10.0,
+    scaling=5.0,
+    relation="zero_out",
+    **length,
+):
     budget = Budget(epsilon=epsilon, delta=1e-5, relation=relation)
-    chosen = sampler or FullBatch(), Flat(), Constant(noise_multiplier=z), accountant or Gdp(), budget
-    parts = PrivateParts(*chosen, scaling=PrivateScaling(noise_multiplier=scaling) if scaling else None)
+    chosen = (
+        sampler or FullBatch(),
+        Flat(),
+        Constant(noise_multiplier=z),
+        accountant or Gdp(),
+        budget,
+    )
+    parts = PrivateParts(
+        *chosen, scaling=PrivateScaling(noise_multiplier=scaling) if scaling else None
+    )
     return plan_privacy(parts, name="t", records=1000, **length), parts
 
 
 def test_steps_and_statistics_are_paid_for_together():
     made, parts = plan(steps=8)
-    assert made.epsilon == pytest.approx(gaussian_epsilon(1 / math.sqrt(8 / 4 + 1 / 25), 1e-5), rel=1e-6)
+    assert made.epsilon == pytest.approx(
+        gaussian_epsilon(1 / math.sqrt(8 / 4 + 1 / 25), 1e-5), rel=1e-6
+    )
     assert made.epsilon_after(0) == pytest.approx(gaussian_epsilon(5.0, 1e-5), rel=1e-6)
     assert made.epsilon_after(0) < made.epsilon_after(1) < made.epsilon
     assert parts.committed(made)[0] == (dp_accounting.GaussianDpEvent(5.0), 1)
 
 
-@pytest.mark.parametrize("accountant", [pytest.param(Pld(), marks=pytest.mark.slow, id="pld"), pytest.param(Rdp(), id="rdp")])
+@pytest.mark.parametrize(
+    "accountant",
+    [pytest.param(Pld(), marks=pytest.mark.slow, id="pld"), pytest.param(Rdp(), id="rdp")],
+)
 def test_auto_noise_leaves_room_for_the_statistics(accountant):
     sampler = Poisson(sample_rate=0.1)
-    with_statistics, parts = plan("auto", sampler=sampler, accountant=accountant, epsilon=2.0, steps=50)
-    without, _ = plan("auto", sampler=sampler, accountant=accountant, epsilon=2.0, steps=50, scaling=None)
+    with_statistics, parts = plan(
+        "auto", sampler=sampler, accountant=accountant, epsilon=2.0, steps=50
+    )
+    without, _ = plan(
+        "auto", sampler=sampler, accountant=accountant, epsilon=2.0, steps=50, scaling=None
+    )
     assert with_statistics.noise_multiplier(1) > without.noise_multiplier(1)
     composed = accountant.compose(parts.committed(with_statistics), relation="zero_out")
     assert 1.99 < composed.epsilon(1e-5) <= 2.0
@@ -70,32 +96,49 @@ def test_a_run_until_the_budget_has_fewer_steps():
 
 @pytest.mark.parametrize("z", [2.0, "auto"])
 def test_statistics_that_use_up_the_budget_are_refused_by_name(z):
-    with pytest.raises(PrivacyRefusal, match=r"data.normalize.noise_multiplier: .* got 0.5, at which they cost"):
+    with pytest.raises(
+        PrivacyRefusal, match=r"data.normalize.noise_multiplier: .* got 0.5, at which they cost"
+    ):
         plan(z, scaling=0.5, epsilon=2.0, steps=8)
 
 
 def test_a_secret_number_of_records_allows_no_statistics():
     with pytest.raises(PrivacyRefusal, match=r"data\.normalize"):
-        plan(sampler=Poisson(sample_rate=0.1, expected_batch_size=100), accountant=Pld(), relation="add_remove", steps=5)
+        plan(
+            sampler=Poisson(sample_rate=0.1, expected_batch_size=100),
+            accountant=Pld(),
+            relation="add_remove",
+            steps=5,
+        )
 
 
 def released(tmp_path, *, z, seed=None, features=None, count=200, bins=None):
-    inputs = torch.from_numpy(numpy.random.default_rng(0).uniform(size=(count, 4)).astype(numpy.float32))
+    inputs = torch.from_numpy(
+        numpy.random.default_rng(0).uniform(size=(count, 4)).astype(numpy.float32)
+    )
     train = torch.utils.data.TensorDataset(inputs, torch.zeros(count))
     budget = Budget(epsilon=1e9, delta=1e-5)
     scaling = PrivateScaling(noise_multiplier=z, bins=bins)
-    parts = PrivateParts(FullBatch(), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling)
+    parts = PrivateParts(
+        FullBatch(), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling
+    )
     made = plan_privacy(parts, name="t", records=count, steps=2)
     tmp_path.mkdir(exist_ok=True)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
     data = InputScaling(scaling, Splits(train, None, None), features)
-    constants = release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=seed)
+    constants = release_constants(
+        data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=seed
+    )
     return constants, inputs, ledger
 
 
-@pytest.mark.parametrize("missing", [(), (1,), (2,), (1, 2)], ids=["all splits", "no val", "no test", "train alone"])
+@pytest.mark.parametrize(
+    "missing", [(), (1,), (2,), (1, 2)], ids=["all splits", "no val", "no test", "train alone"]
+)
 def test_every_split_is_scaled_alike(missing):
-    parts = [torch.utils.data.TensorDataset(torch.full((2, 3), 5.0), torch.zeros(2)) for _ in range(3)]
+    parts = [
+        torch.utils.data.TensorDataset(torch.full((2, 3), 5.0), torch.zeros(2)) for _ in range(3)
+    ]
     splits = Splits(*(None if place in missing else part for place, part in enumerate(parts)))
     scale_splits(splits, Constants(mean=(1.0, 3.0, 5.0), std=(2.0, 1.0, 4.0)))
     for part in splits:
@@ -131,11 +174,15 @@ def of_users(tmp_path, users):
     if users is not None:
         train.users = users
     scaling, budget = PrivateScaling(noise_multiplier=1e-6), Budget(epsilon=1e15, delta=1e-5)
-    parts = PrivateParts(User(sample_rate=0.5), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling)
+    parts = PrivateParts(
+        User(sample_rate=0.5), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling
+    )
     made = plan_privacy(parts, name="t", records=2, steps=2)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
     data = InputScaling(scaling, Splits(train, None, None))
-    return release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None), ledger
+    return release_constants(
+        data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None
+    ), ledger
 
 
 def test_a_user_counts_once_in_the_statistics_however_many_records_there_are(tmp_path):
@@ -151,7 +198,9 @@ def test_statistics_of_users_are_not_released_where_nobody_says_whose_records_ar
 
 def test_a_second_start_reads_what_the_first_has_released(tmp_path):
     first, _, ledger = released(tmp_path, z=1.0)
-    data = InputScaling(PrivateScaling(noise_multiplier=1.0), Splits(torch.utils.data.TensorDataset(), None, None))
+    data = InputScaling(
+        PrivateScaling(noise_multiplier=1.0), Splits(torch.utils.data.TensorDataset(), None, None)
+    )
     made, _ = plan(steps=2)
     again = release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None)
     assert again == first
@@ -161,7 +210,9 @@ def test_a_second_start_reads_what_the_first_has_released(tmp_path):
 def test_statistics_that_were_charged_and_lost_are_not_released_again(tmp_path):
     _, _, ledger = released(tmp_path, z=1.0)
     (tmp_path / "statistics.json").unlink()
-    data = InputScaling(PrivateScaling(noise_multiplier=1.0), Splits(torch.utils.data.TensorDataset(), None, None))
+    data = InputScaling(
+        PrivateScaling(noise_multiplier=1.0), Splits(torch.utils.data.TensorDataset(), None, None)
+    )
     made, _ = plan(steps=2)
     with pytest.raises(PrivacyRefusal, match="charged for"):
         release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None)
@@ -171,7 +222,12 @@ def test_a_run_charges_its_statistics_first_and_its_statement_says_so(run):
     done = run(*PRIVATE)
     assert done.exit_code == 0, done.output
     first, second = done.rows[:2]
-    assert (first["row"], first["step"], first["sample_rate"], first["noise_multiplier"]) == (1, 0, 1.0, 10.0)
+    assert (first["row"], first["step"], first["sample_rate"], first["noise_multiplier"]) == (
+        1,
+        0,
+        1.0,
+        10.0,
+    )
     assert (second["row"], second["step"]) == (2, 1)
     assert (done.summary["steps"], done.summary["charged"]) == (10, 11)
     assert verify_ledger(done.path).intact
@@ -185,7 +241,9 @@ def test_a_run_charges_its_statistics_first_and_its_statement_says_so(run):
 def test_scaled_inputs_are_what_is_trained_on(run):
     """Inputs around 1000 can't be learned from as they are; scaled, they can."""
     shifted = "data={kind: synthetic, size: 1000, features: 8, classes: 3, holdout: public, normalize: %s}"
-    constants = run(shifted % "{mean: -1000, std: 0.001}", "train.steps=60").summary["metrics"]["val/accuracy"]
+    constants = run(shifted % "{mean: -1000, std: 0.001}", "train.steps=60").summary["metrics"][
+        "val/accuracy"
+    ]
     private = run(*PRIVATE, "train.steps=60").summary["metrics"]["val/accuracy"]
     assert constants < 0.7 < private
 
@@ -221,7 +279,12 @@ def test_a_run_charges_its_histograms_as_it_would_means_and_says_so(run):
     done, means = run(*HISTOGRAMS), run(*PRIVATE)
     assert done.exit_code == 0, done.output
     first, other = done.rows[0], means.rows[0]
-    assert (first["row"], first["step"], first["noise_multiplier"], first["epsilon"]) == (1, 0, 10.0, other["epsilon"])
+    assert (first["row"], first["step"], first["noise_multiplier"], first["epsilon"]) == (
+        1,
+        0,
+        10.0,
+        other["epsilon"],
+    )
     assert first["max_grad_norm"] == pytest.approx(math.sqrt(8))
     assert verify_ledger(done.path).intact
     shown = CliRunner().invoke(app, ["ledger", "verify", str(done.path)])
@@ -236,7 +299,9 @@ def test_the_plan_shows_histograms_and_what_they_cost(run, tmp_path):
     assert "histograms of 32 bins), noise multiplier 10: epsilon " in " ".join(shown.output.split())
 
 
-@pytest.mark.parametrize(("bins", "got"), [("3", "3"), ("5000", "5000"), ("many", "'many'"), ("2.5", "2.5")])
+@pytest.mark.parametrize(
+    ("bins", "got"), [("3", "3"), ("5000", "5000"), ("many", "'many'"), ("2.5", "2.5")]
+)
 def test_histograms_that_can_not_be_are_refused_at_their_line(run, tmp_path, bins, got):
     text = (tmp_path / "spec.yaml").read_text()
     asked = f"holdout: public, normalize: {{kind: private, noise_multiplier: 9, bins: {bins}}}}}"
@@ -251,8 +316,12 @@ def test_histograms_that_can_not_be_are_refused_at_their_line(run, tmp_path, bin
 def test_noise_on_each_count_of_a_histogram_is_what_is_charged(tmp_path, monkeypatch):
     """2048 counts; the deviation of their noise within 5 standard errors: false alarms below 1e-5."""
     seen, read = [], Histograms.centre_and_spread
-    monkeypatch.setattr(Histograms, "centre_and_spread", lambda self, noisy: seen.append(noisy) or read(self, noisy))
+    monkeypatch.setattr(
+        Histograms, "centre_and_spread", lambda self, noisy: seen.append(noisy) or read(self, noisy)
+    )
     _, inputs, _ = released(tmp_path, z=0.5, bins=512)
     exact = PrivateScaling(noise_multiplier=0.5, bins=512).total(inputs.numpy(), None)
     errors = seen[0] * 200 - exact
-    assert abs(numpy.square(errors).mean() / (0.5 * math.sqrt(4)) ** 2 - 1) < 5 * math.sqrt(2 / 2048)
+    assert abs(numpy.square(errors).mean() / (0.5 * math.sqrt(4)) ** 2 - 1) < 5 * math.sqrt(
+        2 / 2048
+    )

@@ -25,11 +25,24 @@ TWO = ["train.devices=2", "train.accelerator=cpu"]
 
 def dppipe(tmp_path, name, *changes, wait=True):
     """Run the small spec in processes of its own."""
-    words = [sys.executable, "-m", "dppipe", "run", str(tmp_path / "spec.yaml"), "--run-dir", str(tmp_path / name)]
+    words = [
+        sys.executable,
+        "-m",
+        "dppipe",
+        "run",
+        str(tmp_path / "spec.yaml"),
+        "--run-dir",
+        str(tmp_path / name),
+    ]
     words += [word for change in changes for word in ("--set", change)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        start_new_session=True,
     )
     if wait:
         output, _ = process.communicate(timeout=180)
@@ -101,18 +114,32 @@ def one_rank(rank: int, world: int, folder: str) -> None:
     from dppipe.runs.ledger import Ledger
     from dppipe.sampling import Poisson
 
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world
+    )
     ranks = Ranks(rank, world)
-    parts = PrivateParts(Poisson(sample_rate=0.3), Flat(), Constant(noise_multiplier=1.5), Rdp(), Budget(epsilon=1e6, delta=1e-5))
+    parts = PrivateParts(
+        Poisson(sample_rate=0.3),
+        Flat(),
+        Constant(noise_multiplier=1.5),
+        Rdp(),
+        Budget(epsilon=1e6, delta=1e-5),
+    )
     plan = plan_privacy(parts, name="t", records=3, steps=5)
     loader = PrivateLoader(TensorDataset(torch.zeros(3, 2), torch.zeros(3)), sampler=parts.sampler)
     loader.arm(plan, stream=Keystream(ranks.agree(stream_key("sampler"))), ranks=ranks)
     engine = Engine(nn.Linear(2, 20_000), zero_loss, parts.clipping)
-    ledger = Ledger.create(f"{folder}/ledger.jsonl", plan=plan.to_json()) if ranks.first else NoLedger()
-    step = PrivateStep(parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {}, ranks)
+    ledger = (
+        Ledger.create(f"{folder}/ledger.jsonl", plan=plan.to_json()) if ranks.first else NoLedger()
+    )
+    step = PrivateStep(
+        parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {}, ranks
+    )
     for number in range(5):
         given = step(LogicalBatch(loader), place=lambda piece: piece)
-        torch.save(torch.cat([value.flatten() for value in given.values()]), f"{folder}/{rank}-{number}.pt")
+        torch.save(
+            torch.cat([value.flatten() for value in given.values()]), f"{folder}/{rank}-{number}.pt"
+        )
     dist.destroy_process_group()
 
 

@@ -45,7 +45,9 @@ def owners_in(batch):
     ],
     ids=["all alike", "first broken", "some broken", "two lengths", "broken and long"],
 )
-@pytest.mark.parametrize("collate", [None, lambda examples: [examples[0][0][None]]], ids=["stacked", "collated"])
+@pytest.mark.parametrize(
+    "collate", [None, lambda examples: [examples[0][0][None]]], ids=["stacked", "collated"]
+)
 def test_rows_of_single_records_stay_their_users(records, collate):
     drawn = numpy.array([8, 0, 3, 1, 2, 7, 4, 6, 5])
     batch = RecordReader(records, collate).read(drawn, OWNERS[drawn])

@@ -45,11 +45,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_data(folder: Path, records: int) -> None:
-    (folder / "d.csv").write_text("a,y\n" + "".join(f"{row / 10000:.4f},{row % 2}\n" for row in range(records)))
+    (folder / "d.csv").write_text(
+        "a,y\n" + "".join(f"{row / 10000:.4f},{row % 2}\n" for row in range(records))
+    )
 
 
 def command(*words: str, changes: Sequence[str] = ()) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [*words, *(word for change in changes for word in ("--set", change))])
+    done = CliRunner().invoke(
+        app, [*words, *(word for change in changes for word in ("--set", change))]
+    )
     return done.exit_code, done.output
 
 
@@ -64,13 +68,17 @@ def test_a_stated_number_that_is_not_the_datas_is_refused_with_both(here: Path) 
 def test_a_data_kind_that_miscounts_is_refused_before_anything_is_charged(here: Path) -> None:
     (here / "plugins").mkdir()
     (here / "plugins" / "lying.py").write_text(LYING)
-    code, output = command("run", "s.yaml", "--run-dir", "r", changes=["data={kind: lying, size: 1000}"])
+    code, output = command(
+        "run", "s.yaml", "--run-dir", "r", changes=["data={kind: lying, size: 1000}"]
+    )
     assert code == 2, output
     assert "expected 100 training records, which the plan is made for, got 800" in output
     assert not (here / "r").exists()
 
 
-def test_under_add_remove_nothing_that_a_run_says_or_writes_hangs_on_the_number_of_records(here: Path) -> None:
+def test_under_add_remove_nothing_that_a_run_says_or_writes_hangs_on_the_number_of_records(
+    here: Path,
+) -> None:
     said, files = [], []
     for name, records in (("run-1", RECORDS), ("run-2", RECORDS - 2000)):
         write_data(here, records)
@@ -78,12 +86,22 @@ def test_under_add_remove_nothing_that_a_run_says_or_writes_hangs_on_the_number_
         assert code == 0, output
         code, trained = command("run", "s.yaml", "--run-dir", name, changes=ADD_REMOVE)
         assert code == 0, trained
-        said.append([line for line in (output + trained).replace(name, "").splitlines() if not line.startswith("  time")])
+        said.append(
+            [
+                line
+                for line in (output + trained).replace(name, "").splitlines()
+                if not line.startswith("  time")
+            ]
+        )
         facts = json.loads((here / name / "summary.json").read_text())
         facts |= {"run_dir": "", "seconds": 0, "begun": "", "ended": ""}
         texts = ("plan.json", "config.yaml", "ledger.jsonl", "privacy.json", "privacy.md")
         files.append([facts, *(without_times((here / name / file).read_text()) for file in texts)])
-        sizes = {file.name.split(".")[0]: file.stat().st_size for file in (here / name).rglob("*") if file.suffix != ".json"}
+        sizes = {
+            file.name.split(".")[0]: file.stat().st_size
+            for file in (here / name).rglob("*")
+            if file.suffix != ".json"
+        }
         files[-1].append(sizes)
     assert said[0] == said[1]
     assert files[0] == files[1]

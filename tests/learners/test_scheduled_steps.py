@@ -30,13 +30,19 @@ from dppipe.runs.ledger import Ledger
 from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import Poisson
 
-GROWING = Poisson(sample_rate=0.05, batch_schedule=schedules.Piecewise(values=(1.0, 4.0), boundaries=(0.5,)))
-SHRINKING = Flat(max_grad_norm=2.0, bound_schedule=schedules.Piecewise(values=(1.0, 0.25), boundaries=(0.5,)))
+GROWING = Poisson(
+    sample_rate=0.05, batch_schedule=schedules.Piecewise(values=(1.0, 4.0), boundaries=(0.5,))
+)
+SHRINKING = Flat(
+    max_grad_norm=2.0, bound_schedule=schedules.Piecewise(values=(1.0, 0.25), boundaries=(0.5,))
+)
 
 
 def parts(sampler=GROWING, clipping=SHRINKING, noise=None, accountant=None, epsilon=1e6):
     budget = Budget(epsilon=epsilon, delta=1e-5)
-    return PrivateParts(sampler, clipping, noise or Constant(noise_multiplier=1.5), accountant or Rdp(), budget)
+    return PrivateParts(
+        sampler, clipping, noise or Constant(noise_multiplier=1.5), accountant or Rdp(), budget
+    )
 
 
 def loss(model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
@@ -47,7 +53,9 @@ def loss(model: nn.Module, batch: list[torch.Tensor]) -> torch.Tensor:
 def test_every_step_has_its_own_rate_size_and_bound():
     plan = plan_privacy(parts(), name="t", records=1000, steps=6)
     assert [plan.batch(step).sample_rate for step in range(1, 7)] == [0.05] * 3 + [0.2] * 3
-    assert [plan.batch(step).expected_batch_size for step in range(1, 7)] == [50.0] * 3 + [200.0] * 3
+    assert [plan.batch(step).expected_batch_size for step in range(1, 7)] == [50.0] * 3 + [
+        200.0
+    ] * 3
     assert [plan.bound_factor(step) for step in range(1, 7)] == [1.0] * 3 + [0.25] * 3
     assert plan.charged_runs() == [(1.5, 0.05, 3), (1.5, 0.2, 3)]
 
@@ -61,9 +69,13 @@ def test_a_step_is_divided_noised_and_charged_by_its_own_numbers(tmp_path):
     loader.arm(plan, stream=Keystream(stream_key("sampler")), ranks=Ranks())
     engine = Engine(nn.Linear(3, 30_000), loss, chosen.clipping)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
-    step = PrivateStep(chosen, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {})
+    step = PrivateStep(
+        chosen, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {}
+    )
     for bound, expected in ((2.0, 2.0), (0.5, 8.0)):
-        given_noise = torch.cat([value.flatten() for value in step(LogicalBatch(loader), place=lambda p: p).values()]).double()
+        given_noise = torch.cat(
+            [value.flatten() for value in step(LogicalBatch(loader), place=lambda p: p).values()]
+        ).double()
         ratio = float(given_noise.square().mean()) / (1.5 * bound / expected) ** 2
         assert abs(ratio - 1) < 5 * math.sqrt(2 / given_noise.numel())
         assert step.max_grad_norm == bound
@@ -79,17 +91,31 @@ def test_draws_follow_the_rate_of_their_step():
         assert abs(sizes.mean() - 500 * rate) < 6 * math.sqrt(500 * rate * (1 - rate) / 2000)
 
 
-@pytest.mark.parametrize("accountant", [pytest.param(Pld(), marks=pytest.mark.slow, id="pld"), pytest.param(Rdp(), id="rdp")])
+@pytest.mark.parametrize(
+    "accountant",
+    [pytest.param(Pld(), marks=pytest.mark.slow, id="pld"), pytest.param(Rdp(), id="rdp")],
+)
 def test_auto_noise_lands_on_the_budget_with_every_schedule_together(accountant):
     noise = Linear(end=0.5)
-    sampler = Poisson(sample_rate=0.02, batch_schedule=schedules.Piecewise(values=(1.0, 2.0, 3.0), boundaries=(0.3, 0.6)))
-    plan = plan_privacy(parts(sampler, noise=noise, accountant=accountant, epsilon=2.0), name="t", records=1000, steps=10)
+    sampler = Poisson(
+        sample_rate=0.02,
+        batch_schedule=schedules.Piecewise(values=(1.0, 2.0, 3.0), boundaries=(0.3, 0.6)),
+    )
+    plan = plan_privacy(
+        parts(sampler, noise=noise, accountant=accountant, epsilon=2.0),
+        name="t",
+        records=1000,
+        steps=10,
+    )
     assert 1.98 < plan.epsilon <= 2.0
     assert len(plan.charged_runs()) == 10
 
 
 def test_bounds_that_move_cost_nothing():
-    still, moving = (plan_privacy(parts(clipping=each), name="t", records=1000, steps=6) for each in (Flat(), SHRINKING))
+    still, moving = (
+        plan_privacy(parts(clipping=each), name="t", records=1000, steps=6)
+        for each in (Flat(), SHRINKING)
+    )
     assert still.epsilon == moving.epsilon
 
 
@@ -114,7 +140,11 @@ def test_a_bound_that_adapts_takes_no_schedule():
         plan_privacy(parts(clipping=clipping), name="t", records=1000, steps=6)
 
 
-@pytest.mark.parametrize("chosen", [parts(clipping=Flat()), parts(sampler=Poisson(sample_rate=0.1))], ids=["batches", "bounds"])
+@pytest.mark.parametrize(
+    "chosen",
+    [parts(clipping=Flat()), parts(sampler=Poisson(sample_rate=0.1))],
+    ids=["batches", "bounds"],
+)
 def test_what_moves_over_a_run_needs_its_last_step(chosen):
     with pytest.raises(UsageError, match="needs to know its last step"):
         plan_privacy(chosen, name="t", records=1000)
@@ -137,7 +167,9 @@ def test_a_run_writes_each_steps_numbers(run):
     curves = EventAccumulator(str(done.path), size_guidance={"scalars": 0})
     curves.Reload()
     assert [point.value for point in curves.Scalars("privacy/sample_rate")] == pytest.approx(rates)
-    assert [point.value for point in curves.Scalars("privacy/max_grad_norm")] == pytest.approx(bounds)
+    assert [point.value for point in curves.Scalars("privacy/max_grad_norm")] == pytest.approx(
+        bounds
+    )
     assert verify_ledger(done.path).intact
     assert "0.05 to 0.14" in (done.path / "privacy.md").read_text()
 

@@ -30,20 +30,42 @@ CHANGES = [
 def forms(secret: bytes) -> list[bytes]:
     """Give the ways in which these bytes could be written down."""
     number = [str(int.from_bytes(secret, order)).encode() for order in ("big", "little")]
-    listed = [str(list(secret))[1:-1].encode(), bytes(str(tuple(secret))[1:-1].replace(" ", ""), "ascii")]
+    listed = [
+        str(list(secret))[1:-1].encode(),
+        bytes(str(tuple(secret))[1:-1].replace(" ", ""), "ascii"),
+    ]
     encoded = []
     for alphabet in (base64.b64encode, base64.urlsafe_b64encode):
-        for shift in range(3):  # the text of the middle doesn't depend on what stands around, but on where it begins
+        for shift in range(
+            3
+        ):  # the text of the middle doesn't depend on what stands around, but on where it begins
             encoded.append(alphabet(bytes(shift) + secret)[4:-4])
     written = repr(secret)[2:-1].encode()
-    return [secret, secret[::-1], secret.hex().encode(), secret.hex().upper().encode(), written, *number, *listed, *encoded]
+    return [
+        secret,
+        secret[::-1],
+        secret.hex().encode(),
+        secret.hex().upper().encode(),
+        written,
+        *number,
+        *listed,
+        *encoded,
+    ]
 
 
 def found_in(text: bytes, secrets: list[bytes]) -> list[int]:
     """Say which secrets stand in a text; eight bytes of one in a row are enough, but in numbers and lists only all."""
     pieces = [secret[start : start + 8] for secret in secrets for start in (0, 8, 16, 24)]
-    whole = [number for number, secret in enumerate(secrets) if any(form in text for form in forms(secret))]
-    return whole + [number // 4 for number, piece in enumerate(pieces) if any(form in text for form in forms(piece)[:5])]
+    whole = [
+        number
+        for number, secret in enumerate(secrets)
+        if any(form in text for form in forms(secret))
+    ]
+    return whole + [
+        number // 4
+        for number, piece in enumerate(pieces)
+        if any(form in text for form in forms(piece)[:5])
+    ]
 
 
 @pytest.fixture
@@ -70,7 +92,11 @@ def secrets_of(keys: list[bytes]) -> list[bytes]:
 def read_all(folder: Path) -> bytes:
     """Give the bytes of every file, and what its checkpoints hold as text."""
     files = [file for file in folder.rglob("*") if file.is_file()]
-    shown = [repr(torch.load(file, weights_only=True)).encode() for file in files if file.suffix == ".ckpt"]
+    shown = [
+        repr(torch.load(file, weights_only=True)).encode()
+        for file in files
+        if file.suffix == ".ckpt"
+    ]
     return b"\n".join([*(str(file).encode() + file.read_bytes() for file in files), *shown])
 
 
@@ -78,10 +104,14 @@ def read_all(folder: Path) -> bytes:
 def test_a_secret_that_is_written_down_is_found(number: int) -> None:
     secret = hashlib.sha256(b"planted").digest()
     assert found_in(b"some text " + forms(secret)[number] + b" and more", [secret])
-    assert not found_in(b"some text " + forms(secret[::2] + secret[1::2])[number] + b" and more", [secret])
+    assert not found_in(
+        b"some text " + forms(secret[::2] + secret[1::2])[number] + b" and more", [secret]
+    )
 
 
-def test_no_key_is_in_a_run_directory_or_a_log(run, keys: list[bytes], caplog: pytest.LogCaptureFixture) -> None:
+def test_no_key_is_in_a_run_directory_or_a_log(
+    run, keys: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     done = run(*CHANGES)
     assert done.exit_code == 0, done.output
@@ -113,17 +143,31 @@ def test_no_key_is_left_by_a_run_that_was_interrupted_and_resumed(
 
 @pytest.mark.parametrize("debug", [True, False])
 def test_no_key_is_in_the_text_of_an_error(
-    run, tmp_path: Path, keys: list[bytes], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *, debug: bool
+    run,
+    tmp_path: Path,
+    keys: list[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    *,
+    debug: bool,
 ) -> None:
     def fail(record: RunRecord, **facts: object) -> None:
         raise RuntimeError("the record fails")
 
     monkeypatch.setattr(RunRecord, "step", fail)
-    words = ["run", str(tmp_path / "spec.yaml"), "--run-dir", str(tmp_path / "failed"), *(["--debug"] if debug else [])]
+    words = [
+        "run",
+        str(tmp_path / "spec.yaml"),
+        "--run-dir",
+        str(tmp_path / "failed"),
+        *(["--debug"] if debug else []),
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert ("Traceback" in done.output) == debug
-    text = done.output.encode() + "".join(capfd.readouterr()).encode() + read_all(tmp_path / "failed")
+    text = (
+        done.output.encode() + "".join(capfd.readouterr()).encode() + read_all(tmp_path / "failed")
+    )
     assert found_in(text, secrets_of(keys)) == []
 
 
@@ -131,5 +175,11 @@ def test_the_objects_of_a_run_do_not_show_their_keys(keys: list[bytes]) -> None:
     from dppipe.randomness.gaussian import GaussianStream
     from dppipe.randomness.streams import secret_stream, stream_key
 
-    shown = repr([secret_stream("sampler"), GaussianStream(stream_key("noise")), vars(GaussianStream(stream_key("count")))])
+    shown = repr(
+        [
+            secret_stream("sampler"),
+            GaussianStream(stream_key("noise")),
+            vars(GaussianStream(stream_key("count"))),
+        ]
+    )
     assert found_in(shown.encode(), secrets_of(keys)) == []

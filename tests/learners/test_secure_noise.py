@@ -20,7 +20,9 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     used: list[bool] = []
     add = GaussianStream.add_
 
-    def noted(stream: GaussianStream, flat: torch.Tensor, std: float, *, over: float) -> torch.Tensor:
+    def noted(
+        stream: GaussianStream, flat: torch.Tensor, std: float, *, over: float
+    ) -> torch.Tensor:
         used.append(stream.secure)
         return add(stream, flat, std, over=over)
 
@@ -29,7 +31,9 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.parametrize("secure", [True, False])
-def test_the_spec_decides_which_noise_is_drawn_and_the_statement_says_what_it_means(run, streams: list[bool], *, secure: bool):
+def test_the_spec_decides_which_noise_is_drawn_and_the_statement_says_what_it_means(
+    run, streams: list[bool], *, secure: bool
+):
     done = run(f"noise.secure={str(secure).lower()}", "clipping={kind: adaptive}")
     assert done.exit_code == 0, done.output
     assert set(streams) == {secure}  # the gradient's and the count's
@@ -41,11 +45,15 @@ def test_the_spec_decides_which_noise_is_drawn_and_the_statement_says_what_it_me
     assert ("common grid" in statement["not_covered"]["floating_point"]) == secure
 
 
-def test_every_gradient_that_is_released_stands_on_the_grid_of_its_noise(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_gradient_that_is_released_stands_on_the_grid_of_its_noise(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[tuple[torch.Tensor, float]] = []
     add = GaussianStream.add_
 
-    def noted(stream: GaussianStream, flat: torch.Tensor, std: float, *, over: float) -> torch.Tensor:
+    def noted(
+        stream: GaussianStream, flat: torch.Tensor, std: float, *, over: float
+    ) -> torch.Tensor:
         added = add(stream, flat, std)
         seen.append((added.clone(), std))
         return added.div_(over)
@@ -59,7 +67,11 @@ def test_every_gradient_that_is_released_stands_on_the_grid_of_its_noise(run, mo
 
 
 def test_plan_shows_secure_noise(run, tmp_path: Path) -> None:
-    shown = CliRunner().invoke(app, ["plan", str(tmp_path / "spec.yaml"), "--set", "noise.secure=true"]).output
+    shown = (
+        CliRunner()
+        .invoke(app, ["plan", str(tmp_path / "spec.yaml"), "--set", "noise.secure=true"])
+        .output
+    )
     assert "(gaussian, secure)" in shown
     assert "(gaussian)" in CliRunner().invoke(app, ["plan", str(tmp_path / "spec.yaml")]).output
 
@@ -67,12 +79,26 @@ def test_plan_shows_secure_noise(run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "words"),
     [
-        (["noise.secure=true", "noise.noise_multiplier=1025"], 3, "noise.noise_multiplier: expected at most 1024"),
-        (["clipping.max_grad_norm=1e-30"], 2, "clipping.max_grad_norm: expected noise of a standard deviation"),
-        (["clipping.max_grad_norm=1e30"], 2, "clipping.max_grad_norm: expected noise of a standard deviation"),
+        (
+            ["noise.secure=true", "noise.noise_multiplier=1025"],
+            3,
+            "noise.noise_multiplier: expected at most 1024",
+        ),
+        (
+            ["clipping.max_grad_norm=1e-30"],
+            2,
+            "clipping.max_grad_norm: expected noise of a standard deviation",
+        ),
+        (
+            ["clipping.max_grad_norm=1e30"],
+            2,
+            "clipping.max_grad_norm: expected noise of a standard deviation",
+        ),
     ],
 )
-def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_charged(run, change: list[str], code: int, words: str) -> None:
+def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_charged(
+    run, change: list[str], code: int, words: str
+) -> None:
     done = run(*change)
     assert done.exit_code == code, done.output
     assert words in done.output

@@ -41,9 +41,26 @@ class Silent:
         return flat.div_(over)
 
 
-def step(tmp_path, *, z=1.0, clipping=None, records=40, rate=0.5, steps=20, noise=None, physical=7, scale=1.0, width=4, seed=3):
+def step(
+    tmp_path,
+    *,
+    z=1.0,
+    clipping=None,
+    records=40,
+    rate=0.5,
+    steps=20,
+    noise=None,
+    physical=7,
+    scale=1.0,
+    width=4,
+    seed=3,
+):
     parts = PrivateParts(
-        Poisson(sample_rate=rate), clipping or Flat(), Constant(noise_multiplier=z), Rdp(), Budget(epsilon=1e6, delta=1e-5)
+        Poisson(sample_rate=rate),
+        clipping or Flat(),
+        Constant(noise_multiplier=z),
+        Rdp(),
+        Budget(epsilon=1e6, delta=1e-5),
     )
     plan = plan_privacy(parts, name="t", records=records, steps=steps)
     torch.manual_seed(0)
@@ -56,7 +73,12 @@ def step(tmp_path, *, z=1.0, clipping=None, records=40, rate=0.5, steps=20, nois
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
     stream = noise or GaussianStream(stream_key("noise"))
     state = parts.clipping.init_state(engine.groups.sizes)
-    return PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state), LogicalBatch(loader), dataset, model
+    return (
+        PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state),
+        LogicalBatch(loader),
+        dataset,
+        model,
+    )
 
 
 def clipped_reference(model, dataset, indices, bound):
@@ -92,13 +114,17 @@ def test_the_physical_batch_size_changes_nothing(tmp_path, physical):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("clipping", [Flat(max_grad_norm=2.0), Layerwise(max_grad_norm=2.0)], ids=lambda c: c.kind)
+@pytest.mark.parametrize(
+    "clipping", [Flat(max_grad_norm=2.0), Layerwise(max_grad_norm=2.0)], ids=lambda c: c.kind
+)
 @pytest.mark.parametrize("rate", [1e-9, 0.05])
 def test_noise_has_the_standard_deviation_that_is_charged(tmp_path, clipping, rate):
     """Zero gradients leave the noise alone: variance within 5 sigma of the charged one, so a false alarm in 1.7 million."""
     private, batch, *_ = step(tmp_path, z=1.5, clipping=clipping, scale=0.0, rate=rate, width=WIDTH)
     batch.loader.dataset.tensors[1].zero_()
-    given = torch.cat([value.flatten() for value in private(batch, place=lambda piece: piece).values()]).double()
+    given = torch.cat(
+        [value.flatten() for value in private(batch, place=lambda piece: piece).values()]
+    ).double()
     noise = given * private.plan.expected_batch_size
     ratio = float(noise.square().mean()) / (1.5 * 2.0) ** 2
     assert abs(ratio - 1) < 5 * math.sqrt(2 / noise.numel())
@@ -109,7 +135,9 @@ def test_noise_is_added_once_however_many_pieces_there_are(tmp_path):
     """As above, with every record in a piece of its own: noise per piece would be 40 times the variance."""
     private, batch, *_ = step(tmp_path, scale=0.0, rate=1.0, physical=1, width=WIDTH)
     batch.loader.dataset.tensors[1].zero_()
-    given = torch.cat([value.flatten() for value in private(batch, place=lambda piece: piece).values()]).double()
+    given = torch.cat(
+        [value.flatten() for value in private(batch, place=lambda piece: piece).values()]
+    ).double()
     ratio = float((given * 40).square().mean())
     assert abs(ratio - 1) < 5 * math.sqrt(2 / given.numel())
 
@@ -119,7 +147,12 @@ def test_one_record_changes_the_sum_by_at_most_the_bound(tmp_path):
     with_record = private(batch, place=lambda piece: piece)
     batch.loader.dataset.tensors[1][5] = 0.0
     without = private(batch, place=lambda piece: piece)
-    change = math.sqrt(sum(float((a - b).square().sum()) for a, b in zip(with_record.values(), without.values(), strict=True)))
+    change = math.sqrt(
+        sum(
+            float((a - b).square().sum())
+            for a, b in zip(with_record.values(), without.values(), strict=True)
+        )
+    )
     assert 0 < change * 40 <= 1 + 1e-5
 
 

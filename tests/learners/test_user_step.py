@@ -53,15 +53,22 @@ def step(tmp_path, *, rate=1.0, at_most=64, physical=7, scale=1.0, seed=3, ranks
     parts = PrivateParts(sampler, Flat(), Constant(noise_multiplier=1.0), Rdp(), budget)
     plan = plan_privacy(parts, name="t", records=USERS, steps=5)
     generator = torch.Generator().manual_seed(0)
-    dataset = TensorDataset(torch.randn(RECORDS, 3, generator=generator) * scale, torch.randn(RECORDS, generator=generator))
-    owners = numpy.concatenate([numpy.arange(USERS), numpy.random.default_rng(0).integers(0, 5, RECORDS - USERS)])
+    dataset = TensorDataset(
+        torch.randn(RECORDS, 3, generator=generator) * scale,
+        torch.randn(RECORDS, generator=generator),
+    )
+    owners = numpy.concatenate(
+        [numpy.arange(USERS), numpy.random.default_rng(0).integers(0, 5, RECORDS - USERS)]
+    )
     torch.manual_seed(0)
     model = nn.Linear(3, 4)
     loader = PrivateLoader(dataset, sampler=sampler, users=UserIndex(owners, at_most=at_most))
     loader.physical_batch_size = physical
     loader.arm(plan, stream=Keystream(stream_key("sampler", seed=seed)), ranks=ranks or Ranks())
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
-    private = PrivateStep(parts, "zero_out", plan, Engine(model, loss, parts.clipping), ledger, Silent(), {})
+    private = PrivateStep(
+        parts, "zero_out", plan, Engine(model, loss, parts.clipping), ledger, Silent(), {}
+    )
     return private, LogicalBatch(loader), dataset, owners, model
 
 
@@ -91,10 +98,14 @@ def test_the_sum_is_that_of_one_clipped_average_per_user(tmp_path, at_most, phys
 
 def test_only_the_drawn_users_count(tmp_path):
     private, batch, dataset, owners, model = step(tmp_path, rate=0.4)
-    users = private.parts.sampler.draw(USERS, rate=0.4, generator=Keystream(stream_key("sampler", seed=3)))
+    users = private.parts.sampler.draw(
+        USERS, rate=0.4, generator=Keystream(stream_key("sampler", seed=3))
+    )
     assert 0 < len(users) < USERS
     given_sum = private(batch, place=lambda piece: piece)
-    for got, want in zip(given_sum.values(), reference(model, dataset, owners, users, at_most=64), strict=True):
+    for got, want in zip(
+        given_sum.values(), reference(model, dataset, owners, users, at_most=64), strict=True
+    ):
         torch.testing.assert_close(got.double() * USERS * 0.4, want, rtol=1e-5, atol=1e-6)
 
 
@@ -104,7 +115,12 @@ def test_all_the_records_of_one_user_move_the_sum_by_at_most_the_bound(tmp_path)
     largest = numpy.bincount(owners).argmax()
     dataset.tensors[1][owners == largest] = 0.0
     without = private(batch, place=lambda piece: piece)
-    change = math.sqrt(sum(float((a - b).square().sum()) for a, b in zip(with_user.values(), without.values(), strict=True)))
+    change = math.sqrt(
+        sum(
+            float((a - b).square().sum())
+            for a, b in zip(with_user.values(), without.values(), strict=True)
+        )
+    )
     assert 0 < change * USERS <= 1 + 1e-5
 
 
@@ -117,7 +133,10 @@ def test_two_ranks_share_users_not_records(tmp_path):
     (tmp_path / "one").mkdir()
     private, batch, *_ = step(tmp_path / "one")
     for first, second, whole in zip(
-        parts[0].values(), parts[1].values(), private(batch, place=lambda p: p).values(), strict=True
+        parts[0].values(),
+        parts[1].values(),
+        private(batch, place=lambda p: p).values(),
+        strict=True,
     ):
         torch.testing.assert_close(first + second, whole, rtol=1e-5, atol=1e-6)
 
@@ -129,7 +148,9 @@ def test_the_baseline_averages_users_too(tmp_path):
     for user in range(USERS):
         x, y = (tensor[owners == user] for tensor in dataset.tensors)
         for total, gradient in zip(
-            wanted, torch.autograd.grad(loss(model, [x, y]).mean(), list(model.parameters())), strict=True
+            wanted,
+            torch.autograd.grad(loss(model, [x, y]).mean(), list(model.parameters())),
+            strict=True,
         ):
             total += gradient / USERS
     for got, want in zip(plain.values(), wanted, strict=True):
@@ -137,11 +158,17 @@ def test_the_baseline_averages_users_too(tmp_path):
 
 
 @settings(deadline=None, max_examples=50)
-@given(owners=st.lists(st.integers(0, 6), min_size=1, max_size=40), at_most=st.integers(1, 9), data=st.data())
+@given(
+    owners=st.lists(st.integers(0, 6), min_size=1, max_size=40),
+    at_most=st.integers(1, 9),
+    data=st.data(),
+)
 def test_the_index_gives_the_first_records_of_each_user(owners, at_most, data):
     numbers = numpy.unique(owners, return_inverse=True)[1]
     index = UserIndex(numbers, at_most=at_most)
-    drawn = numpy.array(data.draw(st.lists(st.integers(0, index.count - 1), unique=True)), dtype=numpy.int64)
+    drawn = numpy.array(
+        data.draw(st.lists(st.integers(0, index.count - 1), unique=True)), dtype=numpy.int64
+    )
     wanted = [row for user in drawn for row in numpy.flatnonzero(numbers == user)[:at_most]]
     assert index.records(drawn).tolist() == wanted
     assert index.slots(index.records(drawn)).tolist() == [numbers[row] for row in wanted]
@@ -149,20 +176,26 @@ def test_the_index_gives_the_first_records_of_each_user(owners, at_most, data):
 
 def test_a_user_is_no_unit_where_records_are_drawn():
     budget = Budget(epsilon=3.0, delta=1e-5, unit="user")
-    parts = PrivateParts(Poisson(sample_rate=0.1), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget)
+    parts = PrivateParts(
+        Poisson(sample_rate=0.1), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget
+    )
     with pytest.raises(PrivacyRefusal, match="sampler: user"):
         plan_privacy(parts, name="t", records=100, steps=3)
 
 
 def test_a_clipper_that_averages_records_of_several_users_is_refused():
     budget = Budget(epsilon=3.0, delta=1e-5)
-    parts = PrivateParts(User(sample_rate=0.1), Microbatch(), Constant(noise_multiplier=1.0), Rdp(), budget)
+    parts = PrivateParts(
+        User(sample_rate=0.1), Microbatch(), Constant(noise_multiplier=1.0), Rdp(), budget
+    )
     with pytest.raises(PrivacyRefusal, match="single units"):
         plan_privacy(parts, name="t", records=100, steps=3)
 
 
 def test_the_callback_asks_the_data_set_for_its_users(tmp_path):
-    private = dppipe.DPCallback(sampler=User(sample_rate=0.1), budget=dppipe.Budget(epsilon=4.0, delta=1e-5))
+    private = dppipe.DPCallback(
+        sampler=User(sample_rate=0.1), budget=dppipe.Budget(epsilon=4.0, delta=1e-5)
+    )
     dataset = TensorDataset(torch.zeros(5, 2), torch.zeros(5))
     with pytest.raises(UsageError, match="whose each record is"):
         private.loader(dataset)
@@ -170,9 +203,14 @@ def test_the_callback_asks_the_data_set_for_its_users(tmp_path):
 
 
 def test_a_run_of_a_spec_protects_users(run):
-    data = "data={kind: synthetic, size: 1000, features: 8, classes: 3, users: 300, holdout: public}"
+    data = (
+        "data={kind: synthetic, size: 1000, features: 8, classes: 3, users: 300, holdout: public}"
+    )
     done = run(
-        data, "sampler={kind: user, sample_rate: 0.1, max_records_per_user: 4}", "train.steps=40", "noise.noise_multiplier=1"
+        data,
+        "sampler={kind: user, sample_rate: 0.1, max_records_per_user: 4}",
+        "train.steps=40",
+        "noise.noise_multiplier=1",
     )
     assert done.exit_code == 0, done.output
     assert {row["unit"] for row in done.rows} == {"user"}
@@ -190,8 +228,16 @@ def test_a_run_of_a_spec_protects_users(run):
         (["budget.unit=patient"], 2, "budget.unit"),  # whose records nobody would count together
         (["data.users=100"], 2, "data.users"),
         (["sampler={kind: user, sample_rate: 0.1}"], 2, "data.users"),
-        (["sampler={kind: user, sample_rate: 0.1}", "data.users=100", "clipping=microbatch"], 3, "clipping.kind"),
-        (["sampler={kind: user, sample_rate: 0.1}", "data.users=100", "budget.delta=0.02"], 2, "budget.delta"),
+        (
+            ["sampler={kind: user, sample_rate: 0.1}", "data.users=100", "clipping=microbatch"],
+            3,
+            "clipping.kind",
+        ),
+        (
+            ["sampler={kind: user, sample_rate: 0.1}", "data.users=100", "budget.delta=0.02"],
+            2,
+            "budget.delta",
+        ),
     ],
 )
 def test_what_does_not_go_with_users_is_refused_before_anything_is_read(run, changes, code, place):
@@ -221,6 +267,8 @@ train: {{steps: 5}}
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert '"records": null' in (tmp_path / "run" / "plan.json").read_text()
-    said = CliRunner().invoke(app, [*words[:2], "--set", "data.users=23", "--run-dir", str(tmp_path / "other")])
+    said = CliRunner().invoke(
+        app, [*words[:2], "--set", "data.users=23", "--run-dir", str(tmp_path / "other")]
+    )
     assert said.exit_code == 2
     assert "secret" in said.output

@@ -52,18 +52,32 @@ class Silent:
         return flat.div_(over)
 
 
-def released(path: Path, clipping: Clipper, records: Tensor, *, z: float = 1.0, rate: float = 1.0, noisy: bool = True) -> Tensor:
+def released(
+    path: Path,
+    clipping: Clipper,
+    records: Tensor,
+    *,
+    z: float = 1.0,
+    rate: float = 1.0,
+    noisy: bool = True,
+) -> Tensor:
     """Give the gradient that a step hands to the optimizer."""
     sampler = FullBatch() if rate == 1 else Poisson(sample_rate=rate)
-    parts = PrivateParts(sampler, clipping, Constant(noise_multiplier=z), Rdp(), Budget(epsilon=1e6, delta=1e-6))
+    parts = PrivateParts(
+        sampler, clipping, Constant(noise_multiplier=z), Rdp(), Budget(epsilon=1e6, delta=1e-6)
+    )
     plan = plan_privacy(parts, name="t", records=len(records), steps=10)
     loader = PrivateLoader(TensorDataset(records), sampler=sampler)
     loader.physical_batch_size = 64
     loader.arm(plan, stream=numpy.random.default_rng(3), ranks=Ranks())
-    engine = Engine(Weights(records.shape[1]), lambda model, batch: batch[0] @ model.weights, clipping)
+    engine = Engine(
+        Weights(records.shape[1]), lambda model, batch: batch[0] @ model.weights, clipping
+    )
     ledger = Ledger.create(path / f"{len(list(path.iterdir()))}.jsonl", plan=plan.to_json())
     noise: Any = GaussianStream(stream_key("noise")) if noisy else Silent()
-    step = PrivateStep(parts, "zero_out", plan, engine, ledger, noise, clipping.init_state(engine.groups.sizes))
+    step = PrivateStep(
+        parts, "zero_out", plan, engine, ledger, noise, clipping.init_state(engine.groups.sizes)
+    )
     return step(LogicalBatch(loader), place=lambda piece: piece)["weights"].double()
 
 
@@ -71,13 +85,18 @@ def test_large_gradients_are_scaled_down_and_small_ones_left_alone(tmp_path: Pat
     """To the bound: not left as they are or scaled up (max for min), nor to norm 1 (x / |x|)."""
     for norm, left in ((10.0, 2.0), (2.0, 2.0), (0.5, 0.5)):
         record = torch.tensor([[0.6, 0.8]]) * norm
-        assert float(released(tmp_path, Flat(max_grad_norm=2.0), record, noisy=False).norm()) == pytest.approx(left)
+        assert float(
+            released(tmp_path, Flat(max_grad_norm=2.0), record, noisy=False).norm()
+        ) == pytest.approx(left)
 
 
 def test_it_is_a_bound_above_all_gradients_that_clips_nothing(tmp_path: Path) -> None:
     records = torch.randn(20, 5, generator=torch.Generator().manual_seed(0))
     largest = float(records.norm(dim=1).max())
-    above, below = (released(tmp_path, Flat(max_grad_norm=c * largest), records, noisy=False) for c in (1.01, 0.5))
+    above, below = (
+        released(tmp_path, Flat(max_grad_norm=c * largest), records, noisy=False)
+        for c in (1.01, 0.5)
+    )
     assert above == pytest.approx(records.mean(0).double(), abs=1e-6)
     assert below != pytest.approx(records.mean(0).double(), abs=1e-2)
 
@@ -96,7 +115,9 @@ def test_noise_is_in_the_gradient_and_scaled_with_the_learning_rate(tmp_path: Pa
         weights = nn.Parameter(torch.zeros(WIDTH))
         weights.grad = gradient.float()
         Sgd(lr=lr).build([weights]).step()
-        assert float(weights.detach().square().mean()) / (lr * 2.0 / 10) ** 2 == pytest.approx(1, abs=FALSE_ALARM)
+        assert float(weights.detach().square().mean()) / (lr * 2.0 / 10) ** 2 == pytest.approx(
+            1, abs=FALSE_ALARM
+        )
 
 
 @pytest.mark.parametrize("bound", [0.5, 4.0])
@@ -116,13 +137,18 @@ def test_global_clipping_looks_at_one_example_alone(tmp_path: Path) -> None:
     clipping, record = Global(threshold=10.0), torch.tensor([[3.0, 4.0, 0.0]])
     for others in (0.0, 1.0, 9.0, 1e6):
         batch = torch.cat([record, torch.tensor([[0.0, 0.0, others]] * 4)])
-        assert 5 * released(tmp_path, clipping, batch, noisy=False)[:2] == pytest.approx(torch.tensor([0.3, 0.4]).double())
+        assert 5 * released(tmp_path, clipping, batch, noisy=False)[:2] == pytest.approx(
+            torch.tensor([0.3, 0.4]).double()
+        )
 
 
 def test_noise_on_statistics_follows_public_limits_not_the_records() -> None:
     """How far two data sets' own values lie apart is no sensitivity: that is what any one record could do."""
     scaling = PrivateScaling(noise_multiplier=1.0, lower=(-3.0,), upper=(3.0,))
-    alike, apart = numpy.zeros((50, 1), numpy.float32), numpy.linspace(-3, 3, 50, dtype=numpy.float32)[:, None]
+    alike, apart = (
+        numpy.zeros((50, 1), numpy.float32),
+        numpy.linspace(-3, 3, 50, dtype=numpy.float32)[:, None],
+    )
     for one in (-3.0, 0.0, 1e9):
         for records in (alike, apart):
             other = numpy.concatenate([records, numpy.array([[one]], numpy.float32)])

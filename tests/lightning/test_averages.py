@@ -29,13 +29,19 @@ def trained(average: WeightAverage, network: nn.Module, *, updates: int) -> list
     return seen
 
 
-@pytest.mark.parametrize(("averaging", "shares"), [(Polyak(start=0.5), [0, 0, 0, 1 / 3, 1 / 3, 1 / 3]), (Ema(decay=0.5), None)])
+@pytest.mark.parametrize(
+    ("averaging", "shares"),
+    [(Polyak(start=0.5), [0, 0, 0, 1 / 3, 1 / 3, 1 / 3]), (Ema(decay=0.5), None)],
+)
 def test_the_mean_is_the_one_that_was_asked_for(averaging, shares) -> None:
     network = nn.Linear(3, 2, bias=False)
     average = WeightAverage(network, averaging, steps=6)
     seen = trained(average, network, updates=6)
     shares = shares or [2.0**t / 63 for t in range(6)]
-    torch.testing.assert_close(average.means["weight"], sum(share * weight for share, weight in zip(shares, seen, strict=True)))
+    torch.testing.assert_close(
+        average.means["weight"],
+        sum(share * weight for share, weight in zip(shares, seen, strict=True)),
+    )
 
 
 def test_weights_come_back_after_a_look_at_the_mean() -> None:
@@ -67,15 +73,23 @@ def test_a_frozen_weight_has_no_mean() -> None:
     assert set(average.means) == {"weight"}
 
 
-AVERAGED = ["reproducible=true", "optimizer={kind: sgd, lr: 0.5, averaging: {kind: polyak, start: 0.0}}"]
+AVERAGED = [
+    "reproducible=true",
+    "optimizer={kind: sgd, lr: 0.5, averaging: {kind: polyak, start: 0.0}}",
+]
 
 
 def test_the_final_model_is_the_mean_and_training_is_unchanged(run) -> None:
-    plain, averaged = run("reproducible=true", "train.checkpoint_every=1"), run(*AVERAGED, "train.checkpoint_every=1")
+    plain, averaged = (
+        run("reproducible=true", "train.checkpoint_every=1"),
+        run(*AVERAGED, "train.checkpoint_every=1"),
+    )
     assert averaged.exit_code == 0, averaged.output
     held = torch.load(averaged.path / "checkpoints" / "last.ckpt", weights_only=True)
     mean = held["callbacks"]["DPCallback"]["average"]
-    last = {name: value for name, value in held["state_dict"].items() if name.startswith("network.")}
+    last = {
+        name: value for name, value in held["state_dict"].items() if name.startswith("network.")
+    }
     for name, value in averaged.weights().items():
         assert torch.equal(value, mean[name])
         assert torch.equal(last[f"network.{name}"], plain.weights()[name])
@@ -108,7 +122,9 @@ def test_an_interrupted_run_goes_on_with_its_mean(run, monkeypatch) -> None:
         patch.setattr(RunRecord, "step", then_signal)
         stopped = run(*AVERAGED)
     assert stopped.exit_code == 130, stopped.output
-    held = torch.load(stopped.path / "checkpoints" / "last.ckpt", weights_only=True)["callbacks"]["DPCallback"]
+    held = torch.load(stopped.path / "checkpoints" / "last.ckpt", weights_only=True)["callbacks"][
+        "DPCallback"
+    ]
     assert held["steps"] == 6
     after: list[torch.Tensor] = []
     add = WeightAverage.add

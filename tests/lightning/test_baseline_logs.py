@@ -51,7 +51,15 @@ class Net(pl.LightningModule):
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 """
-LOGGED = {"train_loss_step", "train_loss_epoch", "rows", "metric", "at_end", "after_epoch", "after_step"}
+LOGGED = {
+    "train_loss_step",
+    "train_loss_epoch",
+    "rows",
+    "metric",
+    "at_end",
+    "after_epoch",
+    "after_step",
+}
 
 
 @pytest.fixture
@@ -79,7 +87,9 @@ def test_a_baselines_own_logs_are_curves_of_its_run(run: Any, net: str) -> None:
     assert done.exit_code == 0, done.output
     found = curves(done.path)
     assert marked(found) >= LOGGED
-    assert not [name for name in found if name.removeprefix("nonprivate/") == name and "loss" in name]
+    assert not [
+        name for name in found if name.removeprefix("nonprivate/") == name and "loss" in name
+    ]
     assert len(found["nonprivate/train_loss_step"]) == 10
     assert set(found["nonprivate/rows"]) == {1.0}
 
@@ -108,7 +118,9 @@ class Mine(pl.LightningModule):
 
 def test_a_baselines_logger_gets_the_mean_over_the_examples_of_a_step(tmp_path: Path) -> None:
     dataset = TensorDataset(torch.zeros(40, 1), torch.arange(40.0) % 2)
-    private = dppipe.DPCallback(sampler=Poisson(sample_rate=1.0), budget=None, run_dir=tmp_path / "run")
+    private = dppipe.DPCallback(
+        sampler=Poisson(sample_rate=1.0), budget=None, run_dir=tmp_path / "run"
+    )
     own = CSVLogger(tmp_path / "csv")
     quiet = {"enable_progress_bar": False, "enable_checkpointing": False, "log_every_n_steps": 1}
     callbacks = [private]

@@ -42,14 +42,19 @@ class Mine(pl.LightningModule):
         optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
         return {
             "optimizer": optimizer,
-            "lr_scheduler": {"scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9), "interval": "step"},
+            "lr_scheduler": {
+                "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.9),
+                "interval": "step",
+            },
         }
 
 
 @pytest.fixture
 def dataset():
     generator = torch.Generator().manual_seed(0)
-    return TensorDataset(torch.randn(200, 5, generator=generator), torch.randint(3, (200,), generator=generator))
+    return TensorDataset(
+        torch.randn(200, 5, generator=generator), torch.randint(3, (200,), generator=generator)
+    )
 
 
 def private(tmp_path, **changes):
@@ -65,8 +70,16 @@ def private(tmp_path, **changes):
 
 
 def trainer(callback, **changes):
-    given = {"max_steps": 12, "accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
-    return pl.Trainer(callbacks=[callback] if callback else [], enable_model_summary=False, **given | changes)
+    given = {
+        "max_steps": 12,
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+    }
+    return pl.Trainer(
+        callbacks=[callback] if callback else [], enable_model_summary=False, **given | changes
+    )
 
 
 def test_a_users_module_trains_and_lightning_counts_logical_steps(tmp_path, dataset):
@@ -175,7 +188,9 @@ def test_gradients_are_seen_only_after_they_are_charged(tmp_path, dataset):
     assert seen == list(range(1, 13))
 
 
-def test_an_exception_in_the_users_code_leaves_the_charge_and_the_module_as_it_was(tmp_path, dataset):
+def test_an_exception_in_the_users_code_leaves_the_charge_and_the_module_as_it_was(
+    tmp_path, dataset
+):
     class Breaks(pl.Callback):
         def on_train_batch_end(self, trainer, *args):
             if trainer.global_step == 3:
@@ -198,7 +213,9 @@ def test_empty_batches_are_ordinary_charged_steps(tmp_path, dataset):
     module = Mine()
     before = [p.detach().clone() for p in module.parameters()]
     trainer(callback, max_steps=20).fit(module, callback.loader(dataset))
-    rows = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()
+    ]
     assert len(rows) == 20
     assert all(row["count"] == 1 for row in rows)
     assert all(not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True))
@@ -228,7 +245,9 @@ class Mixing(Mine):
         return nn.functional.cross_entropy(self.layer(x - x.mean(0)), y, reduction="none")
 
 
-@pytest.mark.parametrize(("module", "named"), [(Normed, "layer.1"), (Mixing, "per_sample_loss|layer")])
+@pytest.mark.parametrize(
+    ("module", "named"), [(Normed, "layer.1"), (Mixing, "per_sample_loss|layer")]
+)
 def test_what_mixes_examples_is_refused_before_anything_is_spent(tmp_path, dataset, module, named):
     callback = private(tmp_path)
     with pytest.raises(PrivacyRefusal, match=named):

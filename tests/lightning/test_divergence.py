@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from dppipe.cli.app import app
 from dppipe.runs.record import RunRecord
 
-DIVERGING = ["optimizer.lr=1e29", "data={kind: synthetic, size: 200, features: 3, task: regression, holdout: public}"]
+DIVERGING = [
+    "optimizer.lr=1e29",
+    "data={kind: synthetic, size: 200, features: 3, task: regression, holdout: public}",
+]
 
 
 def test_a_run_that_diverges_ends_in_order_with_metrics_that_are_null(run) -> None:
@@ -20,7 +23,13 @@ def test_a_run_that_diverges_ends_in_order_with_metrics_that_are_null(run) -> No
     assert done.exit_code == 0, done.output
     assert set(done.summary["metrics"].values()) == {None}
     assert "inf" in done.output or "nan" in done.output
-    for words in (["evaluate"], ["evaluate", "--json"], ["compare"], ["compare", "--json"], ["ledger", "verify"]):
+    for words in (
+        ["evaluate"],
+        ["evaluate", "--json"],
+        ["compare"],
+        ["compare", "--json"],
+        ["ledger", "verify"],
+    ):
         again = CliRunner().invoke(app, [*words, str(done.path)])
         assert again.exit_code == 0, again.output
         if "--json" in words:

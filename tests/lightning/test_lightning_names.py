@@ -28,7 +28,9 @@ from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.runs.record import RunRecord
 from dppipe.sampling import Poisson
 
-L = pytest.importorskip("lightning", reason="the package `lightning` isn't installed: pip install dppipe[dev]")
+L = pytest.importorskip(
+    "lightning", reason="the package `lightning` isn't installed: pip install dppipe[dev]"
+)
 import pytorch_lightning as pl  # noqa: E402
 
 MODULES = {"lightning": L, "pytorch_lightning": pl}
@@ -84,7 +86,9 @@ def nets(run, tmp_path, monkeypatch):
     """The small spec without its optimizer block, and modules of both names, in files that it can name."""
     for name in MODULES:
         (tmp_path / f"{name}_nets.py").write_text(NETS.format(library=name))
-    (tmp_path / "spec.yaml").write_text((tmp_path / "spec.yaml").read_text().replace("optimizer:", "# optimizer:"))
+    (tmp_path / "spec.yaml").write_text(
+        (tmp_path / "spec.yaml").read_text().replace("optimizer:", "# optimizer:")
+    )
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for name in MODULES:
@@ -130,24 +134,42 @@ def private(tmp_path, **changes):
 
 
 def trainer(library, *callbacks, **changes):
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
-    given = callbacks[0] if len(callbacks) == 1 else list(callbacks)  # a Trainer takes a single one only if it is its own kind
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    given = (
+        callbacks[0] if len(callbacks) == 1 else list(callbacks)
+    )  # a Trainer takes a single one only if it is its own kind
     return library.Trainer(max_steps=6, accelerator="cpu", callbacks=given, **quiet | changes)
 
 
 @pytest.fixture
 def dataset():
     generator = torch.Generator().manual_seed(0)
-    return TensorDataset(torch.randn(200, 5, generator=generator), torch.randint(3, (200,), generator=generator))
+    return TensorDataset(
+        torch.randn(200, 5, generator=generator), torch.randint(3, (200,), generator=generator)
+    )
 
 
 def test_the_callback_trains_the_same_model_in_trainers_of_both_names(tmp_path, dataset):
     weights = []
     for name, library in MODULES.items():
-        callback, module = private(tmp_path, run_dir=tmp_path / name, reproducible_seed=5), mine(library)
-        trainer(library, callback).fit(module, callback.loader(dataset), DataLoader(dataset, batch_size=50))
+        callback, module = (
+            private(tmp_path, run_dir=tmp_path / name, reproducible_seed=5),
+            mine(library),
+        )
+        trainer(library, callback).fit(
+            module, callback.loader(dataset), DataLoader(dataset, batch_size=50)
+        )
         assert isinstance(callback, dppipe.DPCallback)
-        assert callback.outcome.steps == len((tmp_path / name / "ledger.jsonl").read_text().splitlines()) == 6
+        assert (
+            callback.outcome.steps
+            == len((tmp_path / name / "ledger.jsonl").read_text().splitlines())
+            == 6
+        )
         assert set(callback.outcome.metrics) == {"nonprivate/val/loss"}
         weights.append(module.layer.weight.detach())
     assert torch.equal(*weights)
@@ -157,10 +179,15 @@ def test_the_callback_trains_the_same_model_in_trainers_of_both_names(tmp_path, 
 def test_unsafe_callbacks_of_either_name_are_refused(name, tmp_path, dataset):
     library = MODULES[name]
     library = library.pytorch if name == "lightning" else library
-    for unsafe in (library.callbacks.EarlyStopping("val_loss"), library.callbacks.GradientAccumulationScheduler({1: 2})):
+    for unsafe in (
+        library.callbacks.EarlyStopping("val_loss"),
+        library.callbacks.GradientAccumulationScheduler({1: 2}),
+    ):
         callback = private(tmp_path)
         with pytest.raises(PrivacyRefusal, match=type(unsafe).__name__):
-            trainer(library, callback, unsafe).fit(mine(library), callback.loader(dataset), DataLoader(dataset))
+            trainer(library, callback, unsafe).fit(
+                mine(library), callback.loader(dataset), DataLoader(dataset)
+            )
     assert not (tmp_path / "run").exists()
 
 
@@ -173,7 +200,9 @@ def test_a_strategy_settles_on_the_import_name_of_its_trainer():
 
 
 def test_dppipes_own_callbacks_strategies_and_modules_can_be_copied_and_pickled(tmp_path):
-    module = SpecModule(nn.Linear(2, 3), objective=Objective("multiclass", 3), optimizer=Sgd(lr=0.1), steps=1)
+    module = SpecModule(
+        nn.Linear(2, 3), objective=Objective("multiclass", 3), optimizer=Sgd(lr=0.1), steps=1
+    )
     for thing in (private(tmp_path), dppipe.PrivateDDP(), module):
         for made in (copy.deepcopy(thing), pickle.loads(pickle.dumps(thing))):
             assert type(made) is type(thing)
@@ -195,7 +224,9 @@ def test_a_users_own_subclass_of_the_callback_is_a_callback_of_both_names():
 def test_a_module_named_by_class_path_is_run_by_its_own_training_step(name, nets, run):
     done = run(net(name), "train.steps=60", "budget.epsilon=100")
     assert done.exit_code == 0, done.output
-    assert done.summary["metrics"]["val/accuracy"] > 0.6  # of flipped labels; a third is what guessing gives
+    assert (
+        done.summary["metrics"]["val/accuracy"] > 0.6
+    )  # of flipped labels; a third is what guessing gives
     model = dppipe.load_model(done.path)
     assert isinstance(model, MODULES[name].LightningModule)
     assert set(model.state_dict()) == set(done.weights()) == {"layer.weight", "layer.bias"}
@@ -221,18 +252,31 @@ def test_an_interrupted_run_of_a_lightning_module_can_be_resumed(nets, run, monk
 
 
 @pytest.mark.parametrize("command", ["run", "doctor"])
-def test_what_would_not_train_as_its_author_wrote_is_an_error_before_a_record_is_read(command, nets, monkeypatch):
+def test_what_would_not_train_as_its_author_wrote_is_an_error_before_a_record_is_read(
+    command, nets, monkeypatch
+):
     monkeypatch.setattr(Synthetic, "load", lambda self: 1 / 0)
     optimizer = "optimizer={kind: sgd, lr: 0.5}"
     cases = [
         ([net("lightning"), optimizer], f"--set {optimizer}: optimizer: expected none beside Net"),
-        ([net("pytorch_lightning"), optimizer], f"--set {optimizer}: optimizer: expected none beside Net"),
-        ([net("lightning", "Duck"), optimizer], "model.class_path: expected a LightningModule, or a network without"),
-        ([net("lightning", "Lazy")], "model: expected layers whose sizes are known, got LazyLinear at 'layer.0'"),
+        (
+            [net("pytorch_lightning"), optimizer],
+            f"--set {optimizer}: optimizer: expected none beside Net",
+        ),
+        (
+            [net("lightning", "Duck"), optimizer],
+            "model.class_path: expected a LightningModule, or a network without",
+        ),
+        (
+            [net("lightning", "Lazy")],
+            "model: expected layers whose sizes are known, got LazyLinear at 'layer.0'",
+        ),
     ]
     for changes, message in cases:
         words = [command, "spec.yaml", *(["--run-dir", "made"] if command == "run" else [])]
-        ended = CliRunner().invoke(app, [*words, *(word for change in changes for word in ("--set", change))])
+        ended = CliRunner().invoke(
+            app, [*words, *(word for change in changes for word in ("--set", change))]
+        )
         assert ended.exit_code == 2, ended.output
         assert message in " ".join(ended.stderr.split())
         assert not (nets / "made").exists()
@@ -260,8 +304,12 @@ print({"pytorch_lightning", "lightning_fabric", "lightning"} & set(sys.modules))
 """
 
 
-def test_a_run_never_loads_the_import_name_that_its_module_does_not_use_and_keeps_lightning_quiet(nets):
-    shown = subprocess.run([sys.executable, "-c", ONE_NAME], capture_output=True, text=True, timeout=120)
+def test_a_run_never_loads_the_import_name_that_its_module_does_not_use_and_keeps_lightning_quiet(
+    nets,
+):
+    shown = subprocess.run(
+        [sys.executable, "-c", ONE_NAME], capture_output=True, text=True, timeout=120
+    )
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines()[-1] == "{'lightning'}"
 
@@ -271,7 +319,10 @@ def test_making_a_callback_loads_only_what_nobody_has_chosen(tmp_path, monkeypat
     assert type(private(tmp_path)).joined_names == ("pytorch_lightning",)
     assert "lightning.pytorch" not in sys.modules
     monkeypatch.delitem(sys.modules, "pytorch_lightning")
-    monkeypatch.setattr("importlib.import_module", lambda name: sys.modules.setdefault(name, MODULES.get(name, L.pytorch)))
+    monkeypatch.setattr(
+        "importlib.import_module",
+        lambda name: sys.modules.setdefault(name, MODULES.get(name, L.pytorch)),
+    )
     assert loaded_names() == ()
     assert every_name() == ("pytorch_lightning", "lightning.pytorch")
 
@@ -319,8 +370,13 @@ def test_two_processes_of_a_lightning_trainer_give_the_model_of_one(nets):
     exec(FITTING, {"run_dir": "one", "devices": {"devices": 1}})
     (nets / "two.py").write_text(SEVERAL % FITTING)
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    shown = subprocess.run([sys.executable, "two.py"], capture_output=True, text=True, timeout=180, env=environment)
+    shown = subprocess.run(
+        [sys.executable, "two.py"], capture_output=True, text=True, timeout=180, env=environment
+    )
     assert shown.returncode == 0, shown.stderr
-    one, two = (torch.load(nets / name / "checkpoints" / "final.ckpt", weights_only=True) for name in ("one", "two"))
+    one, two = (
+        torch.load(nets / name / "checkpoints" / "final.ckpt", weights_only=True)
+        for name in ("one", "two")
+    )
     torch.testing.assert_close(one, two, rtol=0, atol=1e-5)
     assert len((nets / "two" / "ledger.jsonl").read_text().splitlines()) == 5

@@ -100,7 +100,16 @@ def dataset():
 def fit(tmp_path, dataset):
     """Fit a module with the callback in a real Trainer; returns the trainer and the callback."""
 
-    def go(module, *, holdout="public", callbacks=(), validates=True, budget=True, loaders=None, **options):
+    def go(
+        module,
+        *,
+        holdout="public",
+        callbacks=(),
+        validates=True,
+        budget=True,
+        loaders=None,
+        **options,
+    ):
         private = dppipe.DPCallback(
             sampler=Poisson(sample_rate=0.25, physical_batch_size=64),
             clipping=Flat(max_grad_norm=1.0),
@@ -131,7 +140,9 @@ def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
     """Read the scalars of TensorBoard files back."""
     events = EventAccumulator(str(directory), size_guidance={"scalars": 0})
     events.Reload()
-    return {tag: [(s.step, s.value) for s in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    return {
+        tag: [(s.step, s.value) for s in events.Scalars(tag)] for tag in events.Tags()["scalars"]
+    }
 
 
 def columns(logger: CSVLogger) -> set[str]:
@@ -146,8 +157,12 @@ def shown(run: Path) -> set[str]:
     return summary | {tag for tag in scalars(run) if not tag.startswith("privacy/")}
 
 
-@pytest.mark.parametrize(("holdout", "named"), [("public", "val/loss"), ("private", "nonprivate/val/loss")])
-def test_what_is_logged_outside_validation_is_in_no_file_and_no_metric(fit, tmp_path, holdout, named):
+@pytest.mark.parametrize(
+    ("holdout", "named"), [("public", "val/loss"), ("private", "nonprivate/val/loss")]
+)
+def test_what_is_logged_outside_validation_is_in_no_file_and_no_metric(
+    fit, tmp_path, holdout, named
+):
     own = [CSVLogger(tmp_path / "csv"), TensorBoardLogger(tmp_path / "tb")]
     trainer, private = fit(Leaky(), holdout=holdout, logger=own)
     assert KEPT, "the module kept losses, or nothing would be there to log"
@@ -206,7 +221,12 @@ def test_the_progress_bar_shows_metrics_of_a_public_holdout(fit, capsys):
 
 def test_loggers_module_and_trainer_are_left_as_they_were(fit, tmp_path):
     own, module = CSVLogger(tmp_path / "csv"), Plain()
-    trainer, _ = fit(module, logger=own, callbacks=[pl.callbacks.EarlyStopping("val_loss")], num_sanity_val_steps=0)
+    trainer, _ = fit(
+        module,
+        logger=own,
+        callbacks=[pl.callbacks.EarlyStopping("val_loss")],
+        num_sanity_val_steps=0,
+    )
     loop = trainer.fit_loop.epoch_loop
     assert not {"log", "log_dict", "training_step", "backward"} & set(vars(module))
     assert "log_metrics" not in vars(own)
@@ -248,7 +268,10 @@ def test_the_placeholder_of_tensorboards_hyperparameters_keeps_its_name(fit, tmp
 
 class TwoGroups(Plain):
     def configure_optimizers(self):
-        groups = [{"params": [self.layer.weight], "lr": 0.5}, {"params": [self.layer.bias], "lr": 0.2}]
+        groups = [
+            {"params": [self.layer.weight], "lr": 0.5},
+            {"params": [self.layer.bias], "lr": 0.2},
+        ]
         optimizer = torch.optim.SGD(groups)
         schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
@@ -285,12 +308,19 @@ class Plateau(Plain):
 
     def configure_optimizers(self):
         optimizer = torch.optim.SGD(self.parameters(), lr=0.5)
-        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=1e9, factor=0.1)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": self.monitor}}
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            optimizer, patience=0, threshold=1e9, factor=0.1
+        )
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "monitor": self.monitor},
+        }
 
 
 def test_a_scheduler_on_a_private_holdout_is_refused_and_nothing_is_written(fit, tmp_path):
-    with pytest.raises(PrivacyRefusal, match=r"ReduceLROnPlateau follows 'val_loss'.*Declare the holdout public"):
+    with pytest.raises(
+        PrivacyRefusal, match=r"ReduceLROnPlateau follows 'val_loss'.*Declare the holdout public"
+    ):
         fit(Plateau(), holdout="private")
     assert not (tmp_path / "run").exists()
 
@@ -301,7 +331,9 @@ def test_a_scheduler_may_follow_a_public_holdout(fit):
     assert trainer.optimizers[0].param_groups[0]["lr"] < 0.5
 
 
-@pytest.mark.filterwarnings("ignore:ReduceLROnPlateau conditioned on metric val_loss:RuntimeWarning")
+@pytest.mark.filterwarnings(
+    "ignore:ReduceLROnPlateau conditioned on metric val_loss:RuntimeWarning"
+)
 def test_a_scheduler_that_comes_before_the_first_validation_waits_for_it(fit):
     trainer, private = fit(Plateau(), check_val_every_n_epoch=2)
     assert private.outcome.status == "completed"
@@ -320,19 +352,25 @@ class OnTraining(Plateau, Leaky):
 
 @pytest.mark.parametrize("steps", [0, 2], ids=["without sanity steps", "with sanity steps"])
 def test_a_scheduler_on_a_training_metric_is_refused_before_the_first_charge(fit, tmp_path, steps):
-    with pytest.raises(PrivacyRefusal, match=r"ReduceLROnPlateau.*'train_loss_epoch'.*Validation logs: val_loss"):
+    with pytest.raises(
+        PrivacyRefusal, match=r"ReduceLROnPlateau.*'train_loss_epoch'.*Validation logs: val_loss"
+    ):
         fit(OnTraining(), num_sanity_val_steps=steps)
     assert not (tmp_path / "run").exists()
 
 
 FOLLOWERS = {
     "EarlyStopping": lambda metric, _: pl.callbacks.EarlyStopping(metric, patience=99),
-    "ModelCheckpoint": lambda metric, path: pl.callbacks.ModelCheckpoint(path / "kept", monitor=metric),
+    "ModelCheckpoint": lambda metric, path: pl.callbacks.ModelCheckpoint(
+        path / "kept", monitor=metric
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", list(FOLLOWERS))
-def test_a_callback_on_a_training_metric_is_refused_where_the_holdout_is_public(fit, tmp_path, kind):
+def test_a_callback_on_a_training_metric_is_refused_where_the_holdout_is_public(
+    fit, tmp_path, kind
+):
     follower = FOLLOWERS[kind]("train_loss_epoch", tmp_path)
     options = {"enable_checkpointing": kind == "ModelCheckpoint"}
     with pytest.raises(PrivacyRefusal, match=rf"{kind}.*validation logs.*'train_loss_epoch'"):
@@ -374,7 +412,9 @@ def test_checkpoints_may_be_ranked_by_the_step(fit, tmp_path, holdout):
 
 
 def test_no_checkpoints_name_holds_a_metric_of_a_private_holdout(fit, tmp_path):
-    keeps = pl.callbacks.ModelCheckpoint(tmp_path / "kept", filename="{step}-{val_loss:.6f}", save_top_k=-1)
+    keeps = pl.callbacks.ModelCheckpoint(
+        tmp_path / "kept", filename="{step}-{val_loss:.6f}", save_top_k=-1
+    )
     fit(Plain(), holdout="private", callbacks=[keeps], enable_checkpointing=True)
     names = [path.name for path in (tmp_path / "kept").iterdir()]
     assert names
@@ -470,7 +510,9 @@ def test_metrics_that_are_no_numbers_and_names_that_change_end_no_run(fit, tmp_p
     _, private = fit(NotANumber(), holdout=holdout, logger=own)
     assert private.outcome.status == "completed"
     assert len(private.outcome.metrics) == 2
-    assert set(json.loads((tmp_path / "run" / "summary.json").read_text())["metrics"].values()) == {None}
+    assert set(json.loads((tmp_path / "run" / "summary.json").read_text())["metrics"].values()) == {
+        None
+    }
 
 
 @pytest.mark.parametrize(
@@ -506,13 +548,17 @@ def named(module: type) -> tuple[str, ...]:
     return (f"model={{class_path: provenance_modules.{module.__name__}}}", "optimizer=null")
 
 
-@pytest.mark.parametrize(("holdout", "metric"), [("public", "val/loss"), ("private", "nonprivate/val/loss")])
+@pytest.mark.parametrize(
+    ("holdout", "metric"), [("public", "val/loss"), ("private", "nonprivate/val/loss")]
+)
 def test_a_run_shows_only_what_validation_logged(run, own_modules, holdout, metric):
     finished = run(*named(Leaky), f"data.holdout={holdout}")
     assert finished.exit_code == 0, finished.output
     assert shown(finished.path) == {metric, "public/lr"}
     assert metric in finished.output
-    assert not any(name in finished.output for name in ("train_loss", "running_loss", "train_mean", "99.0"))
+    assert not any(
+        name in finished.output for name in ("train_loss", "running_loss", "train_mean", "99.0")
+    )
 
 
 def test_a_run_whose_scheduler_follows_a_private_holdout_is_refused(run, own_modules):

@@ -73,9 +73,20 @@ class Silent:
 def fit(tmp_path):
     """Fit a module with a private holdout, which is validated after every step; returns the callback."""
 
-    def go(module, scored, *, holdout="private", callbacks=(), first=False, relation="zero_out", **options):
+    def go(
+        module,
+        scored,
+        *,
+        holdout="private",
+        callbacks=(),
+        first=False,
+        relation="zero_out",
+        **options,
+    ):
         private = dppipe.DPCallback(
-            sampler=FullBatch() if relation == "zero_out" else Poisson(sample_rate=0.5, expected_batch_size=4),
+            sampler=FullBatch()
+            if relation == "zero_out"
+            else Poisson(sample_rate=0.5, expected_batch_size=4),
             clipping=Flat(max_grad_norm=0.1),
             noise=Constant(noise_multiplier=1.0),
             accountant=Rdp(),
@@ -83,7 +94,13 @@ def fit(tmp_path):
             run_dir=tmp_path / f"run{len(list(tmp_path.iterdir()))}",
             holdout=holdout,
         )
-        given = {"max_steps": STEPS, "accelerator": "cpu", "logger": False, "num_sanity_val_steps": 0, "val_check_interval": 1}
+        given = {
+            "max_steps": STEPS,
+            "accelerator": "cpu",
+            "logger": False,
+            "num_sanity_val_steps": 0,
+            "val_check_interval": 1,
+        }
         for part in ("checkpointing", "progress_bar", "model_summary"):
             given[f"enable_{part}"] = False
         ordered = [*callbacks, private] if first else [private, *callbacks]
@@ -99,7 +116,10 @@ def scored(**options):
 
 
 def test_a_record_that_can_t_be_read_in_the_sanity_check_ends_no_run(fit):
-    assert fit(Validates(), scored(broken=[0, 1, 2]), num_sanity_val_steps=2).outcome.status == "completed"
+    assert (
+        fit(Validates(), scored(broken=[0, 1, 2]), num_sanity_val_steps=2).outcome.status
+        == "completed"
+    )
 
 
 def test_a_record_that_can_t_be_read_in_a_dictionary_of_loaders_ends_no_run(fit):
@@ -132,7 +152,10 @@ def test_a_record_that_can_t_be_read_by_a_loader_that_is_made_again_ends_no_run(
 
 
 def test_what_is_no_loader_of_torchs_is_refused_on_a_private_holdout(fit):
-    with pytest.raises(PrivacyRefusal, match="val_dataloaders: expected a DataLoader for a private holdout, got Stream"):
+    with pytest.raises(
+        PrivacyRefusal,
+        match="val_dataloaders: expected a DataLoader for a private holdout, got Stream",
+    ):
         fit(Validates(), Stream())
 
 
@@ -177,7 +200,9 @@ class WorstInAHook(Validates):
         super().__init__()
         self.of_the_class.clear()
         outputs, worst = [], 0.0
-        self.layer.register_forward_hook(lambda layer, inputs, output: outputs.append(float(output.detach().abs().max())))
+        self.layer.register_forward_hook(
+            lambda layer, inputs, output: outputs.append(float(output.detach().abs().max()))
+        )
 
         def add(value):
             nonlocal worst
@@ -187,7 +212,9 @@ class WorstInAHook(Validates):
         self.add = add
 
     def training_step(self, batch, batch_idx):
-        return nn.functional.cross_entropy(nn.functional.linear(batch[0], self.layer.weight), batch[1])
+        return nn.functional.cross_entropy(
+            nn.functional.linear(batch[0], self.layer.weight), batch[1]
+        )
 
     def validation_step(self, batch, batch_idx, dataloader_idx=0):
         loss = float(super().validation_step(batch, batch_idx))
@@ -195,12 +222,16 @@ class WorstInAHook(Validates):
         self.of_the_class.append(loss)
 
     def on_train_batch_end(self, outputs, batch, batch_idx):
-        self.trainer.should_stop = self.trainer.should_stop or max([self.add(0.0), *self.of_the_class]) > 5
+        self.trainer.should_stop = (
+            self.trainer.should_stop or max([self.add(0.0), *self.of_the_class]) > 5
+        )
 
 
 @pytest.mark.parametrize("module", [Worst, WorstOnALayer, WorstInAHook])
 @pytest.mark.parametrize(("holdout", "steps"), [("private", STEPS), ("public", 2)])
-def test_what_validation_keeps_on_the_module_stops_training_on_a_public_holdout_alone(fit, module, holdout, steps):
+def test_what_validation_keeps_on_the_module_stops_training_on_a_public_holdout_alone(
+    fit, module, holdout, steps
+):
     assert fit(module(), scored(scale=1e3), holdout=holdout).outcome.steps == steps
 
 
@@ -215,20 +246,26 @@ class KeepsOutputs(pl.Callback):
         captured = [0.0]
         self.add = lambda value: captured.append(value) or max(captured)
 
-    def on_validation_batch_end(self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0):
+    def on_validation_batch_end(
+        self, trainer, pl_module, outputs, batch, batch_idx, dataloader_idx=0
+    ):
         self.seen.append(float(outputs))
         self.add(float(outputs))
         self.of_the_class.append(float(outputs))
         trainer.last_output = float(outputs)
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        worst = max([self.add(0.0), *self.seen, *self.of_the_class, getattr(trainer, "last_output", 0.0)])
+        worst = max(
+            [self.add(0.0), *self.seen, *self.of_the_class, getattr(trainer, "last_output", 0.0)]
+        )
         if worst > 5:
             trainer.should_stop = True
 
 
 @pytest.mark.parametrize(("holdout", "steps"), [("private", STEPS), ("public", 2)])
-def test_what_a_callback_keeps_of_validation_stops_training_on_a_public_holdout_alone(fit, holdout, steps):
+def test_what_a_callback_keeps_of_validation_stops_training_on_a_public_holdout_alone(
+    fit, holdout, steps
+):
     private = fit(Validates(), scored(scale=1e3), holdout=holdout, callbacks=[KeepsOutputs()])
     assert private.outcome.steps == steps
 
@@ -268,7 +305,15 @@ def set_momentum(trainer):
         state["momentum_buffer"].fill_(99.0)
 
 
-CHANGES = [set_limit, set_epochs, set_batches, set_counters, drop_callbacks, step_scheduler, set_momentum]
+CHANGES = [
+    set_limit,
+    set_epochs,
+    set_batches,
+    set_counters,
+    drop_callbacks,
+    step_scheduler,
+    set_momentum,
+]
 
 
 class Changes(Validates):
@@ -285,12 +330,17 @@ class Changes(Validates):
     def configure_optimizers(self):
         optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.filterwarnings("ignore:.*lr_scheduler.step:UserWarning")
-def test_nothing_that_private_validation_changes_on_the_trainer_changes_training(fit, change, monkeypatch):
+def test_nothing_that_private_validation_changes_on_the_trainer_changes_training(
+    fit, change, monkeypatch
+):
     monkeypatch.setattr(fit_module, "GaussianStream", lambda *args, **options: Silent())
     plain, changed = Changes(), Changes(change)
     fit(plain, scored())
@@ -307,7 +357,10 @@ class TwoGroups(Validates):
         self.rates = []
 
     def configure_optimizers(self):
-        groups = [{"params": [self.layer.weight], "lr": 0.1}, {"params": [self.layer.bias], "lr": 0.2}]
+        groups = [
+            {"params": [self.layer.weight], "lr": 0.1},
+            {"params": [self.layer.bias], "lr": 0.2},
+        ]
         return torch.optim.SGD(groups)
 
     def on_train_batch_start(self, batch, batch_idx):
@@ -355,7 +408,10 @@ def say(where):
 
 def test_nothing_is_heard_of_private_validation(fit, capsys, caplog):
     loader = DataLoader(LoudRecords(scale=1e3), batch_size=2)
-    assert fit(Loud(), loader, callbacks=[LoudCallback()], num_sanity_val_steps=1).outcome.status == "completed"
+    assert (
+        fit(Loud(), loader, callbacks=[LoudCallback()], num_sanity_val_steps=1).outcome.status
+        == "completed"
+    )
     heard = capsys.readouterr()
     assert " by a " not in heard.out + heard.err + caplog.text
 
@@ -378,9 +434,14 @@ def test_a_callback_may_swap_weights_for_validation_wherever_it_stands(fit, firs
     assert float(module.layer.weight.detach().abs().max()) < 5
 
 
-@pytest.mark.parametrize(("relation", "limit"), [("zero_out", 0.5), ("add_remove", 2), ("add_remove", 1.0)])
+@pytest.mark.parametrize(
+    ("relation", "limit"), [("zero_out", 0.5), ("add_remove", 2), ("add_remove", 1.0)]
+)
 def test_a_limit_on_validation_that_no_secret_count_decides_is_taken(fit, relation, limit):
-    assert fit(Validates(), scored(), relation=relation, limit_val_batches=limit).outcome.status == "completed"
+    assert (
+        fit(Validates(), scored(), relation=relation, limit_val_batches=limit).outcome.status
+        == "completed"
+    )
 
 
 @pytest.mark.parametrize("limit", [0.1, 0.5])

@@ -130,7 +130,9 @@ def test_a_frozen_network_that_a_hook_updates_is_seen_as_the_hook_left_it():
     module = Keeps()
     replica = Replica(module)
     with torch.no_grad():
-        module.frozen.weight.mul_(0.5).add_(module.layer.weight.sum())  # a teacher that follows its student
+        module.frozen.weight.mul_(0.5).add_(
+            module.layer.weight.sum()
+        )  # a teacher that follows its student
     replica.follow()
     assert torch.equal(replica.module.frozen.weight, module.frozen.weight)
     replica.module(torch.randn(2, 3))

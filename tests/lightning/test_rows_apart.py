@@ -101,7 +101,12 @@ def fit(tmp_path, module, dataset, **options):
         sampler=FullBatch(), clipping=Flat(max_grad_norm=0.1), noise=Constant(noise_multiplier=1.0), accountant=Rdp(),
         budget=dppipe.Budget(epsilon=1e4, delta=1e-5), run_dir=tmp_path / f"run{len(list(tmp_path.iterdir()))}",
     )  # fmt: skip
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     trainer = pl.Trainer(max_steps=2, accelerator="cpu", callbacks=[callback], **quiet)
     trainer.fit(module, callback.loader(dataset, **options))
     return callback
@@ -114,7 +119,9 @@ def test_a_text_model_with_padding_and_masks_trains(tmp_path):
     assert "was checked by value" in (tmp_path / "run0" / "privacy.md").read_text()
 
 
-@pytest.mark.parametrize("module", [TokensOfTheBatch, SeesPadding, SortsByLength, ClassesOfTheBatch])
+@pytest.mark.parametrize(
+    "module", [TokensOfTheBatch, SeesPadding, SortsByLength, ClassesOfTheBatch]
+)
 def test_a_loss_that_looks_at_other_rows_is_refused_and_nothing_is_written(tmp_path, module):
     with pytest.raises(PrivacyRefusal, match="depend on that record alone"):
         fit(tmp_path, module(), Texts())
@@ -211,7 +218,9 @@ class Stateful(pl.LightningModule):
         self.log("epoch_mean", self.epoch_means[-1])
 
     def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.0)  # so that the noise of a release moves nothing
+        return torch.optim.SGD(
+            self.parameters(), lr=0.0
+        )  # so that the noise of a release moves nothing
 
 
 class Numbers(Dataset):

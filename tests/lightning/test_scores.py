@@ -35,7 +35,12 @@ def test_other_splits_are_scored_as_the_library_does():
     torch.manual_seed(0)
     logits, labels, numbers = torch.randn(50), torch.randint(2, (50,)), torch.randn(50)
     for task, targets, name, plain in (
-        ("binary", labels, "auroc", torchmetrics.classification.BinaryAUROC()(torch.sigmoid(logits), labels)),
+        (
+            "binary",
+            labels,
+            "auroc",
+            torchmetrics.classification.BinaryAUROC()(torch.sigmoid(logits), labels),
+        ),
         ("regression", numbers, "r2", torchmetrics.R2Score()(logits, numbers)),
     ):
         objective = Objective(task, 1)
@@ -60,7 +65,9 @@ train: {steps: 2}
 
 
 @pytest.mark.parametrize(("task", "score"), [("binary", "auroc"), ("regression", "r2")])
-def test_a_run_with_one_validation_record_ends_with_what_can_be_scored(task, score, tmp_path, monkeypatch):
+def test_a_run_with_one_validation_record_ends_with_what_can_be_scored(
+    task, score, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(SPEC.replace("TASK", task))
     done = CliRunner().invoke(app, ["run", "s.yaml", "--json"])

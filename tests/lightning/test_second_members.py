@@ -88,7 +88,9 @@ for each in HOOKS:
 def test_neither_log_nor_log_dict_gets_a_value_out_of_any_hook_of_training(fit, tmp_path, holdout):
     loggers = [CSVLogger(tmp_path / "first"), CSVLogger(tmp_path / "second")]
     module, callback = LogsEverywhere(), CallbackLogsEverywhere()
-    trainer, private = fit(module, holdout=holdout, callbacks=[callback], logger=loggers, max_steps=4)
+    trainer, private = fit(
+        module, holdout=holdout, callbacks=[callback], logger=loggers, max_steps=4
+    )
     assert module.reached == callback.reached == set(HOOKS)
     named = validation_name("loss", holdout=holdout)
     assert set(private.outcome.metrics) == {named}
@@ -127,7 +129,9 @@ class Collected(Plain):
 
 @pytest.mark.parametrize("holdout", ["public", "private"])
 @pytest.mark.parametrize("loaders", [1, 2])
-def test_every_metric_of_a_collection_and_every_holdout_is_named_in_every_logger(fit, tmp_path, dataset, holdout, loaders):
+def test_every_metric_of_a_collection_and_every_holdout_is_named_in_every_logger(
+    fit, tmp_path, dataset, holdout, loaders
+):
     own = [CSVLogger(tmp_path / "first"), CSVLogger(tmp_path / "second")]
     given = [DataLoader(dataset, batch_size=100) for _ in range(loaders)]
     _, private = fit(Collected(), holdout=holdout, logger=own, loaders=given, max_steps=4)
@@ -147,7 +151,9 @@ def test_the_settings_of_every_parameter_group_are_public_facts_in_every_logger(
     fit(TwoGroups(), logger=own, callbacks=[monitor], max_steps=3)
     rates = set()
     for group in ("pg1", "pg2"):
-        rates |= {f"public/lr-SGD/{group}{setting}" for setting in ("", "-momentum", "-weight_decay")}
+        rates |= {
+            f"public/lr-SGD/{group}{setting}" for setting in ("", "-momentum", "-weight_decay")
+        }
     for logger in own:
         assert columns(logger) == {"val/loss", "public/epoch"} | rates
     assert {"public/lr/0", "public/lr/1"} <= set(scalars(tmp_path / "run"))
@@ -165,7 +171,12 @@ def test_every_value_that_a_callback_writes_into_any_logger_is_marked(fit, tmp_p
     own = [CSVLogger(tmp_path / "first"), CSVLogger(tmp_path / "second")]
     fit(Plain(), logger=own, callbacks=[MarksInLoggers()], max_steps=3)
     for logger in own:
-        assert columns(logger) == {"val/loss", "public/epoch", "nonprivate/first", "nonprivate/second"}
+        assert columns(logger) == {
+            "val/loss",
+            "public/epoch",
+            "nonprivate/first",
+            "nonprivate/second",
+        }
 
 
 class SecondPlateau(Plain):
@@ -186,7 +197,9 @@ def test_whichever_scheduler_follows_a_private_holdout_is_refused(fit, tmp_path,
 
 
 def test_whichever_callback_follows_a_training_metric_is_refused_by_name(fit, tmp_path):
-    followers = [pl.callbacks.EarlyStopping(metric) for metric in ("val_loss", "train_loss", "train_other")]
+    followers = [
+        pl.callbacks.EarlyStopping(metric) for metric in ("val_loss", "train_loss", "train_other")
+    ]
     with pytest.raises(PrivacyRefusal) as refused:
         fit(Plain(), callbacks=followers)
     assert "'train_loss'" in str(refused.value)

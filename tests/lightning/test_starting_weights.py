@@ -69,25 +69,41 @@ def private(run_dir: Path, **changes: Any) -> dppipe.DPCallback:
     return dppipe.DPCallback(**given | changes)
 
 
-def fit(callback: dppipe.DPCallback, module: pl.LightningModule, *others: pl.Callback, steps: int = 6, **how: Any) -> pl.Trainer:
+def fit(
+    callback: dppipe.DPCallback,
+    module: pl.LightningModule,
+    *others: pl.Callback,
+    steps: int = 6,
+    **how: Any,
+) -> pl.Trainer:
     generator = torch.Generator().manual_seed(0)
-    dataset = TensorDataset(torch.randn(100, 5, generator=generator), torch.randint(3, (100,), generator=generator))
+    dataset = TensorDataset(
+        torch.randn(100, 5, generator=generator), torch.randint(3, (100,), generator=generator)
+    )
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     saves = {"enable_checkpointing": any(isinstance(other, ModelCheckpoint) for other in others)}
-    trainer = pl.Trainer(max_steps=steps, accelerator="cpu", callbacks=[callback, *others], **quiet, **saves)
+    trainer = pl.Trainer(
+        max_steps=steps, accelerator="cpu", callbacks=[callback, *others], **quiet, **saves
+    )
     trainer.fit(module, callback.loader(dataset), **how)
     return trainer
 
 
-def test_a_second_fit_with_one_callback_is_refused_and_leaves_the_first_run_as_it_was(tmp_path: Path) -> None:
+def test_a_second_fit_with_one_callback_is_refused_and_leaves_the_first_run_as_it_was(
+    tmp_path: Path,
+) -> None:
     callback, module = private(tmp_path / "run"), Mine()
     fit(callback, module)
     files = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     for again in (module, Mine()):
-        with pytest.raises(PrivacyRefusal, match=r"one callback is one run.*DPCallback\(resume=") as refusal:
+        with pytest.raises(
+            PrivacyRefusal, match=r"one callback is one run.*DPCallback\(resume="
+        ) as refusal:
             fit(callback, again, steps=12)
         assert refusal.value.exit_code == 3
-    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == files
+    assert {
+        path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()
+    } == files
     assert callback.outcome is not None
     assert callback.outcome.steps == 6
 
@@ -102,26 +118,49 @@ def test_a_fit_that_was_refused_before_it_began_can_be_tried_again(tmp_path: Pat
     assert callback.outcome.status == "completed"
 
 
-@pytest.mark.filterwarnings("ignore:Be aware that when using `ckpt_path`, callbacks used to create the checkpoint")
+@pytest.mark.filterwarnings(
+    "ignore:Be aware that when using `ckpt_path`, callbacks used to create the checkpoint"
+)
 @pytest.mark.parametrize("written_by", ["the run", "ModelCheckpoint", "nobody private"])
-def test_a_checkpoint_in_a_new_callback_is_refused_before_anything_is_written(tmp_path: Path, written_by: str) -> None:
+def test_a_checkpoint_in_a_new_callback_is_refused_before_anything_is_written(
+    tmp_path: Path, written_by: str
+) -> None:
     if written_by == "the run":
         fit(private(tmp_path / "first"), Mine())
         checkpoint = tmp_path / "first" / "checkpoints" / "last.ckpt"
     elif written_by == "ModelCheckpoint":
-        fit(private(tmp_path / "first"), Mine(), ModelCheckpoint(tmp_path / "saved", save_last=True))
+        fit(
+            private(tmp_path / "first"), Mine(), ModelCheckpoint(tmp_path / "saved", save_last=True)
+        )
         checkpoint = tmp_path / "saved" / "last.ckpt"
     else:
         checkpoint = tmp_path / "weights.ckpt"
-        data = torch.utils.data.DataLoader(TensorDataset(torch.randn(20, 5), torch.randint(3, (20,))))
-        quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
+        data = torch.utils.data.DataLoader(
+            TensorDataset(torch.randn(20, 5), torch.randint(3, (20,)))
+        )
+        quiet = {
+            "logger": False,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "enable_checkpointing": False,
+        }
         plain = pl.Trainer(max_steps=2, accelerator="cpu", **quiet)
         plain.fit(Mine(), data)
         plain.save_checkpoint(checkpoint, weights_only=True)
-    with pytest.raises(PrivacyRefusal, match=r"ckpt_path: .*DPCallback\(resume=RunDirectory") as refusal:
-        fit(private(tmp_path / "second"), module := Mine(), steps=12, ckpt_path=checkpoint, weights_only=True)
+    with pytest.raises(
+        PrivacyRefusal, match=r"ckpt_path: .*DPCallback\(resume=RunDirectory"
+    ) as refusal:
+        fit(
+            private(tmp_path / "second"),
+            module := Mine(),
+            steps=12,
+            ckpt_path=checkpoint,
+            weights_only=True,
+        )
     assert refusal.value.exit_code == 3
-    with pytest.raises(PrivacyRefusal, match="was trained in the checkpoint"):  # it has been loaded by then
+    with pytest.raises(
+        PrivacyRefusal, match="was trained in the checkpoint"
+    ):  # it has been loaded by then
         fit(private(tmp_path / "second"), module, steps=12)
     assert not (tmp_path / "second").exists()
 
@@ -141,20 +180,32 @@ def test_a_resumed_callback_takes_up_its_own_checkpoint_and_no_other(tmp_path: P
     assert first.ledger.read_bytes() == other.ledger.read_bytes()
     with pytest.raises(PrivacyRefusal, match="that of another private run"):
         fit(private(None, resume=first), Mine(), ckpt_path=other.last_checkpoint, weights_only=True)
-    torch.save(torch.load(first.last_checkpoint, weights_only=True) | {"callbacks": {}}, tmp_path / "bare.ckpt")
+    torch.save(
+        torch.load(first.last_checkpoint, weights_only=True) | {"callbacks": {}},
+        tmp_path / "bare.ckpt",
+    )
     with pytest.raises(PrivacyRefusal, match="expected none in a new private run"):
-        fit(private(None, resume=first), Mine(), ckpt_path=tmp_path / "bare.ckpt", weights_only=True)
+        fit(
+            private(None, resume=first), Mine(), ckpt_path=tmp_path / "bare.ckpt", weights_only=True
+        )
     callback = private(None, resume=first)
     fit(callback, Mine(), ckpt_path=first.last_checkpoint, weights_only=True)
     assert callback.outcome is not None
     assert callback.outcome.steps == 6
 
 
-@pytest.mark.parametrize("budget", [dppipe.Budget(epsilon=8.0, delta=DELTA), None], ids=["private", "not private"])
-def test_a_module_that_a_callback_has_trained_is_refused_by_another(tmp_path: Path, budget: Any) -> None:
+@pytest.mark.parametrize(
+    "budget", [dppipe.Budget(epsilon=8.0, delta=DELTA), None], ids=["private", "not private"]
+)
+def test_a_module_that_a_callback_has_trained_is_refused_by_another(
+    tmp_path: Path, budget: Any
+) -> None:
     module = Mine()
     fit(private(tmp_path / "first", budget=budget), module)
-    with pytest.raises(PrivacyRefusal, match=rf"whose layer\.weight was trained in {tmp_path / 'first'}.*fresh module"):
+    with pytest.raises(
+        PrivacyRefusal,
+        match=rf"whose layer\.weight was trained in {tmp_path / 'first'}.*fresh module",
+    ):
         fit(private(tmp_path / "second"), module)
     shared = Mine()
     shared.layer.weight = module.layer.weight
@@ -164,19 +215,27 @@ def test_a_module_that_a_callback_has_trained_is_refused_by_another(tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["deepcopy", "state dict", "one tensor", "load_from_checkpoint"])
-def test_a_copy_of_trained_weights_in_a_module_is_refused_by_its_content(tmp_path: Path, how: str) -> None:
+def test_a_copy_of_trained_weights_in_a_module_is_refused_by_its_content(
+    tmp_path: Path, how: str
+) -> None:
     module = Mine()
     fit(private(tmp_path / "first"), module)
     copied = Mine()
     if how == "deepcopy":
         copied = copy.deepcopy(module)
     elif how == "state dict":
-        copied.load_state_dict(torch.load(tmp_path / "first" / "checkpoints" / "final.ckpt", weights_only=True))
+        copied.load_state_dict(
+            torch.load(tmp_path / "first" / "checkpoints" / "final.ckpt", weights_only=True)
+        )
     elif how == "one tensor":
         copied.layer.weight.data.copy_(module.layer.weight.data)
     else:
-        copied = Mine.load_from_checkpoint(tmp_path / "first" / "checkpoints" / "last.ckpt", weights_only=True)
-    with pytest.raises(PrivacyRefusal, match=f"no private run has trained, got those of {tmp_path / 'first'}"):
+        copied = Mine.load_from_checkpoint(
+            tmp_path / "first" / "checkpoints" / "last.ckpt", weights_only=True
+        )
+    with pytest.raises(
+        PrivacyRefusal, match=f"no private run has trained, got those of {tmp_path / 'first'}"
+    ):
         fit(private(tmp_path / "second"), copied)
     assert not (tmp_path / "second").exists()
 
@@ -193,7 +252,10 @@ def test_frozen_weights_that_two_runs_share_are_no_ones_training(tmp_path: Path)
 
 def test_the_statement_names_the_modules_own_weights_as_an_assumption(tmp_path: Path) -> None:
     fit(private(tmp_path / "run"), Mine())
-    assert "weights that the module came with are taken as independent" in (tmp_path / "run" / "privacy.md").read_text()
+    assert (
+        "weights that the module came with are taken as independent"
+        in (tmp_path / "run" / "privacy.md").read_text()
+    )
 
 
 # Whole runs.
@@ -223,11 +285,17 @@ def moved(form: str, weights: dict[str, torch.Tensor], source: Path, folder: Pat
     return path
 
 
-@pytest.mark.parametrize("form", ["in its directory", "copy", "saved again", "safetensors", "partial", "directory gone"])
-def test_weights_of_a_private_run_are_recognised_and_their_cost_is_added(run: Any, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize(
+    "form", ["in its directory", "copy", "saved again", "safetensors", "partial", "directory gone"]
+)
+def test_weights_of_a_private_run_are_recognised_and_their_cost_is_added(
+    run: Any, tmp_path: Path, form: str
+) -> None:
     first = run()
     weights = first.weights()
-    file = final(first) if form == "in its directory" else moved(form, weights, final(first), tmp_path)
+    file = (
+        final(first) if form == "in its directory" else moved(form, weights, final(first), tmp_path)
+    )
     if form == "directory gone":
         shutil.rmtree(first.path)
     done = run(f"model.pretrained={file}")
@@ -246,7 +314,9 @@ def test_weights_of_a_private_run_are_recognised_and_their_cost_is_added(run: An
 
 def test_auto_noise_lands_the_total_on_the_budget(run: Any) -> None:
     first = run()
-    done = run(f"model.pretrained={final(first)}", "noise.noise_multiplier=auto", "budget.epsilon=3")
+    done = run(
+        f"model.pretrained={final(first)}", "noise.noise_multiplier=auto", "budget.epsilon=3"
+    )
     assert 2.99 < done.summary["epsilon"] <= 3
     later = PoissonSampledDpEvent(0.05, GaussianDpEvent(done.rows[0]["noise_multiplier"]))
     assert done.summary["epsilon"] == pytest.approx(cost((STEP, 10), (later, 10)), rel=1e-12)
@@ -254,9 +324,14 @@ def test_auto_noise_lands_the_total_on_the_budget(run: Any) -> None:
     assert done.rows[0]["noise_multiplier"] > alone.rows[0]["noise_multiplier"]
 
 
-def test_the_plan_is_the_same_in_plan_and_run_and_says_where_it_starts(run: Any, tmp_path: Path) -> None:
+def test_the_plan_is_the_same_in_plan_and_run_and_says_where_it_starts(
+    run: Any, tmp_path: Path
+) -> None:
     first = run()
-    change = ["--set", f"model.pretrained={moved('safetensors', first.weights(), final(first), tmp_path)}"]
+    change = [
+        "--set",
+        f"model.pretrained={moved('safetensors', first.weights(), final(first), tmp_path)}",
+    ]
     shown = CliRunner().invoke(app, ["plan", str(tmp_path / "spec.yaml"), *change, "--json"])
     done = run(change[1])
     assert json.loads(shown.output) == json.loads((done.path / "plan.json").read_text())
@@ -281,13 +356,17 @@ def test_a_chain_of_three_runs_adds_up_whichever_of_them_is_gone(run: Any, tmp_p
 def test_a_run_that_two_files_lead_to_is_counted_once(run: Any) -> None:
     """The head was trained in the second run; the rest of its weights are the first run's, in the second one's chain too."""
     first = run("model={kind: mlp, hidden: [5]}")
-    second = run(f'model={{kind: mlp, hidden: [5], pretrained: {final(first)}, trainable: ["3.*"]}}')
+    second = run(
+        f'model={{kind: mlp, hidden: [5], pretrained: {final(first)}, trainable: ["3.*"]}}'
+    )
     third = run(f"model={{kind: mlp, hidden: [5], pretrained: {final(second)}}}")
     assert third.summary["epsilon"] == pytest.approx(cost((STEP, 30)), rel=1e-12)
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["in its directory", "copy"])
-def test_a_run_without_a_budget_passes_on_whose_weights_it_started_from(run: Any, tmp_path: Path, copied: bool) -> None:
+def test_a_run_without_a_budget_passes_on_whose_weights_it_started_from(
+    run: Any, tmp_path: Path, copied: bool
+) -> None:
     first = run()
     plain = run(f"model.pretrained={final(first)}", "budget=none", "data.size=1200")
     assert plain.exit_code == 0, plain.output
@@ -300,7 +379,9 @@ def test_a_run_without_a_budget_passes_on_whose_weights_it_started_from(run: Any
 DISJOINT = "model.pretrained={{path: {}, records: disjoint}}"
 
 
-@pytest.mark.parametrize(("steps", "larger"), [(3, 10), (20, 20)], ids=["theirs is larger", "ours is larger"])
+@pytest.mark.parametrize(
+    ("steps", "larger"), [(3, 10), (20, 20)], ids=["theirs is larger", "ours is larger"]
+)
 def test_of_disjoint_records_the_larger_cost_is_claimed(run: Any, steps: int, larger: int) -> None:
     first = run()
     done = run(DISJOINT.format(final(first)), "data.size=1200", f"train.steps={steps}")
@@ -309,7 +390,9 @@ def test_of_disjoint_records_the_larger_cost_is_claimed(run: Any, steps: int, la
     assert done.rows[0]["epsilon"] >= cost((STEP, 10)) * (1 - 1e-12)
     assert verify(done.path)["epsilon"] == pytest.approx(cost((STEP, larger)), rel=1e-12)
     assert "the larger of the two costs is claimed" in (done.path / "privacy.md").read_text()
-    again = CliRunner().invoke(app, ["run", str(done.path / "config.yaml"), "--run-dir", str(done.path.parent / "again")])
+    again = CliRunner().invoke(
+        app, ["run", str(done.path / "config.yaml"), "--run-dir", str(done.path.parent / "again")]
+    )
     assert again.exit_code == 0, again.output
 
 
@@ -321,7 +404,9 @@ def test_disjoint_records_of_the_same_data_block_are_refused(run: Any) -> None:
 
 
 def test_a_stated_disjoint_run_above_the_budget_is_refused(run: Any) -> None:
-    refused = run(DISJOINT.format(final(run())), "data.size=1200", "budget.epsilon=2", "train.steps=1")
+    refused = run(
+        DISJOINT.format(final(run())), "data.size=1200", "budget.epsilon=2", "train.steps=1"
+    )
     assert refused.exit_code == 3
     assert "model.pretrained: expected weights that cost less than epsilon 2" in refused.output
 
@@ -329,7 +414,11 @@ def test_a_stated_disjoint_run_above_the_budget_is_refused(run: Any) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ([], ["budget.relation=add_remove", "sampler.expected_batch_size=40"], "budget.relation: expected zero_out"),
+        (
+            [],
+            ["budget.relation=add_remove", "sampler.expected_batch_size=40"],
+            "budget.relation: expected zero_out",
+        ),
         ([], ["budget.epsilon=2"], r"cost 2.156 at delta 1e-05 before the first step"),
         ([], ["budget.epsilon=2.157"], "which it starts from, cost epsilon 2.156"),
         (["reproducible=true"], [], "expected weights of a run with secret noise"),
@@ -345,7 +434,9 @@ def test_weights_that_can_not_be_counted_are_refused_with_nothing_written(
     assert not refused.path.exists()
 
 
-def test_weights_of_an_unprotected_run_on_the_same_data_are_refused_and_on_other_data_taken_as_public(run: Any) -> None:
+def test_weights_of_an_unprotected_run_on_the_same_data_are_refused_and_on_other_data_taken_as_public(
+    run: Any,
+) -> None:
     plain = run("budget=none")
     refused = run(f"model.pretrained={final(plain)}")
     assert refused.exit_code == 3
@@ -353,7 +444,10 @@ def test_weights_of_an_unprotected_run_on_the_same_data_are_refused_and_on_other
     done = run(f"model.pretrained={final(plain)}", "data.size=1200")
     assert done.exit_code == 0, done.output
     said = (done.path / "privacy.md").read_text()
-    assert "They are taken as public: if they were trained on these records, the cost of that training adds" in said
+    assert (
+        "They are taken as public: if they were trained on these records, the cost of that training adds"
+        in said
+    )
 
 
 def test_weights_inside_a_run_that_has_not_ended_are_refused(run: Any) -> None:
@@ -366,7 +460,9 @@ def test_weights_inside_a_run_that_has_not_ended_are_refused(run: Any) -> None:
     assert run(f"model.pretrained={final(first)}").exit_code == 2
 
 
-def test_weights_that_only_training_recognises_are_refused_before_anything_is_charged(run: Any, tmp_path: Path) -> None:
+def test_weights_that_only_training_recognises_are_refused_before_anything_is_charged(
+    run: Any, tmp_path: Path
+) -> None:
     first = run()
     torch.save(first.weights(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     refused = run(f"model.pretrained={tmp_path / 'old.pt'}")
@@ -375,7 +471,9 @@ def test_weights_that_only_training_recognises_are_refused_before_anything_is_ch
     assert not refused.path.exists()
 
 
-def test_a_damaged_line_of_the_finished_runs_is_refused_where_weights_are_looked_for(run: Any, tmp_path: Path) -> None:
+def test_a_damaged_line_of_the_finished_runs_is_refused_where_weights_are_looked_for(
+    run: Any, tmp_path: Path
+) -> None:
     first = run()
     place = finished_runs().path
     with place.open("a") as file:
@@ -425,11 +523,16 @@ def test_a_composed_run_can_be_interrupted_and_resumed(run: Any, monkeypatch: An
     assert verify(stopped.path)["epsilon"] == pytest.approx(cost((STEP, 20)), rel=1e-12)
 
 
-def test_an_interrupted_runs_weights_count_as_all_that_its_plan_holds(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_interrupted_runs_weights_count_as_all_that_its_plan_holds(
+    run: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
     """When it was stopped may depend on what it had released: an early stop claims the whole plan, here as there."""
     stopped = interrupted(run, monkeypatch)
     state = torch.load(stopped.path / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
-    torch.save({name.removeprefix("network."): value for name, value in state.items()}, tmp_path / "taken.pt")
+    torch.save(
+        {name.removeprefix("network."): value for name, value in state.items()},
+        tmp_path / "taken.pt",
+    )
     done = run(f"model.pretrained={tmp_path / 'taken.pt'}")
     assert done.exit_code == 0, done.output
     assert done.summary["epsilon"] == pytest.approx(cost((STEP, 20)), rel=1e-12)
@@ -451,5 +554,8 @@ def test_a_statement_never_claims_more_updates_than_the_ledger_charged(run: Any)
     done = run()
     summary = done.path / "summary.json"
     summary.write_text(json.dumps(done.summary | {"steps": 11}))
-    with pytest.raises(PrivacyRefusal, match=r"steps: expected at most 10, the steps that the ledger charged, got 11"):
+    with pytest.raises(
+        PrivacyRefusal,
+        match=r"steps: expected at most 10, the steps that the ledger charged, got 11",
+    ):
         write_statement(RunDirectory.open(done.path))

@@ -43,10 +43,17 @@ def fit(tmp_path):
             budget=dppipe.Budget(epsilon=8.0, delta=1e-5),
             run_dir=tmp_path / "run",
         )
-        given = {"max_steps": 4, "accelerator": "cpu", "logger": False, "enable_checkpointing": False}
+        given = {
+            "max_steps": 4,
+            "accelerator": "cpu",
+            "logger": False,
+            "enable_checkpointing": False,
+        }
         quiet = {"enable_progress_bar": False, "enable_model_summary": False}
         trainer = pl.Trainer(callbacks=[private, *callbacks], **given | quiet | options)
-        trainer.fit(Mine(), private.loader(TensorDataset(torch.randn(40, 5), torch.randint(3, (40,)))))
+        trainer.fit(
+            Mine(), private.loader(TensorDataset(torch.randn(40, 5), torch.randint(3, (40,))))
+        )
         return private
 
     return go
@@ -61,7 +68,10 @@ def fit(tmp_path):
         ({"detect_anomaly": True}, "detect_anomaly"),
         ({"profiler": "simple"}, "SimpleProfiler"),
         ({"max_time": timedelta(hours=1)}, "max_time, Timer"),
-        ({"val_check_interval": timedelta(minutes=1), "check_val_every_n_epoch": None}, "val_check_interval"),
+        (
+            {"val_check_interval": timedelta(minutes=1), "check_val_every_n_epoch": None},
+            "val_check_interval",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -78,7 +88,10 @@ def test_checkpoints_by_the_clock_are_refused(fit, tmp_path):
 
 
 def test_anomaly_detection_that_was_turned_on_elsewhere_is_refused(fit):
-    with torch.autograd.set_detect_anomaly(True), pytest.raises(PrivacyRefusal, match="detect_anomaly"):
+    with (
+        torch.autograd.set_detect_anomaly(True),
+        pytest.raises(PrivacyRefusal, match="detect_anomaly"),
+    ):
         fit()
 
 

@@ -62,8 +62,19 @@ def test_logistic_is_one_linear_layer() -> None:
 
 
 def test_an_mlp_has_the_stated_layers() -> None:
-    module = Mlp.from_data({"hidden": [5, 4], "activation": "relu", "dropout": 0.5}).build((3, 2), 2)
-    expected = [nn.Flatten, nn.Linear, nn.ReLU, nn.Dropout, nn.Linear, nn.ReLU, nn.Dropout, nn.Linear]
+    module = Mlp.from_data({"hidden": [5, 4], "activation": "relu", "dropout": 0.5}).build(
+        (3, 2), 2
+    )
+    expected = [
+        nn.Flatten,
+        nn.Linear,
+        nn.ReLU,
+        nn.Dropout,
+        nn.Linear,
+        nn.ReLU,
+        nn.Dropout,
+        nn.Linear,
+    ]
     assert [type(layer) for layer in module.children()] == expected
     assert size(module) == 6 * 5 + 5 + 5 * 4 + 4 + 4 * 2 + 2
     assert size(Mlp.from_data({"hidden": []}).build((3, 2), 2)) == 14
@@ -71,10 +82,15 @@ def test_an_mlp_has_the_stated_layers() -> None:
 
 @pytest.mark.parametrize("activation", ["elu", "gelu", "relu", "silu", "tanh"])
 def test_every_activation_builds(activation: str) -> None:
-    assert torch.isfinite(Mlp.from_data({"activation": activation}).build((4,), 1)(torch.randn(2, 4))).all()
+    assert torch.isfinite(
+        Mlp.from_data({"activation": activation}).build((4,), 1)(torch.randn(2, 4))
+    ).all()
 
 
-@pytest.mark.parametrize("options", [{"hidden": [0]}, {"hidden": [1.5]}, {"dropout": 1}, {"activation": "sine"}, {"layers": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{"hidden": [0]}, {"hidden": [1.5]}, {"dropout": 1}, {"activation": "sine"}, {"layers": 2}],
+)
 def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Mlp.from_data(options)
@@ -96,22 +112,34 @@ def test_the_cnn_builds_for_every_size_it_accepts(height: int, width: int, chann
 
 @pytest.mark.parametrize("shape", [(1, 15, 28), (1, 28, 15), (1, 8, 8), (28, 28), (784,)])
 def test_the_cnn_refuses_what_is_too_small(shape: tuple[int, ...]) -> None:
-    with pytest.raises(SpecError, match=r"model\.kind: cnn: expected inputs of channels x height x width, at least 16 high"):
+    with pytest.raises(
+        SpecError,
+        match=r"model\.kind: cnn: expected inputs of channels x height x width, at least 16 high",
+    ):
         Cnn().build(shape, 10)
 
 
 @pytest.mark.usefixtures("_module")
 def test_a_users_class_gets_what_it_asks_for() -> None:
-    plain = ClassPathModel.from_data({"class_path": "own_nets.Plain", "init_args": {"width": 5}}).build((4,), 3)
+    plain = ClassPathModel.from_data(
+        {"class_path": "own_nets.Plain", "init_args": {"width": 5}}
+    ).build((4,), 3)
     assert plain.in_features == 5
     asks = ClassPathModel.from_data({"class_path": "own_nets.Asks"}).build([4, 2], 3)
     assert asks.asked == ((4, 2), 3, 1)
-    overridden = ClassPathModel.from_data({"class_path": "own_nets.Asks", "init_args": {"outputs": 7}}).build((4,), 3)
+    overridden = ClassPathModel.from_data(
+        {"class_path": "own_nets.Asks", "init_args": {"outputs": 7}}
+    ).build((4,), 3)
     assert overridden.asked == ((4,), 7, 1)
-    swallows = ClassPathModel.from_data({"class_path": "own_nets.Swallows", "init_args": {"a": 1}}).build((4,), 3)
+    swallows = ClassPathModel.from_data(
+        {"class_path": "own_nets.Swallows", "init_args": {"a": 1}}
+    ).build((4,), 3)
     assert swallows.asked == {"a": 1}
     assert isinstance(
-        ClassPathModel(class_path="torch.nn.Linear", init_args={"in_features": 4, "out_features": 2}).build((4,), 2), nn.Linear
+        ClassPathModel(
+            class_path="torch.nn.Linear", init_args={"in_features": 4, "out_features": 2}
+        ).build((4,), 2),
+        nn.Linear,
     )
 
 
@@ -119,13 +147,31 @@ def test_a_users_class_gets_what_it_asks_for() -> None:
 @pytest.mark.parametrize(
     ("name", "init_args", "message"),
     [
-        ("own_nets.NoModule", {}, r"model\.class_path: expected a subclass of torch\.nn\.Module or LightningModule"),
-        ("own_nets.Plain", {"depth": 2}, r"model\.init_args: expected the arguments of Plain\(width=3\), got others: .*'depth'"),
-        ("own_nets.Fails", {}, r"expected own_nets\.Fails to build from model\.init_args, got RuntimeError at own_nets\.py:\d+"),
-        ("no_such_nets.Net", {}, r"model\.class_path: expected a class that can be imported, got 'no_such_nets\.Net'"),
+        (
+            "own_nets.NoModule",
+            {},
+            r"model\.class_path: expected a subclass of torch\.nn\.Module or LightningModule",
+        ),
+        (
+            "own_nets.Plain",
+            {"depth": 2},
+            r"model\.init_args: expected the arguments of Plain\(width=3\), got others: .*'depth'",
+        ),
+        (
+            "own_nets.Fails",
+            {},
+            r"expected own_nets\.Fails to build from model\.init_args, got RuntimeError at own_nets\.py:\d+",
+        ),
+        (
+            "no_such_nets.Net",
+            {},
+            r"model\.class_path: expected a class that can be imported, got 'no_such_nets\.Net'",
+        ),
         ("own_nets;Net", {}, r"model\.class_path: expected package\.module\.Class"),
     ],
 )
-def test_faults_of_a_users_class_are_named(name: str, init_args: dict[str, Any], message: str) -> None:
+def test_faults_of_a_users_class_are_named(
+    name: str, init_args: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         ClassPathModel.from_data({"class_path": name, "init_args": init_args}).build((4,), 2)

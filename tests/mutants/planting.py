@@ -33,7 +33,9 @@ class Bug:
         text = path.read_text()
         found = text.count(self.old)
         if found != 1:
-            raise ValueError(f"{self.id}: expected its old text once in {self.file}, got it {found} times.")
+            raise ValueError(
+                f"{self.id}: expected its old text once in {self.file}, got it {found} times."
+            )
         path.write_text(text.replace(self.old, self.new))
 
 

@@ -41,17 +41,25 @@ class Result:
 
 def main() -> int:
     options = parse_options()
-    bugs = [bug for bug in read_bugs() if options.id in (None, bug.id) and options.kind in (None, bug.kind)]
+    bugs = [
+        bug
+        for bug in read_bugs()
+        if options.id in (None, bug.id) and options.kind in (None, bug.kind)
+    ]
     if not bugs:
         print("No bug has this id and class. They are listed in tests/mutants/planted/.")
         return 2
     with ThreadPoolExecutor(options.jobs) as pool:
         results = []
-        for result in pool.map(lambda bug: try_bug(bug, likely=options.likely, timeout=options.timeout), bugs):
+        for result in pool.map(
+            lambda bug: try_bug(bug, likely=options.likely, timeout=options.timeout), bugs
+        ):
             print(describe(result), flush=True)
             results.append(result)
     print_summary(results)
-    broken = failing_without_bugs([result.caught_by for result in results if "::" in (result.caught_by or "")])
+    broken = failing_without_bugs(
+        [result.caught_by for result in results if "::" in (result.caught_by or "")]
+    )
     for test in broken:
         print(f"{test} fails without any bug too, so what it caught doesn't count.")
     return 1 if broken or any(result.caught_by is None for result in results) else 0
@@ -62,8 +70,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--id", help="plant one bug alone")
     parser.add_argument("--class", dest="kind", help="plant the bugs of one class alone")
     parser.add_argument("--jobs", type=int, default=1, help="bugs that are tried at once")
-    parser.add_argument("--likely", action="store_true", help="run only the first tests that each bug names")
-    parser.add_argument("--timeout", type=int, default=900, help="seconds for each entry of a bug's tests")
+    parser.add_argument(
+        "--likely", action="store_true", help="run only the first tests that each bug names"
+    )
+    parser.add_argument(
+        "--timeout", type=int, default=900, help="seconds for each entry of a bug's tests"
+    )
     return parser.parse_args()
 
 
@@ -109,18 +121,41 @@ def failing_without_bugs(tests: Sequence[str | None]) -> list[str]:
     return FAILED.findall(found.stdout) if found is not None else []
 
 
-def run_tests(root: Path, arguments: Sequence[str], *, timeout: int | None) -> subprocess.CompletedProcess[str] | None:
+def run_tests(
+    root: Path, arguments: Sequence[str], *, timeout: int | None
+) -> subprocess.CompletedProcess[str] | None:
     """Run tests in a copy of the repository; None if they take too long."""
-    command = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no", "-rfE", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "not slow",
+        "-p",
+        "no:cacheprovider",
+        "--tb=no",
+        "-rfE",
+        *arguments,
+    ]
     environment = os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
     try:
-        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=timeout, check=False)
+        return subprocess.run(
+            command,
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return None
 
 
 def describe(result: Result) -> str:
-    outcome = f"caught by {result.caught_by}" if result.caught_by else f"SURVIVED: {result.bug.breaks}"
+    outcome = (
+        f"caught by {result.caught_by}" if result.caught_by else f"SURVIVED: {result.bug.breaks}"
+    )
     return f"{result.bug.kind:12} {result.bug.id:40} {result.seconds:4.0f} s  {outcome}"
 
 

@@ -14,7 +14,9 @@ BUGS = read_bugs()
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
 def test_a_bug_can_be_planted_at_one_place_and_leaves_valid_python(bug):
     text = (ROOT / bug.file).read_text()
-    assert text.count(bug.old) == 1, f"expected the old text once in {bug.file}: bring the bug along with the code"
+    assert text.count(bug.old) == 1, (
+        f"expected the old text once in {bug.file}: bring the bug along with the code"
+    )
     assert ast.dump(ast.parse(text.replace(bug.old, bug.new))) != ast.dump(ast.parse(text))
 
 

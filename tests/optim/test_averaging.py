@@ -31,7 +31,9 @@ def test_ema_weighs_each_step_by_its_age(decay: float) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_average_starts_from_the_first_weights_and_keeps_what_does_not_move(kind: str) -> None:
+def test_every_average_starts_from_the_first_weights_and_keeps_what_does_not_move(
+    kind: str,
+) -> None:
     averaging = Registry().load("averaging", kind).from_data({})
     assert isinstance(averaging, Averaging)
     assert averaging.weight(1, steps=100) == 1

@@ -27,7 +27,10 @@ def test_a_cosine_schedule_follows_half_a_cosine() -> None:
 
 def test_a_cosine_schedule_is_torchs_own() -> None:
     ours, theirs = (Sgd(lr=1.0).build([nn.Parameter(torch.zeros(1))]) for _ in range(2))
-    pair = [(ours, Cosine().build(ours, 10)), (theirs, torch.optim.lr_scheduler.CosineAnnealingLR(theirs, 10))]
+    pair = [
+        (ours, Cosine().build(ours, 10)),
+        (theirs, torch.optim.lr_scheduler.CosineAnnealingLR(theirs, 10)),
+    ]
     for _ in range(10):
         for optimizer, scheduler in pair:
             optimizer.step()
@@ -48,7 +51,9 @@ def test_steps_beyond_the_run_keep_the_last_factor() -> None:
 
 def test_an_optimizer_names_its_schedule_by_kind_or_block() -> None:
     assert Sgd.from_data({"schedule": "linear"}).schedule == Linear()
-    assert Adam.from_data({"schedule": {"kind": "cosine", "warmup": 0.1}}).schedule == Cosine(warmup=0.1)
+    assert Adam.from_data({"schedule": {"kind": "cosine", "warmup": 0.1}}).schedule == Cosine(
+        warmup=0.1
+    )
     with pytest.raises(ValidationError, match="no schedule named 'cosin'"):
         Sgd.from_data({"schedule": "cosin"})
 

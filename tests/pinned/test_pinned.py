@@ -23,4 +23,7 @@ def test_a_pinned_run_gives_the_plan_charges_and_weights_that_it_gave(name: str)
 
 def _without_bounds(charges: list[dict[str, object]]) -> list[dict[str, object]]:
     """Return charges without the clipping bounds, which may follow noisy counts of float32."""
-    return [{key: value for key, value in charge.items() if key != "max_grad_norm"} for charge in charges]
+    return [
+        {key: value for key, value in charge.items() if key != "max_grad_norm"}
+        for charge in charges
+    ]

@@ -51,7 +51,14 @@ def run(folder: Path, model: str, *, exit_code: int = 0) -> str:
     """Run the small spec with this model into `folder`, and give what was printed."""
     folder.mkdir()
     (folder / "spec.yaml").write_text(SPEC)
-    words = ["run", str(folder / "spec.yaml"), "--run-dir", str(folder / "run"), "--set", f"model={model}"]
+    words = [
+        "run",
+        str(folder / "spec.yaml"),
+        "--run-dir",
+        str(folder / "run"),
+        "--set",
+        f"model={model}",
+    ]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == exit_code, result.output
     return result.output
@@ -66,7 +73,9 @@ def test_without_options_a_network_is_as_it_was_built() -> None:
     assert trained(network) == {"1.weight", "1.bias", "3.weight", "3.bias"}
     torch.manual_seed(0)
     built = Mlp.from_data({"hidden": [5]}).build((6,), 3)
-    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), built.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(network.parameters(), built.parameters(), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +87,9 @@ def test_without_options_a_network_is_as_it_was_built() -> None:
         (["*"], {"1.weight", "1.bias", "3.weight", "3.bias"}),
     ],
 )
-def test_patterns_train_what_they_match_and_freeze_the_rest(patterns: list[str], names: set[str]) -> None:
+def test_patterns_train_what_they_match_and_freeze_the_rest(
+    patterns: list[str], names: set[str]
+) -> None:
     assert trained(mlp(trainable=patterns)) == names
 
 
@@ -96,7 +107,10 @@ def test_a_tied_parameter_is_trained_by_any_of_its_names() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"trainable": ["3.*", "head.*"]}, r"model\.trainable: expected .* match some parameter, got 'head\.\*', .*'1\.weight'"),
+        (
+            {"trainable": ["3.*", "head.*"]},
+            r"model\.trainable: expected .* match some parameter, got 'head\.\*', .*'1\.weight'",
+        ),
         (
             {"lora": {"targets": ["2"]}},
             r"model\.lora\.targets: expected .* match some linear layer, got '2', .* none of '1', '3'",
@@ -109,7 +123,14 @@ def test_a_pattern_that_matches_nothing_is_refused(options: dict[str, Any], mess
 
 
 @pytest.mark.parametrize(
-    "options", [{"trainable": []}, {"lora": {"rank": 0}}, {"lora": {"alpha": 0}}, {"lora": {"targets": []}}, {"lora": {"r": 4}}]
+    "options",
+    [
+        {"trainable": []},
+        {"lora": {"rank": 0}},
+        {"lora": {"alpha": 0}},
+        {"lora": {"targets": []}},
+        {"lora": {"r": 4}},
+    ],
 )
 def test_options_without_a_meaning_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -130,22 +151,33 @@ def test_adapters_start_as_nothing_and_then_add_the_stated_product() -> None:
 
 
 def test_by_default_every_linear_layer_has_an_adapter_of_scale_one() -> None:
-    network = make_network(Cnn.from_data({"lora": {"rank": 3}}), input_shape=(1, 28, 28), outputs=10)
+    network = make_network(
+        Cnn.from_data({"lora": {"rank": 3}}), input_shape=(1, 28, 28), outputs=10
+    )
     assert trained(network) == {"7.down.weight", "7.up.weight", "9.down.weight", "9.up.weight"}
     assert {layer.scale for layer in network.modules() if isinstance(layer, LowRankLinear)} == {1.0}
 
 
 def test_trainable_names_what_is_trained_beside_adapters() -> None:
-    assert trained(mlp(lora={"targets": ["1"]}, trainable=["3.*"])) == {"1.down.weight", "1.up.weight", "3.weight", "3.bias"}
+    assert trained(mlp(lora={"targets": ["1"]}, trainable=["3.*"])) == {
+        "1.down.weight",
+        "1.up.weight",
+        "3.weight",
+        "3.bias",
+    }
 
 
 def test_a_layer_that_is_the_network_or_stands_twice_gets_one_adapter() -> None:
     init_args = {"in_features": 4, "out_features": 2}
-    model = ClassPathModel.from_data({"class_path": "torch.nn.Linear", "init_args": init_args, "lora": {"rank": 1}})
+    model = ClassPathModel.from_data(
+        {"class_path": "torch.nn.Linear", "init_args": init_args, "lora": {"rank": 1}}
+    )
     alone = make_network(model, input_shape=(4,), outputs=2)
     assert trained(alone) == {"down.weight", "up.weight"}
     layer = nn.Linear(3, 3)
-    twice = finish(nn.Sequential(layer, nn.Tanh(), layer), Mlp.from_data({"lora": {"targets": ["2"]}}))
+    twice = finish(
+        nn.Sequential(layer, nn.Tanh(), layer), Mlp.from_data({"lora": {"targets": ["2"]}})
+    )
     assert isinstance(twice[0], LowRankLinear)
     assert twice[0] is twice[2]
 
@@ -155,14 +187,19 @@ def test_layers_whose_weights_are_read_past_them_get_no_adapter() -> None:
     encoder = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     network = finish(nn.Sequential(encoder, nn.Linear(8, 2)), Mlp.from_data({"lora": {}}))
     assert trained(network) == {"1.down.weight", "1.up.weight"}
-    with pytest.raises(UsageError, match=r"got '0\.linear1': .*read the weights of .*'0\.linear1'.* past them"):
+    with pytest.raises(
+        UsageError, match=r"got '0\.linear1': .*read the weights of .*'0\.linear1'.* past them"
+    ):
         finish(
             nn.Sequential(nn.TransformerEncoderLayer(8, 2, 16), nn.Linear(8, 2)),
             Mlp.from_data({"lora": {"targets": ["0.linear1"]}}),
         )
 
 
-@pytest.mark.parametrize("options", [{"trainable": ["1.bias", "3.weight"]}, {"lora": {"rank": 2}, "trainable": ["3.bias"]}])
+@pytest.mark.parametrize(
+    "options",
+    [{"trainable": ["1.bias", "3.weight"]}, {"lora": {"rank": 2}, "trainable": ["3.bias"]}],
+)
 def test_the_engine_sums_the_gradients_of_what_is_trained_alone(options: dict[str, Any]) -> None:
     network = mlp(**options).double()
     for parameter in network.parameters():
@@ -174,7 +211,9 @@ def test_the_engine_sums_the_gradients_of_what_is_trained_alone(options: dict[st
 
     found = clipped_sum(network, losses, inputs, Flat(max_grad_norm=1.0)).sums
     assert set(found) == trained(network)
-    parameters = {name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad}
+    parameters = {
+        name: parameter for name, parameter in network.named_parameters() if parameter.requires_grad
+    }
     expected = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
     for row in inputs:
         gradients = torch.autograd.grad(losses(network, row[None]).sum(), list(parameters.values()))
@@ -187,24 +226,45 @@ def test_the_engine_sums_the_gradients_of_what_is_trained_alone(options: dict[st
 
 def test_a_private_run_leaves_frozen_weights_as_they_were_bit_for_bit(tmp_path: Path) -> None:
     torch.save(mlp().state_dict(), tmp_path / "public.pt")
-    run(tmp_path / "a", f'{{kind: mlp, hidden: [5], pretrained: {tmp_path / "public.pt"}, trainable: ["3.*"]}}')
+    run(
+        tmp_path / "a",
+        f'{{kind: mlp, hidden: [5], pretrained: {tmp_path / "public.pt"}, trainable: ["3.*"]}}',
+    )
     found, before = weights_of(tmp_path / "a"), mlp().state_dict()
-    assert {name for name in before if not torch.equal(before[name], found[name])} == {"3.weight", "3.bias"}
-    assert "started from weights that are taken as public" in (tmp_path / "a" / "run" / "privacy.md").read_text()
+    assert {name for name in before if not torch.equal(before[name], found[name])} == {
+        "3.weight",
+        "3.bias",
+    }
+    assert (
+        "started from weights that are taken as public"
+        in (tmp_path / "a" / "run" / "privacy.md").read_text()
+    )
 
 
-def test_a_run_with_adapters_trains_them_alone_and_comes_back_with_equal_outputs(tmp_path: Path) -> None:
+def test_a_run_with_adapters_trains_them_alone_and_comes_back_with_equal_outputs(
+    tmp_path: Path,
+) -> None:
     """The file of public weights is gone by then: a finished run needs nothing from outside."""
     torch.save(mlp().state_dict(), tmp_path / "public.pt")
-    run(tmp_path / "a", f"{{kind: mlp, hidden: [5], pretrained: {tmp_path / 'public.pt'}, lora: {{rank: 2}}}}")
+    run(
+        tmp_path / "a",
+        f"{{kind: mlp, hidden: [5], pretrained: {tmp_path / 'public.pt'}, lora: {{rank: 2}}}}",
+    )
     (tmp_path / "public.pt").unlink()
     found, before = weights_of(tmp_path / "a"), mlp().state_dict()
-    assert set(found) - set(before) == {"1.down.weight", "1.up.weight", "3.down.weight", "3.up.weight"}
+    assert set(found) - set(before) == {
+        "1.down.weight",
+        "1.up.weight",
+        "3.down.weight",
+        "3.up.weight",
+    }
     assert all(torch.equal(before[name], found[name]) for name in before)
     assert all(found[name].any() for name in ("1.up.weight", "3.up.weight"))
     inputs = torch.randn(4, 6)
     hidden = torch.tanh(_merged(inputs, found, "1"))
-    torch.testing.assert_close(dppipe.load_model(tmp_path / "a" / "run")(inputs), _merged(hidden, found, "3"))
+    torch.testing.assert_close(
+        dppipe.load_model(tmp_path / "a" / "run")(inputs), _merged(hidden, found, "3")
+    )
 
 
 def _merged(inputs: torch.Tensor, found: dict[str, torch.Tensor], layer: str) -> torch.Tensor:
@@ -216,7 +276,10 @@ def test_a_finished_runs_final_weights_are_public_weights_of_the_next(tmp_path: 
     run(tmp_path / "a", "{kind: mlp, hidden: [5]}")
     final = tmp_path / "a" / "run" / "checkpoints" / "final.ckpt"
     network = mlp(pretrained=str(final))
-    assert all(torch.equal(value, network.state_dict()[name]) for name, value in weights_of(tmp_path / "a").items())
+    assert all(
+        torch.equal(value, network.state_dict()[name])
+        for name, value in weights_of(tmp_path / "a").items()
+    )
     assert "taken as public" not in (tmp_path / "a" / "run" / "privacy.md").read_text()
 
 
@@ -224,39 +287,61 @@ def test_a_fresh_head_is_left_as_it_was_built(tmp_path: Path) -> None:
     torch.manual_seed(3)
     public = Mlp.from_data({"hidden": [5]}).build((6,), 11).state_dict()  # of other classes
     torch.save(public, tmp_path / "public.pt")
-    found, built = mlp(pretrained=str(tmp_path / "public.pt"), fresh=["3.*"]).state_dict(), mlp().state_dict()
+    found, built = (
+        mlp(pretrained=str(tmp_path / "public.pt"), fresh=["3.*"]).state_dict(),
+        mlp().state_dict(),
+    )
     assert all(torch.equal(found[name], public[name]) for name in ("1.weight", "1.bias"))
     assert all(torch.equal(found[name], built[name]) for name in ("3.weight", "3.bias"))
-    with pytest.raises(UsageError, match=r"model\.fresh: expected patterns that each match some parameter, got 'head\.\*'"):
+    with pytest.raises(
+        UsageError,
+        match=r"model\.fresh: expected patterns that each match some parameter, got 'head\.\*'",
+    ):
         mlp(pretrained=str(tmp_path / "public.pt"), fresh=["3.*", "head.*"])
     with pytest.raises(ValidationError, match="expected fresh beside pretrained only"):
         Mlp.from_data({"fresh": ["3.*"]})
 
 
 def changed(**changes: Any) -> dict[str, Any]:
-    weights = {**mlp().state_dict(), **{name.replace("_", "."): value for name, value in changes.items()}}
+    weights = {
+        **mlp().state_dict(),
+        **{name.replace("_", "."): value for name, value in changes.items()},
+    }
     return {name: value for name, value in weights.items() if value is not None}
 
 
 @pytest.mark.parametrize(
     ("saved", "message"),
     [
-        (changed(**{"3_bias": None}), r"expected the model's own names in .*, got a file without '3\.bias'"),
+        (
+            changed(**{"3_bias": None}),
+            r"expected the model's own names in .*, got a file without '3\.bias'",
+        ),
         (changed(**{"head_bias": torch.zeros(3)}), r"got a file with 'head\.bias'"),
-        (changed(**{"3_bias": torch.zeros(7)}), r"expected the model's own shapes in .*, got others at '3\.bias'"),
-        (changed(**{"3_bias": torch.tensor([0.0, torch.nan, 0.0])}), r"expected finite numbers in .*, got others at '3\.bias'"),
+        (
+            changed(**{"3_bias": torch.zeros(7)}),
+            r"expected the model's own shapes in .*, got others at '3\.bias'",
+        ),
+        (
+            changed(**{"3_bias": torch.tensor([0.0, torch.nan, 0.0])}),
+            r"expected finite numbers in .*, got others at '3\.bias'",
+        ),
         (changed(**{"3_bias": 1.5}), r"holds something else than tensors by their names"),
         ([1, 2], r"holds something else than tensors by their names"),
         (types.SimpleNamespace(), r"can't be read as one \(UnpicklingError\)"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_by_name(tmp_path: Path, saved: Any, message: str) -> None:
+def test_weights_that_do_not_fit_are_refused_by_name(
+    tmp_path: Path, saved: Any, message: str
+) -> None:
     torch.save(saved, tmp_path / "public.pt")
     with pytest.raises(UsageError, match=r"^model\.pretrained: " + f".*{message}"):
         mlp(pretrained=str(tmp_path / "public.pt"))
 
 
-def test_files_that_are_no_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_no_weights_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UsageError, match=r"model\.pretrained: .*which isn't there"):
         mlp(pretrained=str(tmp_path / "none.pt"))
     for name in ("text.pt", "text.safetensors"):
@@ -264,7 +349,9 @@ def test_files_that_are_no_weights_are_refused(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UsageError, match=r"model\.pretrained: .*can't be read as one"):
         mlp(pretrained=str(tmp_path / "text.pt"))
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-    with pytest.raises(UsageError, match=r"model\.pretrained: .*needs safetensors\. Install dppipe\[safetensors\]"):
+    with pytest.raises(
+        UsageError, match=r"model\.pretrained: .*needs safetensors\. Install dppipe\[safetensors\]"
+    ):
         mlp(pretrained=str(tmp_path / "text.safetensors"))
 
 

@@ -28,13 +28,17 @@ def test_the_doctor_names_a_layer_that_mixes_examples(run, tmp_path, monkeypatch
         "    def __init__(self):\n        super().__init__(nn.Linear(8, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))\n"
     )
     monkeypatch.chdir(tmp_path)
-    shown = CliRunner().invoke(app, ["doctor", "spec.yaml", "--set", "model={class_path: mixing_nets.Net}"])
+    shown = CliRunner().invoke(
+        app, ["doctor", "spec.yaml", "--set", "model={class_path: mixing_nets.Net}"]
+    )
     assert shown.exit_code == 3
     assert "1" in shown.output
     assert "GroupNorm" in shown.output
 
 
-def test_the_doctor_says_that_a_mean_loss_is_slow_and_how_to_make_it_fast(run, tmp_path, monkeypatch):
+def test_the_doctor_says_that_a_mean_loss_is_slow_and_how_to_make_it_fast(
+    run, tmp_path, monkeypatch
+):
     (tmp_path / "mean_nets.py").write_text(
         "import pytorch_lightning as pl\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
         "class Mean(pl.LightningModule):\n"
@@ -49,7 +53,9 @@ def test_the_doctor_says_that_a_mean_loss_is_slow_and_how_to_make_it_fast(run, t
     without = (tmp_path / "spec.yaml").read_text().replace("optimizer: {kind: sgd, lr: 0.5}\n", "")
     (tmp_path / "own.yaml").write_text(without)
     mean, each = (
-        CliRunner().invoke(app, ["doctor", "own.yaml", "--set", f"model={{class_path: mean_nets.{name}}}"])
+        CliRunner().invoke(
+            app, ["doctor", "own.yaml", "--set", f"model={{class_path: mean_nets.{name}}}"]
+        )
         for name in ("Mean", "Each")
     )
     assert mean.exit_code == each.exit_code == 0, mean.output + each.output

@@ -43,4 +43,8 @@ def test_a_record_in_memory_has_each_integer_in_its_own_range():
 
 def test_one_integer_out_of_range_is_enough_among_many():
     rows = torch.tensor([[0, 1], [2, 3], [-1, 0]])
-    assert tensors_in_range(TensorDataset(rows, torch.zeros(3)), (range(3), None)).tolist() == [True, False, False]
+    assert tensors_in_range(TensorDataset(rows, torch.zeros(3)), (range(3), None)).tolist() == [
+        True,
+        False,
+        False,
+    ]

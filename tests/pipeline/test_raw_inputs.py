@@ -22,7 +22,12 @@ from dppipe.errors import UsageError
 from dppipe.models.mlp import Mlp
 from dppipe.pipeline.raw_inputs import ScalesInputs, take_raw_inputs
 
-DIGITS = ["model={kind: mlp, hidden: [32]}", "optimizer.lr=1", "train.steps=40", "budget.epsilon=1000"]
+DIGITS = [
+    "model={kind: mlp, hidden: [32]}",
+    "optimizer.lr=1",
+    "train.steps=40",
+    "budget.epsilon=1000",
+]
 CONSTANTS = "data={kind: digits, holdout: public, normalize: {mean: 0.3, std: 0.05}}"
 STATISTICS = "data={kind: digits, holdout: public, normalize: {kind: private, noise_multiplier: 5}}"
 
@@ -34,7 +39,9 @@ def test_a_loaded_model_scores_raw_images_exactly_as_evaluate_scores_the_test_sp
     evaluated = json.loads(CliRunner().invoke(app, ["evaluate", str(done.path), "--json"]).output)
     test = Digits().splits(seed=7).test
     raw = test.tensors[0] * 16  # as scikit-learn has them
-    assert {tuple(image) for image in raw.flatten(1).tolist()} <= set(map(tuple, load_digits().data.tolist()))
+    assert {tuple(image) for image in raw.flatten(1).tolist()} <= set(
+        map(tuple, load_digits().data.tolist())
+    )
     with torch.inference_mode():
         found = dppipe.load_model(done.path)(raw).argmax(1)
     accuracy = (found == test.tensors[1]).float().mean().item()
@@ -55,7 +62,12 @@ def test_a_loaded_model_keeps_the_networks_class_and_names_and_its_scaling_survi
     written = io.BytesIO()
     torch.save(model, written)
     written.seek(0)
-    copies = [model, copy.deepcopy(model), pickle.loads(pickle.dumps(model)), torch.load(written, weights_only=False)]
+    copies = [
+        model,
+        copy.deepcopy(model),
+        pickle.loads(pickle.dumps(model)),
+        torch.load(written, weights_only=False),
+    ]
     for each in copies:
         torch.testing.assert_close(each(raw), expected)
     torch.testing.assert_close(model(input=raw), expected)
@@ -64,7 +76,9 @@ def test_a_loaded_model_keeps_the_networks_class_and_names_and_its_scaling_survi
 
 def test_a_model_of_raw_inputs_names_the_shape_it_expects():
     network = nn.Flatten()
-    take_raw_inputs(network, Npz.from_data({"path": "x.npz", "normalize": {"mean": [1, 2, 3]}}).public_scaling)
+    take_raw_inputs(
+        network, Npz.from_data({"path": "x.npz", "normalize": {"mean": [1, 2, 3]}}).public_scaling
+    )
     with pytest.raises(UsageError, match=r"expected inputs \[n, 3, ...\], got \[2, 5\]"):
         network(torch.zeros(2, 5))
     with pytest.raises(UsageError, match="expected a batch of inputs"):
@@ -75,10 +89,15 @@ def idx(folder):
     images = numpy.random.default_rng(0).integers(0, 256, (20, 4, 3), dtype=numpy.uint8)
     labels = (numpy.arange(20) % 10).astype(numpy.uint8)
     for part in ("train", "t10k"):
-        for name, array in ((f"{part}-images-idx3-ubyte", images), (f"{part}-labels-idx1-ubyte", labels)):
+        for name, array in (
+            (f"{part}-images-idx3-ubyte", images),
+            (f"{part}-labels-idx1-ubyte", labels),
+        ):
             header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
             (folder / name).write_bytes(header + array.tobytes())
-    return Idx.from_data({"root": str(folder), "normalize": {"mean": 0.2, "std": 0.7}}), images[:, None]
+    return Idx.from_data({"root": str(folder), "normalize": {"mean": 0.2, "std": 0.7}}), images[
+        :, None
+    ]
 
 
 def digits(folder):
@@ -92,7 +111,9 @@ def breast_cancer(folder):
 def npz(folder):
     x = numpy.random.default_rng(0).integers(0, 99, (6, 3, 2))
     numpy.savez(folder / "x.npz", x=x, y=numpy.zeros(6))
-    return Npz.from_data({"path": str(folder / "x.npz"), "normalize": {"mean": [1, 2, 3], "std": 4}}), x
+    return Npz.from_data(
+        {"path": str(folder / "x.npz"), "normalize": {"mean": [1, 2, 3], "std": 4}}
+    ), x
 
 
 def csv(folder):
@@ -106,7 +127,9 @@ def csv(folder):
     return Csv.from_data(options), numpy.array([[70.0, 1, 0], [30, 0, 1], [50, 0, 0]])
 
 
-@pytest.mark.parametrize("kind", [idx, digits, breast_cancer, npz, csv], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind", [idx, digits, breast_cancer, npz, csv], ids=lambda kind: kind.__name__
+)
 def test_raw_inputs_are_scaled_as_every_kind_of_data_scales_them(kind, tmp_path):
     data, raw = kind(tmp_path)
     loaded = data.load()
@@ -118,5 +141,7 @@ def test_raw_inputs_are_scaled_as_every_kind_of_data_scales_them(kind, tmp_path)
 def test_data_of_ones_own_class_passes_its_constants_on(tmp_path, monkeypatch):
     from dppipe.data.class_path import ClassPathData
 
-    data = ClassPathData.from_data({"class_path": "dppipe.data.Digits", "init_args": {"normalize": {"mean": 0.5}}})
+    data = ClassPathData.from_data(
+        {"class_path": "dppipe.data.Digits", "init_args": {"normalize": {"mean": 0.5}}}
+    )
     assert data.public_scaling == Digits.from_data({"normalize": {"mean": 0.5}}).public_scaling

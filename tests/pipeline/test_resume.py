@@ -35,10 +35,20 @@ def killed(run, tmp_path):
 
     def go(number: int, *, after: int = 20):
         path = tmp_path / "stopped"
-        words = [sys.executable, "-m", "dppipe", "run", str(tmp_path / "spec.yaml"), "--run-dir", str(path)]
+        words = [
+            sys.executable,
+            "-m",
+            "dppipe",
+            "run",
+            str(tmp_path / "spec.yaml"),
+            "--run-dir",
+            str(path),
+        ]
         words += [word for change in LONG for word in ("--set", change)]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
         ledger = path / "ledger.jsonl"
         deadline = time.monotonic() + 100
         while not ledger.exists() or ledger.read_bytes().count(b"\n") < after:
@@ -80,7 +90,9 @@ def saved_steps(path):
     return torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)["global_step"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
+)
 def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(killed, number, code):
     path, returned, output = killed(number)
     assert returned == code, output
@@ -153,7 +165,9 @@ def test_a_copy_is_refused_until_the_original_is_said_to_be_gone(start, tmp_path
     assert resume(copy, "--original-is-gone").exit_code == 0
 
 
-@pytest.mark.parametrize("way", ["a new directory", "over the old files", "with the ledger's own inode"])
+@pytest.mark.parametrize(
+    "way", ["a new directory", "over the old files", "with the ledger's own inode"]
+)
 def test_a_backup_that_was_put_back_is_refused(start, tmp_path, way):
     path, *_ = start(signal.SIGINT)
     inode = (path / "ledger.jsonl").stat().st_ino
@@ -201,7 +215,9 @@ train: {steps: 400, accelerator: cpu}
         ("moved with the run and edited", ["--original-is-gone"], 3),
     ],
 )
-def test_data_that_changed_since_the_run_began_is_refused(start, tmp_path, monkeypatch, happen, words, code):
+def test_data_that_changed_since_the_run_began_is_refused(
+    start, tmp_path, monkeypatch, happen, words, code
+):
     (tmp_path / "first").mkdir()
     monkeypatch.chdir(tmp_path / "first")
     data = Path("d.csv")
@@ -233,14 +249,22 @@ def test_data_that_changed_since_the_run_began_is_refused(start, tmp_path, monke
 @pytest.mark.parametrize(
     ("old", "new", "words", "code", "told"),
     [
-        ("noise_multiplier: 1.0", "noise_multiplier: 0.5", ["--accept-changes"], 3, "noise.noise_multiplier: expected 1.0"),
+        (
+            "noise_multiplier: 1.0",
+            "noise_multiplier: 0.5",
+            ["--accept-changes"],
+            3,
+            "noise.noise_multiplier: expected 1.0",
+        ),
         ("steps: 400", "steps: 4000", ["--accept-changes"], 3, "train.steps: expected 400"),
         ("size: 1000", "size: 1001", ["--accept-changes"], 3, "data.size: expected 1000"),
         ("lr: 0.5", "lr: 0.25", [], 3, "optimizer.lr: expected 0.5"),
         ("lr: 0.5", "lr: 0.25", ["--accept-changes"], 0, ""),
     ],
 )
-def test_a_changed_spec_is_refused_unless_it_cannot_change_privacy(start, old, new, words, code, told):
+def test_a_changed_spec_is_refused_unless_it_cannot_change_privacy(
+    start, old, new, words, code, told
+):
     path, *_ = start(signal.SIGINT)
     config = (path / "config.yaml").read_text()
     assert old in config
@@ -285,7 +309,15 @@ def test_no_key_or_generator_state_is_in_a_checkpoint(start):
     path, *_ = start(signal.SIGINT)
     state = torch.load(path / "checkpoints" / "last.ckpt", weights_only=True)
     private = state["callbacks"]["DPCallback"]
-    assert set(private) == {"steps", "run", "start", "ledger_head", "ledger_rows", "clipper_state", "validations"}
+    assert set(private) == {
+        "steps",
+        "run",
+        "start",
+        "ledger_head",
+        "ledger_rows",
+        "clipper_state",
+        "validations",
+    }
 
 
 PLUGIN = """
@@ -300,7 +332,9 @@ class Own(Clipper, kind="own"):
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_a_changed_plugin_is_refused_and_one_in_another_folder_is_not(start, tmp_path, monkeypatch, changed):
+def test_a_changed_plugin_is_refused_and_one_in_another_folder_is_not(
+    start, tmp_path, monkeypatch, changed
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "own.py").write_text(PLUGIN)
@@ -335,7 +369,9 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_left_as_it_is(star
 SHORT = ["train.steps=40", "train.checkpoint_every=7"]
 
 
-@pytest.mark.parametrize(("first", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["sigterm", "ctrl-c"])
+@pytest.mark.parametrize(
+    ("first", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["sigterm", "ctrl-c"]
+)
 def test_a_sigterm_that_follows_a_signal_loses_no_step(run, monkeypatch, first, code):
     """Schedulers send it more than once; the run stops after the same step, and its checkpoint is still written."""
     finish = RunRecord.step
@@ -373,7 +409,9 @@ def test_a_sigterm_before_the_first_step_charges_none(run, monkeypatch):
 
 
 @pytest.mark.parametrize("turn", [1, 2], ids=["tries", "opens"])
-def test_a_ctrl_c_while_a_trainer_tries_or_opens_the_loader_is_an_interruption(run, monkeypatch, turn):
+def test_a_ctrl_c_while_a_trainer_tries_or_opens_the_loader_is_an_interruption(
+    run, monkeypatch, turn
+):
     make, turns = PrivateLoader.__iter__, []
 
     def signal_first(loader):

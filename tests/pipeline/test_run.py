@@ -16,7 +16,14 @@ def test_a_run_ends_by_itself_and_leaves_every_file(run):
     assert done.summary["status"] == "completed"
     assert done.summary["steps"] == done.summary["charged"] == len(done.rows) == 10
     assert 0 < done.summary["epsilon"] <= 8
-    for name in ("config.yaml", "plan.json", "privacy.md", "privacy.json", "checkpoints/last.ckpt", "checkpoints/final.ckpt"):
+    for name in (
+        "config.yaml",
+        "plan.json",
+        "privacy.md",
+        "privacy.json",
+        "checkpoints/last.ckpt",
+        "checkpoints/final.ckpt",
+    ):
         assert (done.path / name).stat().st_size
     assert not list(done.path.rglob("*.tmp-*"))
 
@@ -43,7 +50,9 @@ def test_huge_noise_destroys_accuracy_and_no_budget_beats_the_private_run(run):
     """
 
     def accuracy(*changes):
-        runs = [run("train.steps=40", *changes).summary["metrics"]["val/accuracy"] for _ in range(3)]
+        runs = [
+            run("train.steps=40", *changes).summary["metrics"]["val/accuracy"] for _ in range(3)
+        ]
         return sum(runs) / len(runs)
 
     assert accuracy("noise.noise_multiplier=1000") < 0.75
@@ -69,7 +78,10 @@ def test_a_reproducible_run_repeats_itself_bit_for_bit_and_says_it_gives_no_prot
 
 def test_two_runs_with_one_seed_draw_different_batches_and_noise(run):
     """Without noise to speak of, only the batches differ; with no batch to speak of, only the noise does."""
-    for change in (["noise.noise_multiplier=1e-6", "budget.epsilon=1e15"], ["sampler.sample_rate=1e-9"]):
+    for change in (
+        ["noise.noise_multiplier=1e-6", "budget.epsilon=1e15"],
+        ["sampler.sample_rate=1e-9"],
+    ):
         one, two = run(*change), run(*change)
         assert not torch.equal(one.weights()["1.weight"], two.weights()["1.weight"]), one.output
 
@@ -89,11 +101,16 @@ def test_the_effective_spec_is_runnable_and_repeats_the_run(run):
 
     from dppipe.cli.app import app
 
-    result = CliRunner().invoke(app, ["run", str(first.path / "config.yaml"), "--run-dir", str(again)])
+    result = CliRunner().invoke(
+        app, ["run", str(first.path / "config.yaml"), "--run-dir", str(again)]
+    )
     assert result.exit_code == 0, result.output
-    assert json.loads((again / "plan.json").read_text()) == json.loads((first.path / "plan.json").read_text())
+    assert json.loads((again / "plan.json").read_text()) == json.loads(
+        (first.path / "plan.json").read_text()
+    )
     assert torch.equal(
-        torch.load(again / "checkpoints" / "final.ckpt", weights_only=True)["1.weight"], first.weights()["1.weight"]
+        torch.load(again / "checkpoints" / "final.ckpt", weights_only=True)["1.weight"],
+        first.weights()["1.weight"],
     )
 
 
@@ -104,7 +121,9 @@ def test_a_directory_that_holds_a_ledger_is_refused_and_unchanged(run):
 
     from dppipe.cli.app import app
 
-    result = CliRunner().invoke(app, ["run", str(first.path / "config.yaml"), "--run-dir", str(first.path)])
+    result = CliRunner().invoke(
+        app, ["run", str(first.path / "config.yaml"), "--run-dir", str(first.path)]
+    )
     assert result.exit_code == 3
     assert "ledger" in result.output
     assert (first.path / "ledger.jsonl").read_bytes() == before
@@ -136,7 +155,10 @@ def test_curves_follow_the_ledger(run):
     done = run()
     curves = EventAccumulator(str(done.path), size_guidance={"scalars": 0})
     curves.Reload()
-    points = [(point.step, pytest.approx(point.value, rel=1e-6)) for point in curves.Scalars("privacy/epsilon")]
+    points = [
+        (point.step, pytest.approx(point.value, rel=1e-6))
+        for point in curves.Scalars("privacy/epsilon")
+    ]
     assert points == [(row["step"], row["epsilon"]) for row in done.rows]
     assert [point.step for point in curves.Scalars("privacy/steps_remaining")] == list(range(1, 11))
     assert "val/accuracy" in curves.Tags()["scalars"]
@@ -198,7 +220,8 @@ def test_a_look_at_the_test_split_counts_even_if_it_is_cut_off(run, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("begun", "yesterday"), ("ended", 7), ("starts", "2"), ("scope", {"a": 1}), ("scope", [1])]
+    ("name", "value"),
+    [("begun", "yesterday"), ("ended", 7), ("starts", "2"), ("scope", {"a": 1}), ("scope", [1])],
 )
 def test_a_summary_with_a_fact_of_another_kind_is_named(run, name, value):
     from typer.testing import CliRunner
@@ -213,7 +236,9 @@ def test_a_summary_with_a_fact_of_another_kind_is_named(run, name, value):
 
 
 @pytest.mark.parametrize("holdout", ["public", "private"])
-def test_a_statement_says_of_a_run_without_validation_data_that_no_metrics_were_recorded(run, holdout):
+def test_a_statement_says_of_a_run_without_validation_data_that_no_metrics_were_recorded(
+    run, holdout
+):
     without = run("data.split={train: 1, val: 0, test: 0}", f"data.holdout={holdout}")
     assert without.exit_code == 0, without.output
     assert "No validation metrics were recorded." in (without.path / "privacy.md").read_text()

@@ -24,9 +24,15 @@ FALLING = Linear(noise_multiplier=3.0, end=0.5)
 RUNS = {
     "steps alone": PrivateParts(POISSON, Flat(), CONSTANT, Rdp(), BUDGET),
     "statistics first": PrivateParts(POISSON, Flat(), CONSTANT, Rdp(), BUDGET, STATISTICS),
-    "statistics and a noise schedule": PrivateParts(POISSON, Flat(), FALLING, Rdp(), BUDGET, STATISTICS),
-    "statistics and a batch schedule": PrivateParts(GROWING, Flat(), CONSTANT, Rdp(), BUDGET, STATISTICS),
-    "statistics and epochs": PrivateParts(Shuffle(expected_batch_size=50), Flat(), CONSTANT, Rdp(), BUDGET, STATISTICS),
+    "statistics and a noise schedule": PrivateParts(
+        POISSON, Flat(), FALLING, Rdp(), BUDGET, STATISTICS
+    ),
+    "statistics and a batch schedule": PrivateParts(
+        GROWING, Flat(), CONSTANT, Rdp(), BUDGET, STATISTICS
+    ),
+    "statistics and epochs": PrivateParts(
+        Shuffle(expected_batch_size=50), Flat(), CONSTANT, Rdp(), BUDGET, STATISTICS
+    ),
 }
 
 

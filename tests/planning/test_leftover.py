@@ -54,7 +54,9 @@ def test_a_spent_budget_is_refused_with_the_one_that_leaves_the_noise_as_it_was(
         planned(3.0, weights_of(first))
     (advised,) = re.findall(r"Raise budget\.epsilon to ([\d.]+),", str(refusal.value))
     later = planned(float(advised), weights_of(first))
-    assert later.noise_multiplier(1) <= first.noise_multiplier(1) <= 1.02 * later.noise_multiplier(1)
+    assert (
+        later.noise_multiplier(1) <= first.noise_multiplier(1) <= 1.02 * later.noise_multiplier(1)
+    )
 
 
 def test_what_is_left_of_a_budget_is_planned_for() -> None:

@@ -86,7 +86,9 @@ class Unrounded(Rdp, kind="rdp"):
 @pytest.mark.parametrize("end", [0.5, 2.0])
 def test_a_plan_says_at_most_what_rounding_a_long_schedule_costs(end):
     noise = Linear(noise_multiplier=2.0, end=end)
-    rounded, exact = (plan(steps=400, noise=noise, accountant=each) for each in (Rdp(), Unrounded()))
+    rounded, exact = (
+        plan(steps=400, noise=noise, accountant=each) for each in (Rdp(), Unrounded())
+    )
     assert 0 < rounded.epsilon - exact.epsilon <= rounded.rounding_cost < 0.03 * exact.epsilon
     assert rounded.whole_curve["rounding_cost"] == rounded.rounding_cost
     assert "noise multipliers are accounted as fewer" in plan_text(rounded)
@@ -112,7 +114,10 @@ def test_a_plan_shows_where_rate_size_and_bound_begin_and_end():
     shrinking = Flat(max_grad_norm=2.0, bound_schedule=schedules.Linear(end=0.5))
     parts = PrivateParts(growing, shrinking, Constant(), Rdp(), Budget(epsilon=2.0, delta=1e-5))
     text = said(plan_privacy(parts, name="t", records=10_000, steps=100))
-    assert "sample rate 0.01 at first, 0.0298 at last; records a step on average: 100 at first, 298 at last" in text
+    assert (
+        "sample rate 0.01 at first, 0.0298 at last; records a step on average: 100 at first, 298 at last"
+        in text
+    )
     assert "max_grad_norm 2 at first, 1.01 at last" in text
     still = said(plan(steps=10))
     assert "sample rate 0.01, 100 records a step on average" in still
@@ -141,13 +146,16 @@ def test_a_short_schedule_is_not_rounded():
 def test_rounding_costs_as_much_with_statistics_before_the_first_step():
     steps = [(PoissonSampledDpEvent(0.01, GaussianDpEvent(2 - t / 400)), 1) for t in range(400)]
     alone = Rdp().rounding_cost(steps, delta=1e-5, relation="zero_out")
-    together = with_prelude(Rdp(), [(GaussianDpEvent(50.0), 1)]).rounding_cost(steps, delta=1e-5, relation="zero_out")
+    together = with_prelude(Rdp(), [(GaussianDpEvent(50.0), 1)]).rounding_cost(
+        steps, delta=1e-5, relation="zero_out"
+    )
     assert together == pytest.approx(alone, rel=0.5)
     assert together > 0
 
 
 @pytest.mark.parametrize(
-    ("sampler", "noise"), [(Poisson(sample_rate=0.01), Linear(end=0.5)), (Shuffle(expected_batch_size=1000), Constant())]
+    ("sampler", "noise"),
+    [(Poisson(sample_rate=0.01), Linear(end=0.5)), (Shuffle(expected_batch_size=1000), Constant())],
 )
 def test_an_odometer_claims_at_every_step_what_a_share_of_delta_proves(sampler, noise):
     """All points together: as many shares as there are points are delta, and no step is claimed by less than it cost."""
@@ -166,7 +174,11 @@ def test_an_odometer_claims_at_every_step_what_a_share_of_delta_proves(sampler, 
 
 def test_an_odometer_has_nothing_to_say_where_its_share_of_delta_is_used_up():
     parts = PrivateParts(
-        Poisson(sample_rate=0.01), Jl(delta=5e-6), Constant(noise_multiplier=1.0), Rdp(), Budget(epsilon=4.0, delta=1e-5)
+        Poisson(sample_rate=0.01),
+        Jl(delta=5e-6),
+        Constant(noise_multiplier=1.0),
+        Rdp(),
+        Budget(epsilon=4.0, delta=1e-5),
     )
     assert plan_privacy(parts, name="t", records=10_000, steps=100).odometer == ()
 
@@ -174,7 +186,10 @@ def test_an_odometer_has_nothing_to_say_where_its_share_of_delta_is_used_up():
 def test_under_add_remove_nothing_depends_on_the_number_of_records():
     sampler = Poisson(sample_rate=0.01, expected_batch_size=100)
     budget = Budget(epsilon=2.0, delta=1e-5, relation="add_remove")
-    one, two = (plan(sampler=sampler, budget=budget, records=records, steps=10) for records in (5_000, 50_000))
+    one, two = (
+        plan(sampler=sampler, budget=budget, records=records, steps=10)
+        for records in (5_000, 50_000)
+    )
     assert one == two
     assert one.records is None
 
@@ -218,7 +233,9 @@ SAMPLERS = {
 @pytest.mark.parametrize("schedule", [Constant, Following])
 def test_parts_made_in_python_are_refused_as_validation_refuses_them(sampler, mechanism, schedule):
     noise = schedule(noise_multiplier=50.0, mechanism=mechanism)
-    for accountant, relation in itertools.product([Rdp(), Zcdp(), Gdp(), Advanced()], ["zero_out", "add_remove", "replace_one"]):
+    for accountant, relation in itertools.product(
+        [Rdp(), Zcdp(), Gdp(), Advanced()], ["zero_out", "add_remove", "replace_one"]
+    ):
         asked = {"sampler": sampler.kind, "relation": relation, "accountant": accountant.kind}
         if verdict(**asked, adaptive=noise.adaptive, mechanism=mechanism).status != "certified":
             with pytest.raises(PrivacyRefusal):

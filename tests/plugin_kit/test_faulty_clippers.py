@@ -73,10 +73,16 @@ REFUSED = {
 """Wrong shapes: the core refuses them."""
 
 STATES = {
-    "attribute": (body("object.__setattr__(self, 'count', getattr(self, 'count', 0) + 1)"), "self.count"),
+    "attribute": (
+        body("object.__setattr__(self, 'count', getattr(self, 'count', 0) + 1)"),
+        "self.count",
+    ),
     "private": (body("self._count += 1"), "self._count"),
     "class_variable": (body("self.history.append(1)"), "Mine.history"),
-    "class_attribute": (body("type(self).count = getattr(type(self), 'count', 0) + 1"), "Mine.count"),
+    "class_attribute": (
+        body("type(self).count = getattr(type(self), 'count', 0) + 1"),
+        "Mine.count",
+    ),
     "global_list": (body("seen.append(1)"), "the global seen"),
     "global_norms": (body("seen.append(norms)"), "the global seen"),
     "global_number": (body("global calls\ncalls += 1"), "the global calls"),
@@ -86,13 +92,33 @@ STATES = {
 }
 
 OTHERS = {
-    "assignment": (body("self.count = 1"), "equal calls", "plugins/mine.py:21: mine: expected a frozen component to stay"),
-    "randomness": ("return (bounds / norms).clamp(max=1) * random.random()", "equal calls", "Use no randomness"),
-    "torch_randomness": ("return (bounds / norms).clamp(max=1) * torch.rand(1)", "under vmap", "random"),
+    "assignment": (
+        body("self.count = 1"),
+        "equal calls",
+        "plugins/mine.py:21: mine: expected a frozen component to stay",
+    ),
+    "randomness": (
+        "return (bounds / norms).clamp(max=1) * random.random()",
+        "equal calls",
+        "Use no randomness",
+    ),
+    "torch_randomness": (
+        "return (bounds / norms).clamp(max=1) * torch.rand(1)",
+        "under vmap",
+        "random",
+    ),
     "looks": (body("norms.max().item()"), "under vmap", "item()"),
     "branches": (body("if norms.sum() > 1: return norms * 0"), "norms of 0", "data-dependent"),
-    "elsewhere": ("return torch.minimum(bounds / norms, torch.ones(len(norms)))", "on the meta device", "meta"),
-    "in_place": ("return norms.div_(bounds).reciprocal_()", "norms and bounds are left", "in place"),
+    "elsewhere": (
+        "return torch.minimum(bounds / norms, torch.ones(len(norms)))",
+        "on the meta device",
+        "meta",
+    ),
+    "in_place": (
+        "return norms.div_(bounds).reciprocal_()",
+        "norms and bounds are left",
+        "in place",
+    ),
     "raises": ("return bounds / self.nothing", "norms of 0", "plugins/mine.py:21"),
 }
 
@@ -129,7 +155,10 @@ def test_other_faults_are_named(name: str, check: Check) -> None:
 
 
 def test_a_method_that_is_missing_is_named(check: Check) -> None:
-    assert "mine: expected the kind to define factors(norms, bounds), got none. Write it." in failed(check(HEAD), "norms of 0")
+    assert (
+        "mine: expected the kind to define factors(norms, bounds), got none. Write it."
+        in failed(check(HEAD), "norms of 0")
+    )
 
 
 def test_what_was_said_is_not_said_again(check: Check) -> None:
@@ -155,7 +184,11 @@ ADAPTIVE = {
         "releases statistics",
         "from -1/2 to 1/2",
     ),
-    "no_noise": ("def statistics_std(self, size): return 0.0", "releases statistics", "finite noise > 0"),
+    "no_noise": (
+        "def statistics_std(self, size): return 0.0",
+        "releases statistics",
+        "finite noise > 0",
+    ),
     "mutates": (
         "def init_state(self, sizes): return {'b': 1.0}\n    def update(self, state, released): state['b'] = 2.0; return state",
         "has a state",
@@ -207,7 +240,10 @@ def test_what_caches_its_options_is_no_state(check: Check) -> None:
 def test_a_clipper_that_joins_its_groups_passes_with_a_remark(check: Check) -> None:
     checked = check(clipper_text("return (bounds / norms.norm()).clamp(max=1).expand_as(norms)"))
     assert checked.ok, checked.faults
-    assert any("follows the norms of the example's other groups" in outcome.remark for outcome in checked.outcomes)
+    assert any(
+        "follows the norms of the example's other groups" in outcome.remark
+        for outcome in checked.outcomes
+    )
 
 
 def _moved(clipper: Clipper) -> float:

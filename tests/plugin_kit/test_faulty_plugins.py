@@ -16,25 +16,57 @@ from dppipe.plugin_kit.checks import table
 Check = Callable[[str], CheckedKind]
 
 SCHEDULES = {
-    "to_zero": ("def multiplier(self, progress): return 1 - progress", "at every progress", "at progress 1, got 0"),
-    "infinite": ("def multiplier(self, progress): return 1 / (1 - progress)", "at every progress", "ZeroDivisionError"),
-    "negative": ("def multiplier(self, progress): return 0.5 - progress", "at every progress", "expected a finite number > 0"),
-    "tensor": ("def multiplier(self, progress): return torch.tensor(1.0)", "at every progress", "plain number"),
+    "to_zero": (
+        "def multiplier(self, progress): return 1 - progress",
+        "at every progress",
+        "at progress 1, got 0",
+    ),
+    "infinite": (
+        "def multiplier(self, progress): return 1 / (1 - progress)",
+        "at every progress",
+        "ZeroDivisionError",
+    ),
+    "negative": (
+        "def multiplier(self, progress): return 0.5 - progress",
+        "at every progress",
+        "expected a finite number > 0",
+    ),
+    "tensor": (
+        "def multiplier(self, progress): return torch.tensor(1.0)",
+        "at every progress",
+        "plain number",
+    ),
     "nothing": ("", "at every progress", "expected multiplier(progress) or relative(steps)"),
-    "one_step": ("def relative(self, steps): return [1 / (steps - 1)] * steps", "runs of 1, 2", "ZeroDivisionError"),
-    "short": ("def relative(self, steps): return [1.0]", "runs of 1, 2", "expected 2 numbers for 2 steps, got 1"),
+    "one_step": (
+        "def relative(self, steps): return [1 / (steps - 1)] * steps",
+        "runs of 1, 2",
+        "ZeroDivisionError",
+    ),
+    "short": (
+        "def relative(self, steps): return [1.0]",
+        "runs of 1, 2",
+        "expected 2 numbers for 2 steps, got 1",
+    ),
     "constant": (
         "constant: ClassVar[bool] = True\n    def multiplier(self, progress): return 1 + progress",
         "says that it is constant",
         "got several",
     ),
-    "random": ("def multiplier(self, progress): return 1 + random.random()", "equal calls", "no randomness"),
+    "random": (
+        "def multiplier(self, progress): return 1 + random.random()",
+        "equal calls",
+        "no randomness",
+    ),
     "adapts_by_itself": (
         "def multiplier(self, progress): return 1.0\n    def next_multiplier(self, history): return 1.0",
         "if it adapts",
         "Add adaptive: ClassVar[bool] = True",
     ),
-    "adapts_not": ("adaptive: ClassVar[bool] = True", "if it adapts", "Add next_multiplier(history)"),
+    "adapts_not": (
+        "adaptive: ClassVar[bool] = True",
+        "if it adapts",
+        "Add next_multiplier(history)",
+    ),
     "adapts_to_zero": (
         "adaptive: ClassVar[bool] = True\n    def next_multiplier(self, history): return sum(history) or 1.0",
         "if it adapts",
@@ -48,16 +80,36 @@ SCHEDULES = {
 }
 
 MODELS = {
-    "batch_norm": ("nn.Sequential(nn.Flatten(), nn.BatchNorm1d(n), nn.Linear(n, outputs))", "no layer mixes", "BatchNorm1d at 1"),
-    "mixes": ("Lambda(lambda x: x - x.mean(0, keepdim=True))", "no layer mixes", "Something mixes examples"),
+    "batch_norm": (
+        "nn.Sequential(nn.Flatten(), nn.BatchNorm1d(n), nn.Linear(n, outputs))",
+        "no layer mixes",
+        "BatchNorm1d at 1",
+    ),
+    "mixes": (
+        "Lambda(lambda x: x - x.mean(0, keepdim=True))",
+        "no layer mixes",
+        "Something mixes examples",
+    ),
     "remembers": ("Remembering(n, outputs)", "nothing is remembered", "got another seen"),
-    "shape": ("nn.Sequential(nn.Flatten(), nn.Linear(n, outputs + 1))", "on several shapes", "expected outputs of shape (4, 3)"),
+    "shape": (
+        "nn.Sequential(nn.Flatten(), nn.Linear(n, outputs + 1))",
+        "on several shapes",
+        "expected outputs of shape (4, 3)",
+    ),
     "raises": ("nn.Sequential(nn.Linear(12345, outputs))", "on several shapes", "RuntimeError"),
     "no_module": ("None", "on several shapes", "got NoneType"),
     "unused": ("Unused(n, outputs)", "on several shapes", "got spare.weight unused"),
     "looks": ("Looking(n, outputs)", "meta device", "item()"),
-    "single": ("nn.Sequential(Squeezed(), nn.Linear(n, outputs))", "a batch of one", "expected outputs of shape"),
-    "draws": ("nn.Sequential(nn.Flatten(), Drawn(n, outputs))", "weights come from the seed", "Draw them with torch alone"),
+    "single": (
+        "nn.Sequential(Squeezed(), nn.Linear(n, outputs))",
+        "a batch of one",
+        "expected outputs of shape",
+    ),
+    "draws": (
+        "nn.Sequential(nn.Flatten(), Drawn(n, outputs))",
+        "weights come from the seed",
+        "Draw them with torch alone",
+    ),
 }
 MODEL_HEAD = """\
 import math, random
@@ -109,7 +161,11 @@ class Mine(Model, kind="mine"):
 
 DATA = {
     "counts_wrong": (("return self.known_count(60)", "return 61"), "as many records", "got 48"),
-    "counts_by_loading": (("self.known_count(60)", "len(self.load())"), "no record is read", "got a call of it"),
+    "counts_by_loading": (
+        ("self.known_count(60)", "len(self.load())"),
+        "no record is read",
+        "got a call of it",
+    ),
     "synthetic_loads": (
         ("# more", "def synthetic(self, n): return self.load()[:n]"),
         "no record is read",
@@ -128,10 +184,22 @@ DATA = {
     "label": (("% 3", "% 4"), "labels are in range", "from 0 to 2, got one outside"),
     "label_type": ((".long()", ".int()"), "labels are in range", "torch.int32"),
     "input_shape": (("return (2,)", "return (3,)"), "labels are in range", "floats of shape (3,)"),
-    "inputs": (("points = ", "points = torch.inf + "), "labels are in range", "expected finite inputs"),
+    "inputs": (
+        ("points = ", "points = torch.inf + "),
+        "labels are in range",
+        "expected finite inputs",
+    ),
     "task": (('"multiclass"', '"sorting"'), "fit together", "got 'sorting'"),
-    "order": (("generator=torch.Generator().manual_seed(0)", "generator=None"), "the same records", "Draw nothing"),
-    "raises": (("points = ", "raise ValueError('patient 17'); points = "), "as many records", "plugins/mine.py:20: ValueError"),
+    "order": (
+        ("generator=torch.Generator().manual_seed(0)", "generator=None"),
+        "the same records",
+        "Draw nothing",
+    ),
+    "raises": (
+        ("points = ", "raise ValueError('patient 17'); points = "),
+        "as many records",
+        "plugins/mine.py:20: ValueError",
+    ),
 }
 DATA_TEXT = '''\
 import torch
@@ -159,11 +227,27 @@ class Mine(Data, kind="mine"):
 
 OPTIMIZERS = {
     "closure": ("return torch.optim.LBFGS(params)", "one gradient a step", "closure"),
-    "reads_twice": ("list(params); return torch.optim.SGD(params, lr=0.1)", "takes a generator", "empty parameter list"),
-    "drops": ("return torch.optim.SGD(list(params)[:1], lr=0.1)", "takes a generator", "expected every parameter once"),
+    "reads_twice": (
+        "list(params); return torch.optim.SGD(params, lr=0.1)",
+        "takes a generator",
+        "empty parameter list",
+    ),
+    "drops": (
+        "return torch.optim.SGD(list(params)[:1], lr=0.1)",
+        "takes a generator",
+        "expected every parameter once",
+    ),
     "no_optimizer": ("return None", "takes a generator", "got NoneType"),
-    "frozen": ("return torch.optim.SGD(params, lr=0.0)", "one gradient a step", "expected the parameters to move"),
-    "forgets": ("return Forgetful(params, lr=0.1)", "a saved state goes on", "Keep what steps need"),
+    "frozen": (
+        "return torch.optim.SGD(params, lr=0.0)",
+        "one gradient a step",
+        "expected the parameters to move",
+    ),
+    "forgets": (
+        "return Forgetful(params, lr=0.1)",
+        "a saved state goes on",
+        "Keep what steps need",
+    ),
 }
 OPTIMIZER_HEAD = """\
 import torch
@@ -195,7 +279,9 @@ def failed(checked: CheckedKind, words: str) -> str:
 def test_schedules(name: str, check: Check) -> None:
     text, where, why = SCHEDULES[name]
     head = "import random, torch\nfrom typing import ClassVar\nfrom dppipe import NoiseSchedule\n"
-    checked = check(f'{head}class Mine(NoiseSchedule, kind="mine"):\n    """Has a fault."""\n    {text}\n')
+    checked = check(
+        f'{head}class Mine(NoiseSchedule, kind="mine"):\n    """Has a fault."""\n    {text}\n'
+    )
     assert why in failed(checked, where)
 
 
@@ -221,8 +307,12 @@ def test_the_data_without_a_fault_passes(check: Check) -> None:
 def test_counting_by_reading_everything_is_named(check: Check, here: Path) -> None:
     (here / "points.pt").write_bytes(bytes(400_000))
     text = DATA_TEXT.replace("import torch\n", "import torch\nfrom pathlib import Path\n", 1)
-    text = text.replace("self.known_count(60)", "self.known_count(60 + 0 * len(Path('points.pt').read_bytes()))")
-    text = text.replace("\n\n        points = ", "\n        Path('points.pt').read_bytes()\n        points = ")
+    text = text.replace(
+        "self.known_count(60)", "self.known_count(60 + 0 * len(Path('points.pt').read_bytes()))"
+    )
+    text = text.replace(
+        "\n\n        points = ", "\n        Path('points.pt').read_bytes()\n        points = "
+    )
     if not Path("/proc/self/io").exists():
         pytest.skip("this system doesn't tell how much was read")
     assert "expected count() to read a header at most" in failed(check(text), "no record is read")
@@ -311,10 +401,14 @@ def test_a_folder_may_hold_files_without_kinds(here: Path) -> None:
     with pytest.raises(UsageError, match="expected a folder with plugin files, got none"):
         check_folder()
     (here / "plugins" / "mine.py").write_text(
-        "from dppipe import Clipper, Field\nfrom dppipe.spec.kinds.plugins.also import BASE\n" + PLAIN
+        "from dppipe import Clipper, Field\nfrom dppipe.spec.kinds.plugins.also import BASE\n"
+        + PLAIN
     )
     (here / "plugins" / "torn.py").write_text("class (\n")
-    assert [(Path(checked.file).name, checked.ok) for checked in check_folder()] == [("mine.py", True), ("torn.py", False)]
+    assert [(Path(checked.file).name, checked.ok) for checked in check_folder()] == [
+        ("mine.py", True),
+        ("torn.py", False),
+    ]
 
 
 def test_every_kind_of_a_file_is_checked(here: Path) -> None:

@@ -36,7 +36,9 @@ def listed(*words: str) -> str:
 def test_every_kind_of_every_family_is_listed(here: Path) -> None:
     (here / "plugins" / "soft.py").write_text(SOFT)
     found = [(facts.block, facts.kind) for facts in list_kinds(Registry())]
-    expected = {(block, kind) for block, family in FAMILIES.items() for kind in built_in_kinds(family)}
+    expected = {
+        (block, kind) for block, family in FAMILIES.items() for kind in built_in_kinds(family)
+    }
     assert set(found) == expected | {("clipping", "soft")}
     assert list(dict.fromkeys(block for block, _ in found)) == list(FAMILIES)
     assert all(facts.help for facts in list_kinds(Registry()))
@@ -45,7 +47,11 @@ def test_every_kind_of_every_family_is_listed(here: Path) -> None:
 def test_a_kind_says_its_file_help_options_defaults_and_limits(here: Path) -> None:
     (here / "plugins" / "soft.py").write_text(SOFT)
     (soft,) = [facts for facts in json.loads(listed("--json"))["kinds"] if facts["kind"] == "soft"]
-    assert (soft["source"], soft["built_in"], soft["help"]) == ("plugins/soft.py", False, "Shrinks smoothly, everywhere.")
+    assert (soft["source"], soft["built_in"], soft["help"]) == (
+        "plugins/soft.py",
+        False,
+        "Shrinks smoothly, everywhere.",
+    )
     (stability,) = [option for option in soft["options"] if option["name"] == "stability"]
     assert stability == {
         "name": "stability",
@@ -56,12 +62,17 @@ def test_a_kind_says_its_file_help_options_defaults_and_limits(here: Path) -> No
     }
     text = listed()
     assert "  soft  (plugins/soft.py)\n      Shrinks smoothly, everywhere.\n" in text
-    assert "      stability: a number > 0 and <= 2; default 0.01\n      needed: an integer; required\n" in text
+    assert (
+        "      stability: a number > 0 and <= 2; default 0.01\n      needed: an integer; required\n"
+        in text
+    )
     assert "  flat  (dppipe/clipping/flat.py)\n" in text
 
 
 def test_one_block_can_be_listed_alone(here: Path) -> None:
-    assert {facts["block"] for facts in json.loads(listed("clipping", "--json"))["kinds"]} == {"clipping"}
+    assert {facts["block"] for facts in json.loads(listed("clipping", "--json"))["kinds"]} == {
+        "clipping"
+    }
     result = CliRunner().invoke(app, ["plugins", "list", "cliping"])
     assert result.exit_code == 2
     assert "got 'cliping'. Did you mean 'clipping'?" in result.stderr
@@ -87,5 +98,7 @@ def test_listing_imports_nothing_heavy(here: Path) -> None:
         "try: main()\nexcept SystemExit: pass\n"
         "print({'torch', 'dp_accounting', 'pytorch_lightning', 'sklearn'} & set(sys.modules), file=sys.stderr)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stderr.splitlines()[-1] == "set()"

@@ -25,7 +25,11 @@ QUICK = ("clipping", "noise", "schedule")
 def _moves(block: str) -> list[tuple[str, str]]:
     family = FAMILIES[block]
     kinds = [(kind, load_built_in(family, kind)) for kind in built_in_kinds(family)]
-    return [(block, kind) for kind, cls in kinds if all(f.examples or not f.is_required() for f in cls.model_fields.values())]
+    return [
+        (block, kind)
+        for kind, cls in kinds
+        if all(f.examples or not f.is_required() for f in cls.model_fields.values())
+    ]
 
 
 MOVES = [
@@ -65,10 +69,16 @@ train:     {steps: 3}
 
 @pytest.mark.parametrize("kind", CLIPPERS)
 def test_a_built_in_clipper_trains_as_a_plugin(kind: str, here: Path) -> None:
-    text = (PACKAGE / "clipping" / f"{kind}.py").read_text().replace(f'kind="{kind}"', f'kind="moved_{kind}"')
+    text = (
+        (PACKAGE / "clipping" / f"{kind}.py")
+        .read_text()
+        .replace(f'kind="{kind}"', f'kind="moved_{kind}"')
+    )
     (here / "plugins" / "moved.py").write_text(text)
     (here / "spec.yaml").write_text(SPEC.replace("CLIPPING", CLIPPERS[kind]))
     result = CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", "run"])
     assert result.exit_code == 0, result.output
     assert verify_ledger(here / "run").intact
-    assert list(json.loads((here / "run" / "plan.json").read_text())["plugins"]) == ["plugins/moved.py"]
+    assert list(json.loads((here / "run" / "plan.json").read_text())["plugins"]) == [
+        "plugins/moved.py"
+    ]

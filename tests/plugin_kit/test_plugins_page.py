@@ -33,7 +33,9 @@ def assert_shown(shown: list[str], printed: list[str]) -> None:
     assert re.fullmatch(pattern, "\n".join(printed)), "\n".join(printed)
 
 
-def test_the_page_is_true_from_the_first_line_to_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_true_from_the_first_line_to_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for language, block in BLOCKS:
         if language != "console":

@@ -64,8 +64,14 @@ def test_what_is_no_number_is_no_new_low() -> None:
     assert schedule.next_multiplier([1.0, math.nan, 0.9, math.nan, 0.8, math.nan]) == 1.0
 
 
-@given(history=st.lists(st.floats(), max_size=200), patience=st.integers(1, 20), floor=st.floats(0.01, 1))
-def test_the_noise_stays_within_its_limits(history: list[float], patience: int, floor: float) -> None:
+@given(
+    history=st.lists(st.floats(), max_size=200),
+    patience=st.integers(1, 20),
+    floor=st.floats(0.01, 1),
+)
+def test_the_noise_stays_within_its_limits(
+    history: list[float], patience: int, floor: float
+) -> None:
     schedule = make(patience=patience, floor=floor)
     sizes = [schedule.next_multiplier(history[:steps]) for steps in range(len(history) + 1)]
     assert all(floor <= size <= 1 for size in sizes)
@@ -79,8 +85,14 @@ def test_a_filter_stops_it_within_the_budget_whatever_was_released() -> None:
     for name, value in (("falling", lambda t: -float(t)), ("stalled", lambda t: 1.0)):
         schedule, spent, history = make(), Amount(), list[float]()
         while True:
-            event = Poisson(sample_rate=0.18).event(schedule.event(4 * schedule.next_multiplier(history)), rate=0.18)
-            cost = rule.cost(Commitment([(event, 1)], relation="zero_out", unit="example", epsilon=0.0, delta=0.0))
+            event = Poisson(sample_rate=0.18).event(
+                schedule.event(4 * schedule.next_multiplier(history)), rate=0.18
+            )
+            cost = rule.cost(
+                Commitment(
+                    [(event, 1)], relation="zero_out", unit="example", epsilon=0.0, delta=0.0
+                )
+            )
             after = Amount(spent.amount + cost.amount)
             if not after.fits(capacity):
                 break
@@ -93,5 +105,8 @@ def test_a_filter_stops_it_within_the_budget_whatever_was_released() -> None:
 
 def test_only_accountants_with_a_filter_take_it() -> None:
     assert spec_from_text(SPEC % "rdp", plugins=PLUGINS).noise.adaptive
-    with pytest.raises(PrivacyRefusal, match="pld has no filter that is proven where the noise follows released values"):
+    with pytest.raises(
+        PrivacyRefusal,
+        match="pld has no filter that is proven where the noise follows released values",
+    ):
         spec_from_text(SPEC % "pld", plugins=PLUGINS)

@@ -21,7 +21,9 @@ def test_nothing_breaks_it() -> None:
 
 
 @given(hold=st.floats(0, 0.99), end=st.floats(0.01, 3), progress=st.floats(0, 1))
-def test_the_noise_stays_between_its_first_and_its_last_value(hold: float, end: float, progress: float) -> None:
+def test_the_noise_stays_between_its_first_and_its_last_value(
+    hold: float, end: float, progress: float
+) -> None:
     schedule = Cooldown(hold=hold, end=end)
     assert min(1, end) - 1e-9 <= schedule.multiplier(progress) <= max(1, end) + 1e-9
     assert schedule.multiplier(hold) == 1

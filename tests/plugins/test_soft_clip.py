@@ -22,8 +22,13 @@ def test_nothing_breaks_it() -> None:
 
 
 @given(norm=st.floats(0, 1e6), bound=st.floats(1e-3, 1e3), stability=st.floats(1e-4, 10))
-def test_a_gradient_counts_for_less_than_the_bound(norm: float, bound: float, stability: float) -> None:
-    norms, bounds = torch.tensor([norm], dtype=torch.float64), torch.tensor([bound], dtype=torch.float64)
+def test_a_gradient_counts_for_less_than_the_bound(
+    norm: float, bound: float, stability: float
+) -> None:
+    norms, bounds = (
+        torch.tensor([norm], dtype=torch.float64),
+        torch.tensor([bound], dtype=torch.float64),
+    )
     (factor,) = SoftClip(max_grad_norm=bound, stability=stability).factors(norms, bounds).tolist()
     assert factor == pytest.approx(bound / (norm + stability))
     assert factor * norm < bound

@@ -14,7 +14,13 @@ from scipy import stats
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants import Pld, Rdp
 from dppipe.privacy.accountants.base import require_certificate
-from dppipe.privacy.events.balls_in_bins import _added, _removed, bin_divergences, event_class, sampled_losses
+from dppipe.privacy.events.balls_in_bins import (
+    _added,
+    _removed,
+    bin_divergences,
+    event_class,
+    sampled_losses,
+)
 from dppipe.privacy.events.plain import event_from_data, event_to_data
 from dppipe.privacy.rdp.divergences import ORDERS
 
@@ -37,7 +43,9 @@ def two_bins(z: float, order: float, *, adding: bool) -> float:
     x = np.arange(-9 * z - order, 9 * z + order, step)
     normal = stats.norm(scale=z).logpdf
     one = normal(x)[:, None] + normal(x)[None, :]
-    other = np.logaddexp(normal(x - 1)[:, None] + normal(x)[None, :], normal(x)[:, None] + normal(x - 1)[None, :]) - math.log(2)
+    other = np.logaddexp(
+        normal(x - 1)[:, None] + normal(x)[None, :], normal(x)[:, None] + normal(x - 1)[None, :]
+    ) - math.log(2)
     left, right = (one, other) if adding else (other, one)
     return math.log(np.exp(order * left + (1 - order) * right).sum() * step**2) / (order - 1)
 
@@ -52,7 +60,9 @@ def test_both_directions_agree_with_a_double_integral(z: float, order: float) ->
 
 
 @pytest.mark.parametrize(("z", "bins"), [(2.0, 3), (10.0, 10)])
-def test_an_epoch_is_charged_for_the_costlier_direction_but_for_no_more_than_a_known_bin(z: float, bins: int) -> None:
+def test_an_epoch_is_charged_for_the_costlier_direction_but_for_no_more_than_a_known_bin(
+    z: float, bins: int
+) -> None:
     """Adding a record has the larger bound at some of these orders: none may be charged for removing one alone."""
     orders = np.array(ORDERS)
     ways = np.maximum(_removed(z, bins, orders), _added(z, bins, orders))
@@ -96,7 +106,9 @@ def test_rdp_certifies_and_pld_only_estimates() -> None:
 
 def test_one_epoch_is_estimated_below_poisson_sampling_and_certified_below_no_sampling() -> None:
     """The estimate of one epoch at 100 bins, z = 1: about 0.60, against 0.718 for Poisson and 4.38 without sampling."""
-    assert Pld().compose([(epoch(100, 1.0), 1)], relation="zero_out").epsilon(DELTA) == pytest.approx(0.60, abs=0.05)
+    assert Pld().compose([(epoch(100, 1.0), 1)], relation="zero_out").epsilon(
+        DELTA
+    ) == pytest.approx(0.60, abs=0.05)
     assert 0.718 < Rdp().compose([(epoch(100, 1.0), 1)], relation="zero_out").epsilon(DELTA) < 1.2
 
 
@@ -115,6 +127,8 @@ class FewEvents(Rdp):
 
 def test_a_long_schedule_of_noise_is_rounded_without_losing_its_bins() -> None:
     steps = [(epoch(20, 2.0 + t / 10), 1) for t in range(5)]
-    exact, rounded = (each.compose(steps, relation="zero_out").epsilon(DELTA) for each in (Rdp(), FewEvents()))
+    exact, rounded = (
+        each.compose(steps, relation="zero_out").epsilon(DELTA) for each in (Rdp(), FewEvents())
+    )
     most = Rdp().compose([(epoch(20, 2.0), 5)], relation="zero_out").epsilon(DELTA)
     assert exact < rounded < most

@@ -28,13 +28,19 @@ def poisson(rate: float, z: float) -> dp_accounting.DpEvent:
     return dp_accounting.PoissonSampledDpEvent(rate, gaussian(z))
 
 
-@pytest.mark.parametrize("accountant", [Pld(), Rdp(), Tcdp(), Advanced(), Basic()], ids=lambda made: made.kind)
+@pytest.mark.parametrize(
+    "accountant", [Pld(), Rdp(), Tcdp(), Advanced(), Basic()], ids=lambda made: made.kind
+)
 def test_noise_lands_just_below_the_budget(accountant: Accountant) -> None:
     budget = Budget(epsilon=3, delta=1e-5)
     found = calibrate(accountant, lambda z: [(poisson(0.02, z), 200)], budget=budget)
     assert found.epsilon <= budget.epsilon
-    assert found.epsilon == accountant.compose([(poisson(0.02, found.scale), 200)], relation="zero_out").epsilon(1e-5)
-    less = accountant.compose([(poisson(0.02, found.scale * (1 - 1e-3)), 200)], relation="zero_out").epsilon(1e-5)
+    assert found.epsilon == accountant.compose(
+        [(poisson(0.02, found.scale), 200)], relation="zero_out"
+    ).epsilon(1e-5)
+    less = accountant.compose(
+        [(poisson(0.02, found.scale * (1 - 1e-3)), 200)], relation="zero_out"
+    ).epsilon(1e-5)
     assert less > budget.epsilon
     assert found.scale == round_up(found.scale, 5)
 
@@ -47,7 +53,9 @@ def test_noise_lands_just_below_the_budget(accountant: Accountant) -> None:
     relation=st.sampled_from(["zero_out", "replace_one"]),
     accountant=st.sampled_from([Gdp(), Zcdp(), Rdp()]),
 )
-def test_no_budget_is_ever_exceeded(epsilon: float, delta: float, steps: int, relation: str, accountant: Accountant) -> None:
+def test_no_budget_is_ever_exceeded(
+    epsilon: float, delta: float, steps: int, relation: str, accountant: Accountant
+) -> None:
     budget = Budget(epsilon=epsilon, delta=delta, relation=relation)  # type: ignore[arg-type]
     found = calibrate(accountant, lambda z: [(gaussian(z), steps)], budget=budget)
     assert 0 < found.epsilon <= epsilon
@@ -83,7 +91,9 @@ def test_an_estimate_is_never_calibrated_by() -> None:
 
 def test_a_budget_that_no_noise_keeps_is_refused() -> None:
     with pytest.raises(PrivacyRefusal, match="budget"):
-        calibrate(Rdp(), lambda z: [(poisson(0.5, z), 10**9)], budget=Budget(epsilon=1e-6, delta=1e-9))
+        calibrate(
+            Rdp(), lambda z: [(poisson(0.5, z), 10**9)], budget=Budget(epsilon=1e-6, delta=1e-9)
+        )
 
 
 @pytest.mark.parametrize("accountant", [Pld(), Rdp(), Advanced()], ids=lambda made: made.kind)
@@ -91,7 +101,8 @@ def test_the_last_affordable_step_fits_and_the_next_does_not(accountant: Account
     budget = Budget(epsilon=4, delta=1e-5)
     count = affordable_steps(accountant, poisson(0.01, 3.0), budget=budget)
     within, above = (
-        accountant.compose([(poisson(0.01, 3.0), steps)], relation="zero_out").epsilon(1e-5) for steps in (count, count + 1)
+        accountant.compose([(poisson(0.01, 3.0), steps)], relation="zero_out").epsilon(1e-5)
+        for steps in (count, count + 1)
     )
     assert within <= 4 < above
 
@@ -102,7 +113,10 @@ def test_a_committed_schedule_is_cut_where_the_budget_ends(accountant: Accountan
     budget = Budget(epsilon=0.9, delta=1e-5)
     count = affordable_steps(accountant, steps, budget=budget, at_most=200)
     assert 0 < count < 200
-    within, above = (accountant.compose(first(steps, n), relation="zero_out").epsilon(1e-5) for n in (count, count + 1))
+    within, above = (
+        accountant.compose(first(steps, n), relation="zero_out").epsilon(1e-5)
+        for n in (count, count + 1)
+    )
     assert within <= 0.9 < above
 
 
@@ -115,14 +129,19 @@ def test_no_step_or_all_of_them() -> None:
 
 
 @given(value=st.floats(1e-6, 1e6), digits=st.integers(1, 10))
-def test_rounding_up_never_goes_down_and_moves_by_less_than_a_digit(value: float, digits: int) -> None:
+def test_rounding_up_never_goes_down_and_moves_by_less_than_a_digit(
+    value: float, digits: int
+) -> None:
     rounded = round_up(value, digits)
     assert value <= rounded <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
     assert round_up(rounded, digits) == rounded
     assert float(f"{rounded:.{digits}g}") == rounded
 
 
-@pytest.mark.parametrize(("value", "digits", "expected"), [(0.1, 5, 0.1), (2.99993, 4, 3.0), (1.23451, 4, 1.235), (0.0, 3, 0.0)])
+@pytest.mark.parametrize(
+    ("value", "digits", "expected"),
+    [(0.1, 5, 0.1), (2.99993, 4, 3.0), (1.23451, 4, 1.235), (0.0, 3, 0.0)],
+)
 def test_rounding_up(value: float, digits: int, expected: float) -> None:
     assert round_up(value, digits) == expected
 
@@ -145,11 +164,17 @@ class Bumpy:
 
 class BumpyAccountant(Accountant):
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
-        return [Certificate("bumpy", relation, Bumpy(event.noise_multiplier)) for stage in stages for event in stage]
+        return [
+            Certificate("bumpy", relation, Bumpy(event.noise_multiplier))
+            for stage in stages
+            for event in stage
+        ]
 
 
 def test_noise_that_was_found_is_within_the_budget_even_where_more_of_it_costs_more() -> None:
     """On the way to the smallest noise, cost is taken to fall with it; what is returned was evaluated itself."""
-    found = calibrate(BumpyAccountant(), lambda z: [(gaussian(z), 1)], budget=Budget(epsilon=1, delta=1e-5))
+    found = calibrate(
+        BumpyAccountant(), lambda z: [(gaussian(z), 1)], budget=Budget(epsilon=1, delta=1e-5)
+    )
     assert found.epsilon == Bumpy(found.scale).epsilon(1e-5) <= 1
     assert found.scale == 2.0002

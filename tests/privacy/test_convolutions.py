@@ -44,12 +44,16 @@ def written_out(stage: Stage) -> tuple[int, NDArray[np.float64]]:
 
 ways = st.builds(
     way,
-    st.lists(st.floats(0, 1).map(lambda x: x**8), min_size=1, max_size=40).filter(lambda weights: sum(weights) > 0.01),
+    st.lists(st.floats(0, 1).map(lambda x: x**8), min_size=1, max_size=40).filter(
+        lambda weights: sum(weights) > 0.01
+    ),
     lowest=st.integers(-20, 20),
     infinite=st.sampled_from([0.0, 1e-9, 0.1]),
     total=st.sampled_from([1.0, 1.001]),  # probabilities may have been rounded up
 )
-stages = st.lists(st.dictionaries(ways, st.integers(1, 30), min_size=1, max_size=3), min_size=1, max_size=3)
+stages = st.lists(
+    st.dictionaries(ways, st.integers(1, 30), min_size=1, max_size=3), min_size=1, max_size=3
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -74,17 +78,23 @@ def test_a_sum_is_what_adding_one_by_one_gives(given_stages: list[Stage]) -> Non
         assert 0 <= start <= len(sums) - len(found.probabilities)
         exact = sums[start : start + len(found.probabilities)]
         assert (found.probabilities >= exact * OWN).all()
-        assert found.probabilities == pytest.approx(exact, abs=1e-5)  # what is off the circle's end is added, after its tilt
+        assert found.probabilities == pytest.approx(
+            exact, abs=1e-5
+        )  # what is off the circle's end is added, after its tilt
         if sum(done.values()) == 1:
             assert found in done  # one loss is its own sum
             continue
         infinite = math.fsum(count * one.infinite for one, count in done.items())
         grown = math.prod(max(1.0, one.mass) ** count for one, count in done.items())
-        assert found.infinite == pytest.approx((infinite + TAIL) * grown, rel=1e-12, abs=0)  # what a window leaves out, and more
+        assert found.infinite == pytest.approx(
+            (infinite + TAIL) * grown, rel=1e-12, abs=0
+        )  # what a window leaves out, and more
 
 
 @settings(max_examples=100, deadline=None)
-@given(stages, st.sampled_from(["smaller", "place", "frequency", "anywhere"]), st.integers(0, 2**32))
+@given(
+    stages, st.sampled_from(["smaller", "place", "frequency", "anywhere"]), st.integers(0, 2**32)
+)
 def test_a_sum_is_never_too_small_whatever_round_off_does_within_its_bound(
     given_stages: list[Stage], where: str, seed: int
 ) -> None:
@@ -97,21 +107,35 @@ def test_a_sum_is_never_too_small_whatever_round_off_does_within_its_bound(
     def phases(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
         return np.asarray(np.exp(1j * np.angle(values)))
 
-    def harmful(values: NDArray[np.complex128], exact: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    def harmful(
+        values: NDArray[np.complex128], exact: NDArray[np.complex128]
+    ) -> NDArray[np.complex128]:
         size = len(exact)
-        if (values.real < 0).any() or (values.imag < 0).any():  # back: its conjugate is what is read off
+        if (values.real < 0).any() or (
+            values.imag < 0
+        ).any():  # back: its conjugate is what is read off
             return np.full(size, (1 - 1j) / math.sqrt(2))
         if where == "smaller":
             mirrored = np.conj(np.roll(exact[::-1], 1))
             return (phases(exact + mirrored) + 1j * phases(-1j * (exact - mirrored))) / 2
         if where == "place":
-            return np.asarray(np.exp(-2j * np.pi * np.arange(size) * rng.integers(min(size, 4)) / size) * (1 + 1j) / math.sqrt(2))
+            return np.asarray(
+                np.exp(-2j * np.pi * np.arange(size) * rng.integers(min(size, 4)) / size)
+                * (1 + 1j)
+                / math.sqrt(2)
+            )
         turned = phases(rng.normal(size=size) + 1j * rng.normal(size=size))
-        return turned if where == "anywhere" else np.where(np.arange(size) == 0, (1 + 1j) / math.sqrt(2), 0)
+        return (
+            turned
+            if where == "anywhere"
+            else np.where(np.arange(size) == 0, (1 + 1j) / math.sqrt(2), 0)
+        )
 
     def wrong(values: NDArray[np.complex128]) -> NDArray[np.complex128]:
         exact = transform(values)
-        return exact - harmful(values, exact) * (0.99 * round_off(len(exact)) * np.abs(values).sum())
+        return exact - harmful(values, exact) * (
+            0.99 * round_off(len(exact)) * np.abs(values).sum()
+        )
 
     with mock.patch.object(convolutions, "transform", wrong):
         *_, found = convolved(given_stages)
@@ -143,22 +167,32 @@ def test_a_sum_is_never_too_small_if_products_are_rounded_towards_0() -> None:
         (found,) = convolved([{one: count}])
     with mpmath.workdps(40):
         for place in range(found.lowest, found.lowest + len(found.probabilities), 50):
-            assert found.probabilities[place - found.lowest] >= mpmath.binomial(count, place) / mpmath.mpf(2) ** count
+            assert (
+                found.probabilities[place - found.lowest]
+                >= mpmath.binomial(count, place) / mpmath.mpf(2) ** count
+            )
 
 
 def test_rare_losses_of_many_steps_cost_next_to_what_they_cost_without_round_off() -> None:
     """Most of a step's losses lie at one place, so that no frequency fades; a bound in the Euclidean norm costs a fifth."""
     event = dp_accounting.PoissonSampledDpEvent(1e-5, dp_accounting.GaussianDpEvent(0.5))
-    (found,) = convolved([{event_losses(event, relation="zero_out", interval=1e-4).ways[0]: 100_000}])
+    (found,) = convolved(
+        [{event_losses(event, relation="zero_out", interval=1e-4).ways[0]: 100_000}]
+    )
     assert 0.2042 < found.epsilon(1e-5, interval=1e-4) < 0.2044  # 0.2043 by SciPy's transform
     assert 1.4930 < found.epsilon(1e-8, interval=1e-4) < 1.4950  # 1.4934
 
 
 def test_removing_and_adding_a_record_are_composed_each_from_its_own_losses() -> None:
-    event, other = (dp_accounting.PoissonSampledDpEvent(0.3, dp_accounting.GaussianDpEvent(z)) for z in (1.0, 2.0))
+    event, other = (
+        dp_accounting.PoissonSampledDpEvent(0.3, dp_accounting.GaussianDpEvent(z))
+        for z in (1.0, 2.0)
+    )
     (curve,) = loss_curves([{event: 3, other: 2}], relation="zero_out", distinct=None, finest=1e-2)
     assert curve.losses is not None
-    made = [event_losses(each, relation="zero_out", interval=curve.interval) for each in (event, other)]
+    made = [
+        event_losses(each, relation="zero_out", interval=curve.interval) for each in (event, other)
+    ]
     for at, found in enumerate(curve.losses.ways):
         (expected,) = convolved([{made[0].ways[at]: 3, made[1].ways[at]: 2}])
         assert found.lowest == expected.lowest
@@ -169,7 +203,9 @@ def test_removing_and_adding_a_record_are_composed_each_from_its_own_losses() ->
 
 @settings(max_examples=60, deadline=None)
 @given(stages, st.floats(-3, 6))
-def test_no_delta_is_below_that_of_the_sum_written_out(given_stages: list[Stage], epsilon: float) -> None:
+def test_no_delta_is_below_that_of_the_sum_written_out(
+    given_stages: list[Stage], epsilon: float
+) -> None:
     whole: dict[Way, int] = {}
     for stage in given_stages:
         for one, count in stage.items():
@@ -178,5 +214,7 @@ def test_no_delta_is_below_that_of_the_sum_written_out(given_stages: list[Stage]
     lowest, sums = written_out(whole)
     losses = (lowest + np.arange(len(sums))) * 0.01
     infinite = 1 - math.prod((1 - one.infinite) ** count for one, count in whole.items())
-    exact = infinite + float(np.sum(np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0) * sums))
+    exact = infinite + float(
+        np.sum(np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0) * sums)
+    )
     assert found.delta(epsilon, interval=0.01) >= exact * OWN

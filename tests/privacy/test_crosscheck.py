@@ -36,7 +36,9 @@ class Case:
 
     @functools.cache  # noqa: B019  a few cases, each asked for in several tests
     def epsilon(self, accountant: type[Accountant]) -> float:
-        event = dp_accounting.PoissonSampledDpEvent(self.rate, dp_accounting.GaussianDpEvent(self.z))
+        event = dp_accounting.PoissonSampledDpEvent(
+            self.rate, dp_accounting.GaussianDpEvent(self.z)
+        )
         return accountant().compose([(event, self.steps)], relation="zero_out").epsilon(self.delta)
 
 
@@ -48,18 +50,29 @@ def drawn(count: int, *, seed: int) -> list[Case]:
         return math.exp(source.uniform(math.log(low), math.log(high)))
 
     return [
-        Case(between(1e-3, 0.3), between(0.6, 6.0), round(between(10, 3000)), source.choice([1e-5, 1e-6])) for _ in range(count)
+        Case(
+            between(1e-3, 0.3),
+            between(0.6, 6.0),
+            round(between(10, 3000)),
+            source.choice([1e-5, 1e-6]),
+        )
+        for _ in range(count)
     ]
 
 
 def interval(case: Case) -> tuple[float, float]:
     """Give prv-accountant's bounds on epsilon; where its own check of a fine grid fails (large epsilons), on a coarser one."""
     prv: Any = pytest.importorskip("prv_accountant")
-    mechanism = prv.PoissonSubsampledGaussianMechanism(noise_multiplier=case.z, sampling_probability=case.rate)
+    mechanism = prv.PoissonSubsampledGaussianMechanism(
+        noise_multiplier=case.z, sampling_probability=case.rate
+    )
     for error in (0.01, 0.1):
         try:
             theirs = prv.PRVAccountant(
-                prvs=mechanism, max_self_compositions=case.steps, eps_error=error, delta_error=case.delta / 1000
+                prvs=mechanism,
+                max_self_compositions=case.steps,
+                eps_error=error,
+                delta_error=case.delta / 1000,
             )
         except RuntimeError as failure:
             if "Discrete mean differs" not in str(failure):
@@ -88,7 +101,9 @@ def test_rdp_is_what_an_independent_accountant_gives_at_the_same_orders(case: Ca
     opacus: Any = pytest.importorskip("opacus.accountants")
     theirs = opacus.RDPAccountant()
     theirs.history = [(case.z, case.rate, case.steps)]
-    assert case.epsilon(Rdp) == pytest.approx(theirs.get_epsilon(case.delta, alphas=list(ORDERS)), rel=0.01)
+    assert case.epsilon(Rdp) == pytest.approx(
+        theirs.get_epsilon(case.delta, alphas=list(ORDERS)), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -102,9 +117,17 @@ def test_looser_theorems_give_larger_epsilons(case: Case) -> None:
 def test_a_schedule_of_several_noises_lies_within_the_interval_too() -> None:
     prv: Any = pytest.importorskip("prv_accountant")
     parts = [(0.02, 2.0, 200), (0.02, 1.5, 200), (0.01, 1.0, 100)]
-    mechanisms = [prv.PoissonSubsampledGaussianMechanism(noise_multiplier=z, sampling_probability=q) for q, z, _ in parts]
+    mechanisms = [
+        prv.PoissonSubsampledGaussianMechanism(noise_multiplier=z, sampling_probability=q)
+        for q, z, _ in parts
+    ]
     counts = [count for _, _, count in parts]
-    theirs = prv.PRVAccountant(prvs=mechanisms, max_self_compositions=counts, eps_error=0.01, delta_error=1e-8)
+    theirs = prv.PRVAccountant(
+        prvs=mechanisms, max_self_compositions=counts, eps_error=0.01, delta_error=1e-8
+    )
     low, _, high = theirs.compute_epsilon(delta=1e-5, num_self_compositions=counts)
-    steps = [(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), count) for q, z, count in parts]
+    steps = [
+        (dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), count)
+        for q, z, count in parts
+    ]
     assert low <= Pld().compose(steps, relation="zero_out").epsilon(1e-5) <= high + COARSE

@@ -16,7 +16,12 @@ from dppipe.privacy.gaussian import gaussian_delta
 from dppipe.privacy.rdp.concentrated import LIMITS, sampled_rhos
 from dppipe.privacy.rdp.divergences import divergences
 
-TINY = [(7.569369452455044e-05, 176.0346628995813), (1.2231187465227449e-05, 37.806994650274014), (2e-7, 1.3), (1e-6, 4.4)]
+TINY = [
+    (7.569369452455044e-05, 176.0346628995813),
+    (1.2231187465227449e-05, 37.806994650274014),
+    (2e-7, 1.3),
+    (1e-6, 4.4),
+]
 """Rates and noise multipliers at which a step costs about 1e-13 or less."""
 
 
@@ -39,27 +44,40 @@ def exact_divergence(rate: float, z: float, order: float) -> mpmath.mpf:
 
 @pytest.mark.parametrize("order", [1.01, 1.1, 1.5, 2.0, 9.9])
 @pytest.mark.parametrize(("rate", "z"), [*TINY, (0.3, 0.5), (0.999, 300.0)])
-def test_a_sampled_divergence_is_never_below_the_exact_one(rate: float, z: float, order: float) -> None:
-    claimed, exact = divergences(sampled(rate, z), relation="zero_out", orders=(order,))[0], exact_divergence(rate, z, order)
+def test_a_sampled_divergence_is_never_below_the_exact_one(
+    rate: float, z: float, order: float
+) -> None:
+    claimed, exact = (
+        divergences(sampled(rate, z), relation="zero_out", orders=(order,))[0],
+        exact_divergence(rate, z, order),
+    )
     assert claimed >= exact
     assert claimed <= float(exact) * (1 + 1e-12) + 2e-14 + 3e-15 / (order - 1)
 
 
 @settings(max_examples=100, deadline=None)
 @given(log_epsilon=st.floats(-9, 2), order=st.floats(1.01, 1024))
-def test_a_laplace_divergence_is_never_below_the_exact_one(log_epsilon: float, order: float) -> None:
+def test_a_laplace_divergence_is_never_below_the_exact_one(
+    log_epsilon: float, order: float
+) -> None:
     multiplier = 10**-log_epsilon
-    (claimed,) = divergences(dp_accounting.LaplaceDpEvent(multiplier), relation="zero_out", orders=(order,))
+    (claimed,) = divergences(
+        dp_accounting.LaplaceDpEvent(multiplier), relation="zero_out", orders=(order,)
+    )
     with mpmath.workdps(50):
         a, epsilon = mpmath.mpf(order), 1 / mpmath.mpf(multiplier)
-        moment = (a * mpmath.exp((a - 1) * epsilon) + (a - 1) * mpmath.exp(-a * epsilon)) / (2 * a - 1)
+        moment = (a * mpmath.exp((a - 1) * epsilon) + (a - 1) * mpmath.exp(-a * epsilon)) / (
+            2 * a - 1
+        )
         exact = mpmath.log(moment) / (a - 1)
         assert claimed >= exact
         assert claimed <= exact * (1 + mpmath.mpf(1e-12)) + 3e-15 * epsilon
 
 
 @pytest.mark.parametrize(("rate", "z"), TINY[:2])
-def test_tiny_steps_are_not_certified_at_epsilon_0_where_their_distance_exceeds_delta(rate: float, z: float) -> None:
+def test_tiny_steps_are_not_certified_at_epsilon_0_where_their_distance_exceeds_delta(
+    rate: float, z: float
+) -> None:
     """So many tiny steps are a Gaussian of mu = q sqrt(T (e^(1/z^2) - 1)), whose distance at epsilon 0 is 2 Phi(mu/2) - 1."""
     delta = 1e-5
     for steps in (1000, 3000, 10_000, 30_000):
@@ -80,7 +98,9 @@ def test_no_delta_at_epsilon_0_is_below_the_exact_gaussians(z: float) -> None:
 
 
 @pytest.mark.parametrize(("rate", "z"), [(0.01, 0.8), (0.001, 4.0), (0.3, 1.5)])
-def test_rho_times_an_order_bounds_the_divergence_up_to_the_next_order_of_the_grid(rate: float, z: float) -> None:
+def test_rho_times_an_order_bounds_the_divergence_up_to_the_next_order_of_the_grid(
+    rate: float, z: float
+) -> None:
     """So it bounds every order between the two, whatever the divergence does there: it never falls."""
     rhos = sampled_rhos(sampled(rate, z), relation="zero_out")
     found = divergences(sampled(rate, z), relation="zero_out", orders=LIMITS)

@@ -27,8 +27,14 @@ def test_a_transform_is_the_sum_that_defines_it(seed: int, size: int) -> None:
     values = random_values(seed, size)
     with mpmath.workdps(40):
         turns = [mpmath.expjpi(mpmath.mpf(-2 * at) / size) for at in range(size)]
-        exact = [mpmath.fsum(turns[j * t % size] * mpmath.mpmathify(values[t]) for t in range(size)) for j in range(size)]
-        off = max(abs(mpmath.mpmathify(got) - want) for got, want in zip(transform(values), exact, strict=True))
+        exact = [
+            mpmath.fsum(turns[j * t % size] * mpmath.mpmathify(values[t]) for t in range(size))
+            for j in range(size)
+        ]
+        off = max(
+            abs(mpmath.mpmathify(got) - want)
+            for got, want in zip(transform(values), exact, strict=True)
+        )
         assert off <= round_off(size) * mpmath.fsum(map(abs, map(mpmath.mpmathify, values)))
 
 
@@ -47,7 +53,13 @@ def test_weights_are_right_to_sixteen_units(size: int) -> None:
     weights = _weights(size)
     for place in np.unique(np.random.default_rng(size).integers(0, size // 2, 300)):
         with mpmath.workdps(40):
-            assert abs(mpmath.mpmathify(weights[place]) - mpmath.expjpi(mpmath.mpf(-2 * int(place)) / size)) <= 16 * UNIT
+            assert (
+                abs(
+                    mpmath.mpmathify(weights[place])
+                    - mpmath.expjpi(mpmath.mpf(-2 * int(place)) / size)
+                )
+                <= 16 * UNIT
+            )
 
 
 @pytest.mark.parametrize("size", [2**4, 2**16])

@@ -33,9 +33,18 @@ def poisson(rate: float, noise: dp_accounting.DpEvent) -> dp_accounting.DpEvent:
     return dp_accounting.PoissonSampledDpEvent(rate, noise)
 
 
-def is_bounded(way: Direction, exact: Delta, where: Sequence[float], *, loosest: float = 1e-9) -> bool:
+def is_bounded(
+    way: Direction, exact: Delta, where: Sequence[float], *, loosest: float = 1e-9
+) -> bool:
     """Whether a profile, read off as `losses.py` does, is at least the exact delta, and hardly more."""
-    epsilons = np.array([way.lowest, way.highest, 0.0, *(way.lowest + (way.highest - way.lowest) * share for share in where)])
+    epsilons = np.array(
+        [
+            way.lowest,
+            way.highest,
+            0.0,
+            *(way.lowest + (way.highest - way.lowest) * share for share in where),
+        ]
+    )
     with np.errstate(all="ignore"):
         found = way.profile(epsilons - 16 * UNIT * np.abs(epsilons)) * (1 + 16 * UNIT) + 2.0**-80
     with mpmath.workdps(60):
@@ -83,45 +92,73 @@ def laplace_delta(epsilon: mpmath.mpf, *, rate: float, scale: float, removing: b
 
 @settings(max_examples=25, deadline=None)
 @given(rates, st.floats(-2, 4).map(math.exp), shares)
-def test_swapping_a_sampled_record_is_bounded_from_above_and_closely(rate: float, z: float, where: list[float]) -> None:
+def test_swapping_a_sampled_record_is_bounded_from_above_and_closely(
+    rate: float, z: float, where: list[float]
+) -> None:
     (way,) = directions(poisson(rate, G(z)), relation="replace_one")
     assert is_bounded(way, lambda epsilon: swapped_delta(epsilon, rate=rate, z=z), where)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.one_of(rates, st.just(1.0)), st.floats(-4, 12).map(math.exp), shares)
-def test_laplace_noise_is_bounded_from_above_and_closely(rate: float, scale: float, where: list[float]) -> None:
+def test_laplace_noise_is_bounded_from_above_and_closely(
+    rate: float, scale: float, where: list[float]
+) -> None:
     event = poisson(rate, L(scale)) if rate < 1 else L(scale)
     ways = directions(event, relation="zero_out")
     assert len(ways) == (2 if rate < 1 else 1)
     for way, removing in zip(ways, (True, False), strict=False):
-        assert is_bounded(way, lambda epsilon, up=removing: laplace_delta(epsilon, rate=rate, scale=scale, removing=up), where)
+        assert is_bounded(
+            way,
+            lambda epsilon, up=removing: laplace_delta(
+                epsilon, rate=rate, scale=scale, removing=up
+            ),
+            where,
+        )
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(20, 60), st.floats(0.05, 0.9), st.floats(0.5, 8.0), shares)
-def test_batches_that_are_cut_off_cost_what_their_mixture_does(records: int, rate: float, z: float, where: list[float]) -> None:
+def test_batches_that_are_cut_off_cost_what_their_mixture_does(
+    records: int, rate: float, z: float, where: list[float]
+) -> None:
     """The chances of a cut are added up one by one: that of one where the record is drawn, and that it stays in then."""
     most = max(1, math.ceil(rate * records))
     event = dp_accounting.TruncatedSubsampledGaussianDpEvent(records, rate, most, z)
 
     def exactly(count: int, n: int) -> mpmath.mpf:
-        return mpmath.binomial(n, count) * mpmath.mpf(rate) ** count * (1 - mpmath.mpf(rate)) ** (n - count)
+        return (
+            mpmath.binomial(n, count)
+            * mpmath.mpf(rate) ** count
+            * (1 - mpmath.mpf(rate)) ** (n - count)
+        )
 
     with mpmath.workdps(60):
         cut = mpmath.fsum(exactly(count, records - 1) for count in range(most, records))
-        kept = mpmath.fsum(exactly(count, records) for count in range(most + 1, records + 1)) * most / records / cut
+        kept = (
+            mpmath.fsum(exactly(count, records) for count in range(most + 1, records + 1))
+            * most
+            / records
+            / cut
+        )
         (way,) = directions(event, relation="replace_one")
         assert is_bounded(
             way,
-            lambda epsilon: cut * swapped_delta(epsilon, rate=kept, z=z / 2) + (1 - cut) * swapped_delta(epsilon, rate=rate, z=z),
+            lambda epsilon: (
+                cut * swapped_delta(epsilon, rate=kept, z=z / 2)
+                + (1 - cut) * swapped_delta(epsilon, rate=rate, z=z)
+            ),
             where,
             loosest=1e-6,
         )
 
 
 def library_distribution(event: Any, relation: str) -> Any:
-    neighbours = NeighboringRelation.REPLACE_ONE if relation == "replace_one" else NeighboringRelation.REPLACE_SPECIAL
+    neighbours = (
+        NeighboringRelation.REPLACE_ONE
+        if relation == "replace_one"
+        else NeighboringRelation.REPLACE_SPECIAL
+    )
     settings = {"value_discretization_interval": 0.01}
     if isinstance(event, dp_accounting.TruncatedSubsampledGaussianDpEvent):
         return library.from_truncated_subsampled_gaussian_mechanism(
@@ -134,7 +171,9 @@ def library_distribution(event: Any, relation: str) -> Any:
         )
     rate, noise = getattr(event, "sampling_probability", 1.0), getattr(event, "event", event)
     if isinstance(noise, L):
-        return library.from_laplace_mechanism(noise.noise_multiplier, sampling_prob=rate, **settings)
+        return library.from_laplace_mechanism(
+            noise.noise_multiplier, sampling_prob=rate, **settings
+        )
     return library.from_gaussian_mechanism(
         noise.noise_multiplier, sampling_prob=rate, neighboring_relation=neighbours, **settings
     )
@@ -147,19 +186,29 @@ CUT_OFF = dp_accounting.TruncatedSubsampledGaussianDpEvent(500, 0.1, 55, 1.5)
 @pytest.mark.parametrize(
     ("event", "relation"),
     [
-        *((event, relation) for event in (*POISSON, CUT_OFF) for relation in ("zero_out", "replace_one")),
+        *(
+            (event, relation)
+            for event in (*POISSON, CUT_OFF)
+            for relation in ("zero_out", "replace_one")
+        ),
         (G(0.4), "zero_out"),
         (G(3.0), "replace_one"),
         (L(2.0), "zero_out"),
         (poisson(0.05, L(0.5)), "zero_out"),
     ],
 )
-def test_every_direction_has_the_profile_that_dp_accounting_gives(event: dp_accounting.DpEvent, relation: Any) -> None:
+def test_every_direction_has_the_profile_that_dp_accounting_gives(
+    event: dp_accounting.DpEvent, relation: Any
+) -> None:
     theirs = library_distribution(event, relation)
     ours = directions(event, relation=relation)
-    given_ways = [theirs._pmf_remove] if theirs._symmetric else [theirs._pmf_remove, theirs._pmf_add]
+    given_ways = (
+        [theirs._pmf_remove] if theirs._symmetric else [theirs._pmf_remove, theirs._pmf_add]
+    )
     for way, other in zip(ours, given_ways, strict=True):
         epsilons = 0.01 * np.arange(-200, 401, 25)  # exact at places of its grid
         with np.errstate(all="ignore"):
             found = way.profile(epsilons)
-        assert found == pytest.approx([other.get_delta_for_epsilon(epsilon) for epsilon in epsilons], rel=1e-6, abs=1e-12)
+        assert found == pytest.approx(
+            [other.get_delta_for_epsilon(epsilon) for epsilon in epsilons], rel=1e-6, abs=1e-12
+        )

@@ -22,7 +22,9 @@ from dppipe.runs.statement.releases import released
 from dppipe.runs.statement.statement import Course, Files, Source, Statement
 from dppipe.runs.statement.text import statement_text
 
-COURSE = Course(steps=140, sample_rate=(0.1, 0.1), noise_multiplier=(1.5, 3.0), max_grad_norm=(1.0, 1.0))
+COURSE = Course(
+    steps=140, sample_rate=(0.1, 0.1), noise_multiplier=(1.5, 3.0), max_grad_norm=(1.0, 1.0)
+)
 MADE = Statement(
     name="digits",
     status="completed",
@@ -77,18 +79,33 @@ def test_the_machine_readable_form_is_json_and_whole() -> None:
                  "schedule", "planned", "executed", "released", "not_covered", "noise_level", "seeded", "versions", "config_hash",
                  "ledger_head", "evaluation_looks", "assumptions", "guarantee", "protects"):  # fmt: skip
         assert name in data
-    assert set(data["not_covered"]) >= {"holdout", "diagnostics", "timing", "earlier_runs_and_tuning"}
+    assert set(data["not_covered"]) >= {
+        "holdout",
+        "diagnostics",
+        "timing",
+        "earlier_runs_and_tuning",
+    }
     assert data["protects"] is True
 
 
 def test_the_text_names_what_is_not_covered() -> None:
     text = statement_text(MADE)
-    for words in ("7 times", "nonprivate/val/", "How long a step", "hyper-parameters", "central model", "1437", "1.5 to 3"):
+    for words in (
+        "7 times",
+        "nonprivate/val/",
+        "How long a step",
+        "hyper-parameters",
+        "central model",
+        "1437",
+        "1.5 to 3",
+    ):
         assert words in text
 
 
 def test_a_run_without_a_budget_is_not_private() -> None:
-    made = Statement(name="plain", status="completed", private=False, reproducible=False, unit="example")
+    made = Statement(
+        name="plain", status="completed", private=False, reproducible=False, unit="example"
+    )
     text = statement_text(made)
     assert "NOT PRIVATE" in text
     assert "differentially private" not in text
@@ -182,7 +199,9 @@ def test_a_split_by_position_under_add_remove_leaves_no_claim() -> None:
 
 
 def test_only_files_that_exist_are_called_released() -> None:
-    assert released(changed()) == ("The weights after every step, and so any checkpoint that was made of them.",)
+    assert released(changed()) == (
+        "The weights after every step, and so any checkpoint that was made of them.",
+    )
     assert "final.ckpt" in " ".join(released(changed(files=Files(final_weights=True))))
     assert released(changed(status="failed", files=Files(final_weights=True))) == ()
 

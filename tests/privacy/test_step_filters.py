@@ -36,7 +36,10 @@ def poisson(rate: float, z: float) -> dp_accounting.DpEvent:
 
 
 @settings(max_examples=30, deadline=None)
-@given(multipliers=st.lists(st.floats(3.0, 60.0), max_size=40), kind=st.sampled_from(["gdp", "zcdp", "rdp", "tcdp"]))
+@given(
+    multipliers=st.lists(st.floats(3.0, 60.0), max_size=40),
+    kind=st.sampled_from(["gdp", "zcdp", "rdp", "tcdp"]),
+)
 def test_whatever_is_admitted_stays_within_the_budget(multipliers: list[float], kind: str) -> None:
     filter = step_filter(kind, budget=BUDGET, planned=[(gaussian(10.0), 20)])
     admitted = []
@@ -45,7 +48,9 @@ def test_whatever_is_admitted_stays_within_the_budget(multipliers: list[float], 
             filter.charge(gaussian(z))
             admitted.append((gaussian(z), 1))
     accountant = {"gdp": Gdp(), "zcdp": Zcdp(), "tcdp": Zcdp(), "rdp": Rdp()}[kind]
-    assert accountant.compose(admitted, relation="zero_out").epsilon(BUDGET.delta) <= BUDGET.epsilon * (1 + 1e-9)
+    assert accountant.compose(admitted, relation="zero_out").epsilon(
+        BUDGET.delta
+    ) <= BUDGET.epsilon * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("kind", ["rdp", "tcdp"])
@@ -73,7 +78,10 @@ def test_accountants_without_a_filter_are_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gdp", "zcdp", "rdp", "tcdp", "advanced"])
-@pytest.mark.parametrize("event", [gaussian(math.nan), gaussian(0.0), dp_accounting.NonPrivateDpEvent(), gaussian(math.inf)])
+@pytest.mark.parametrize(
+    "event",
+    [gaussian(math.nan), gaussian(0.0), dp_accounting.NonPrivateDpEvent(), gaussian(math.inf)],
+)
 def test_what_has_no_cost_does_not_fit(kind: str, event: dp_accounting.DpEvent) -> None:
     filter = step_filter(kind, budget=BUDGET, planned=[(gaussian(10.0), 5)])
     assert not filter.fits(event)
@@ -89,7 +97,13 @@ def test_a_cost_that_is_not_a_number_does_not_fit() -> None:
 
 def test_residual_budget_is_the_zcdp_filter_with_twice_rho() -> None:
     residual = 10.0  # R: the sum of 1/sigma^2 that may be spent
-    filter = StepFilter(Measure("zcdp", Amount(residual / 2), step_filter("zcdp", budget=BUDGET, planned=[]).measure.cost))
+    filter = StepFilter(
+        Measure(
+            "zcdp",
+            Amount(residual / 2),
+            step_filter("zcdp", budget=BUDGET, planned=[]).measure.cost,
+        )
+    )
     requests = [0.74639035, 0.72698700, 0.70808806, 0.68968042, 0.67175131]
     for sigma in requests:
         residual -= sigma**-2
@@ -118,7 +132,9 @@ def test_exactly_the_budget_still_fits() -> None:
 
 
 def test_capacity_of_the_gdp_filter_is_exact() -> None:
-    assert gdp_measure(Budget(epsilon=1, delta=1e-5)).capacity.amount == pytest.approx(0.2680511232**2, rel=1e-7)
+    assert gdp_measure(Budget(epsilon=1, delta=1e-5)).capacity.amount == pytest.approx(
+        0.2680511232**2, rel=1e-7
+    )
 
 
 def test_an_odometer_claims_the_smallest_budget_that_was_never_exceeded() -> None:
@@ -131,19 +147,31 @@ def test_an_odometer_claims_the_smallest_budget_that_was_never_exceeded() -> Non
     assert claims == sorted(claims)
     assert set(claims) == {0.5, 1.0, 2.0}
     for count, claim in enumerate(claims, start=1):
-        assert Gdp().compose([(step, count)], relation="zero_out").epsilon(BUDGET.delta / 3) <= claim
+        assert (
+            Gdp().compose([(step, count)], relation="zero_out").epsilon(BUDGET.delta / 3) <= claim
+        )
     with pytest.raises(BudgetExhausted):
         odometer.charge(step)
 
 
 @settings(max_examples=30, deadline=None)
-@given(multipliers=st.lists(st.floats(4.0, 60.0), max_size=25), kind=st.sampled_from(["gdp", "zcdp", "rdp"]))
-def test_an_odometer_claims_what_a_filter_at_its_share_of_delta_would_have_admitted(multipliers: list[float], kind: str) -> None:
+@given(
+    multipliers=st.lists(st.floats(4.0, 60.0), max_size=25),
+    kind=st.sampled_from(["gdp", "zcdp", "rdp"]),
+)
+def test_an_odometer_claims_what_a_filter_at_its_share_of_delta_would_have_admitted(
+    multipliers: list[float], kind: str
+) -> None:
     """Each of K filters holds but with delta/K, so all of them hold but with delta: whichever is claimed, at whatever step."""
     epsilons, planned = [0.5, 1.0, 2.0, 4.0], [(gaussian(10.0), 20)]
     odometer = Odometer(kind, budget=BUDGET, epsilons=epsilons, planned=planned)
     share = {"delta": BUDGET.delta / len(epsilons)}
-    lone = {e: step_filter(kind, budget=BUDGET.model_copy(update={"epsilon": e, **share}), planned=planned) for e in epsilons}
+    lone = {
+        e: step_filter(
+            kind, budget=BUDGET.model_copy(update={"epsilon": e, **share}), planned=planned
+        )
+        for e in epsilons
+    }
     for event in map(gaussian, multipliers):
         if not odometer.fits(event):
             break

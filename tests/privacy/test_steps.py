@@ -14,14 +14,23 @@ from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.events.plain import event_from_data, event_to_data
-from dppipe.privacy.events.sequences import between, cumulative, first, gaussian_precision, merge, total
+from dppipe.privacy.events.sequences import (
+    between,
+    cumulative,
+    first,
+    gaussian_precision,
+    merge,
+    total,
+)
 
 A, B = dp_accounting.GaussianDpEvent(1.0), dp_accounting.GaussianDpEvent(2.0)
 STEPS = st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 5)), max_size=8)
 
 
 @given(steps=STEPS, data=st.data())
-def test_cuts_fit_together(steps: list[tuple[dp_accounting.DpEvent, int]], data: st.DataObject) -> None:
+def test_cuts_fit_together(
+    steps: list[tuple[dp_accounting.DpEvent, int]], data: st.DataObject
+) -> None:
     low = data.draw(st.integers(0, total(steps)))
     high = data.draw(st.integers(low, total(steps)))
     assert total(first(steps, high)) == high
@@ -36,7 +45,9 @@ def test_more_steps_than_there_are_is_refused() -> None:
 
 
 def test_compositions_are_taken_apart_and_nothing_is_dropped() -> None:
-    nested = dp_accounting.SelfComposedDpEvent(dp_accounting.ComposedDpEvent([A, B, A, dp_accounting.NoOpDpEvent()]), 3)
+    nested = dp_accounting.SelfComposedDpEvent(
+        dp_accounting.ComposedDpEvent([A, B, A, dp_accounting.NoOpDpEvent()]), 3
+    )
     assert merge([(nested, 2), (B, 1)]) == {A: 12, B: 7}
 
 
@@ -50,11 +61,19 @@ def test_gaussians_on_one_sample_are_folded(wrap: object) -> None:
 
 def test_sampling_everything_is_no_sampling() -> None:
     everything = dp_accounting.SampledWithoutReplacementDpEvent(10, 10, A)
-    assert merge([(dp_accounting.PoissonSampledDpEvent(1.0, A), 1), (everything, 1), (A, 1)]) == {A: 3}
+    assert merge([(dp_accounting.PoissonSampledDpEvent(1.0, A), 1), (everything, 1), (A, 1)]) == {
+        A: 3
+    }
 
 
-Poisson, Truncated = dp_accounting.PoissonSampledDpEvent, dp_accounting.TruncatedSubsampledGaussianDpEvent
-Subset, Redrawn = dp_accounting.SampledWithoutReplacementDpEvent, dp_accounting.SampledWithReplacementDpEvent
+Poisson, Truncated = (
+    dp_accounting.PoissonSampledDpEvent,
+    dp_accounting.TruncatedSubsampledGaussianDpEvent,
+)
+Subset, Redrawn = (
+    dp_accounting.SampledWithoutReplacementDpEvent,
+    dp_accounting.SampledWithReplacementDpEvent,
+)
 
 
 @pytest.mark.parametrize("z", [1, np.float32(1.0), np.float64(1.0)])
@@ -82,7 +101,10 @@ def test_noise_multipliers_come_out_as_plain_floats(form: Callable[[Any], Any], 
         *(Poisson(rate, A) for rate in (math.nan, -0.1, 1.5, True)),
         *(Truncated(100, rate, 20, 1.0) for rate in (math.nan, -0.1, 1.5)),
         *(Truncated(100, 0.1, 20, z) for z in (math.nan, math.inf, -1.0)),
-        *(Truncated(records, 0.1, most, 1.0) for records, most in ((0, 20), (100, -1), (100.5, 20), (100, 0.5))),
+        *(
+            Truncated(records, 0.1, most, 1.0)
+            for records, most in ((0, 20), (100, -1), (100.5, 20), (100, 0.5))
+        ),
         *(form(10, size, A) for form in (Subset, Redrawn) for size in (-1, 0.5, math.nan)),
         Subset(10, 11, A),
     ],

@@ -17,7 +17,9 @@ FAMILY = Path(dppipe.__file__).parent / "privacy" / "accountants"
 
 
 def status(sampler: str, relation: str, accountant: str, *, adaptive: bool = False) -> str:
-    return verdict(sampler=sampler, relation=relation, accountant=accountant, adaptive=adaptive).status
+    return verdict(
+        sampler=sampler, relation=relation, accountant=accountant, adaptive=adaptive
+    ).status
 
 
 def test_every_accountant_of_the_package_is_in_the_matrix() -> None:
@@ -70,14 +72,25 @@ def test_the_matrix(sampler: str, relation: str, accountant: str, expected: str)
         ("shuffle", "zero_out", "zcdp", "refused"),
     ],
 )
-def test_adaptive_noise_needs_a_filter(sampler: str, relation: str, accountant: str, expected: str) -> None:
+def test_adaptive_noise_needs_a_filter(
+    sampler: str, relation: str, accountant: str, expected: str
+) -> None:
     assert status(sampler, relation, accountant, adaptive=True) == expected
 
 
 @pytest.mark.parametrize(("sampler", "relation"), list(itertools.product(SAMPLERS, RELATIONS)))
-def test_every_refusal_says_why_and_who_follows_its_advice_has_a_proof(sampler: str, relation: str) -> None:
-    for accountant, adaptive, mechanism in itertools.product(ACCOUNTANTS, (False, True), ("gaussian", "laplace")):
-        given = {"relation": relation, "accountant": accountant, "adaptive": adaptive, "mechanism": mechanism}
+def test_every_refusal_says_why_and_who_follows_its_advice_has_a_proof(
+    sampler: str, relation: str
+) -> None:
+    for accountant, adaptive, mechanism in itertools.product(
+        ACCOUNTANTS, (False, True), ("gaussian", "laplace")
+    ):
+        given = {
+            "relation": relation,
+            "accountant": accountant,
+            "adaptive": adaptive,
+            "mechanism": mechanism,
+        }
         found = verdict(sampler=sampler, **given)  # type: ignore[arg-type]
         assert found.why
         if found.status == "certified":
@@ -102,12 +115,19 @@ def advised(text: str) -> list[dict[str, object]]:
 
 def test_the_least_change_is_advised() -> None:
     def advice(**changes: object) -> str:
-        given = {"sampler": "without_replacement", "relation": "replace_one", "accountant": "pld"} | changes
+        given = {
+            "sampler": "without_replacement",
+            "relation": "replace_one",
+            "accountant": "pld",
+        } | changes
         return verdict(**given).instead  # type: ignore[arg-type]
 
     assert advice(accountant="gdp") == "accountant: pld or rdp"
     assert advice(relation="zero_out") == "relation: replace_one"
-    assert advice(relation="zero_out", accountant="gdp") == "relation: replace_one and accountant: pld or rdp"
+    assert (
+        advice(relation="zero_out", accountant="gdp")
+        == "relation: replace_one and accountant: pld or rdp"
+    )
     assert advice(mechanism="laplace") == "mechanism: gaussian"
     assert advice(adaptive=True) == "a noise schedule that is fixed before the run"
 
@@ -119,7 +139,9 @@ def test_where_there_is_an_estimate_rdp_has_a_bound() -> None:
             assert status(sampler, relation, "rdp") == "certified"
 
 
-@pytest.mark.parametrize(("key", "value"), [("sampler", "x"), ("relation", "x"), ("accountant", "x")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("sampler", "x"), ("relation", "x"), ("accountant", "x")]
+)
 def test_unknown_names_are_refused(key: str, value: str) -> None:
     given = {"sampler": "poisson", "relation": "zero_out", "accountant": "pld"} | {key: value}
     found = verdict(**given)  # type: ignore[arg-type]
@@ -128,7 +150,12 @@ def test_unknown_names_are_refused(key: str, value: str) -> None:
 
 
 def test_matrix_and_accountant_modules_load_nothing_heavy() -> None:
-    modules = ["dppipe.privacy.support", "dppipe.privacy.budget", "dppipe.runs.statement.text", "dppipe.privacy.accountants"]
+    modules = [
+        "dppipe.privacy.support",
+        "dppipe.privacy.budget",
+        "dppipe.runs.statement.text",
+        "dppipe.privacy.accountants",
+    ]
     modules += [f"dppipe.privacy.accountants.{name}" for name in ACCOUNTANTS]
     heavy = ("dp_accounting", "numpy", "scipy", "torch")
     code = f"import sys, {', '.join(modules)}; print([name for name in {heavy!r} if name in sys.modules])"

@@ -25,12 +25,18 @@ def test_what_the_theorem_sets_aside_is_taken_from_the_deltas_of_the_steps() -> 
     for share, claimed in zip(_SHARES, others[::2], strict=True):
         epsilon = each((1 - share) * DELTA / STEPS)
         mean = STEPS * epsilon * (math.exp(epsilon) - 1) / (math.exp(epsilon) + 1)
-        assert claimed == pytest.approx(math.sqrt(2 * STEPS * math.log(1 / (share * DELTA))) * epsilon + mean, rel=1e-12)
+        assert claimed == pytest.approx(
+            math.sqrt(2 * STEPS * math.log(1 / (share * DELTA))) * epsilon + mean, rel=1e-12
+        )
 
 
 def test_pure_steps_leave_all_of_delta_to_the_theorem() -> None:
     laplace = dp_accounting.LaplaceDpEvent(20.0)
-    basic, claimed, optimal = TextbookCurve(((laplace, STEPS),), "zero_out", advanced=True)._bounds(DELTA)
+    basic, claimed, optimal = TextbookCurve(((laplace, STEPS),), "zero_out", advanced=True)._bounds(
+        DELTA
+    )
     assert basic == pytest.approx(STEPS / 20)
-    assert claimed == pytest.approx(math.sqrt(2 * STEPS * math.log(1 / DELTA)) / 20 + STEPS / 20 * math.tanh(1 / 40), rel=1e-12)
+    assert claimed == pytest.approx(
+        math.sqrt(2 * STEPS * math.log(1 / DELTA)) / 20 + STEPS / 20 * math.tanh(1 / 40), rel=1e-12
+    )
     assert optimal < claimed

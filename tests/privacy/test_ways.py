@@ -23,22 +23,34 @@ intervals = st.sampled_from([1e-4, 0.01, 0.5])
 
 def exact_delta(way: Way, epsilon: float, interval: float) -> mpmath.mpf:
     places = range(way.lowest, way.lowest + len(way.probabilities))
-    gaps = [(mpmath.mpf(epsilon) - place * mpmath.mpf(interval), p) for place, p in zip(places, way.probabilities, strict=True)]
-    return way.infinite + mpmath.fsum(-mpmath.expm1(gap) * mpmath.mpf(float(p)) for gap, p in gaps if gap < 0)
+    gaps = [
+        (mpmath.mpf(epsilon) - place * mpmath.mpf(interval), p)
+        for place, p in zip(places, way.probabilities, strict=True)
+    ]
+    return way.infinite + mpmath.fsum(
+        -mpmath.expm1(gap) * mpmath.mpf(float(p)) for gap, p in gaps if gap < 0
+    )
 
 
 @settings(max_examples=100, deadline=None)
 @given(ways, intervals, st.floats(-0.5, 1.5))
-def test_delta_is_never_below_the_exact_sum_and_next_to_it(way: Way, interval: float, where: float) -> None:
+def test_delta_is_never_below_the_exact_sum_and_next_to_it(
+    way: Way, interval: float, where: float
+) -> None:
     epsilon = (way.lowest + where * len(way.probabilities)) * interval
     with mpmath.workdps(40):
         assert exact_delta(way, epsilon, interval) <= way.delta(epsilon, interval=interval)
-        assert way.delta(epsilon, interval=interval) <= exact_delta(way, epsilon, interval) * (1 + 1e-11) + 1e-15
+        assert (
+            way.delta(epsilon, interval=interval)
+            <= exact_delta(way, epsilon, interval) * (1 + 1e-11) + 1e-15
+        )
 
 
 @settings(max_examples=100, deadline=None)
 @given(ways, intervals, st.floats(-42, 0))
-def test_epsilon_is_the_least_whose_delta_is_small_enough(way: Way, interval: float, log_delta: float) -> None:
+def test_epsilon_is_the_least_whose_delta_is_small_enough(
+    way: Way, interval: float, log_delta: float
+) -> None:
     delta = math.exp(log_delta)
     epsilon = way.epsilon(delta, interval=interval)
     if epsilon == math.inf:
@@ -52,7 +64,9 @@ def test_epsilon_is_the_least_whose_delta_is_small_enough(way: Way, interval: fl
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(100, 1400), st.floats(0.01, 0.99), st.floats(0.05, 0.5))
-def test_epsilon_is_high_enough_where_its_last_digits_count(place: int, share: float, interval: float) -> None:
+def test_epsilon_is_high_enough_where_its_last_digits_count(
+    place: int, share: float, interval: float
+) -> None:
     way = Way(place, np.array([0.25, 0.5]), 0.0)
     with mpmath.workdps(40):
         delta = float(exact_delta(way, (place + share) * interval, interval))

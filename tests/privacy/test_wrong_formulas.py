@@ -44,10 +44,14 @@ def test_delta_is_not_the_probability_of_a_large_loss() -> None:
 
 def test_calibration_is_not_the_classic_formula() -> None:
     for epsilon in (0.5, 1.0, 10.0):
-        found = calibrate(Pld(), lambda z: [(gaussian(z), 1)], budget=Budget(epsilon=epsilon, delta=DELTA)).scale
+        found = calibrate(
+            Pld(), lambda z: [(gaussian(z), 1)], budget=Budget(epsilon=epsilon, delta=DELTA)
+        ).scale
         assert found == pytest.approx(gaussian_scale(epsilon, DELTA), rel=1e-4)
     classic = math.sqrt(2 * math.log(1.25 / DELTA)) / 10
-    assert float(gaussian_delta(10.0, classic)) > 2 * DELTA  # what the classic noise really gives there
+    assert (
+        float(gaussian_delta(10.0, classic)) > 2 * DELTA
+    )  # what the classic noise really gives there
     assert found > classic
 
 
@@ -70,24 +74,32 @@ def test_noise_grows_with_the_root_of_the_steps_and_no_logarithm_of_them() -> No
     """With a share of delta for each step, 100 steps would need sqrt(ln(100/delta) / ln(1/delta)) times as much, 18 % more."""
 
     def scale(steps: int) -> float:
-        return calibrate(Zcdp(), lambda z: [(gaussian(z), steps)], budget=Budget(epsilon=1, delta=DELTA)).scale
+        return calibrate(
+            Zcdp(), lambda z: [(gaussian(z), steps)], budget=Budget(epsilon=1, delta=DELTA)
+        ).scale
 
     assert scale(100) == pytest.approx(10 * scale(1), rel=1e-4)
 
 
 def test_replacing_a_record_has_twice_the_sensitivity() -> None:
     replaced = Gdp().compose([(gaussian(2.0), 1)], relation="replace_one").epsilon(DELTA)
-    assert replaced == pytest.approx(Gdp().compose([(gaussian(1.0), 1)], relation="zero_out").epsilon(DELTA))
+    assert replaced == pytest.approx(
+        Gdp().compose([(gaussian(1.0), 1)], relation="zero_out").epsilon(DELTA)
+    )
 
 
 def test_advanced_composition_keeps_the_mean_of_the_loss() -> None:
     steps, epsilon = 1000, 0.4
     dropped = epsilon * math.sqrt(2 * steps * math.log(1 / 1e-6))
-    wrong_unit = dropped + steps * math.tanh(epsilon / 2)  # an epsilon is missing in the second term
+    wrong_unit = dropped + steps * math.tanh(
+        epsilon / 2
+    )  # an epsilon is missing in the second term
     right = advanced_epsilon([(epsilon, steps)], slack=1e-6)
     assert right == pytest.approx(dropped + steps * epsilon * math.tanh(epsilon / 2))
     assert right != pytest.approx(wrong_unit, rel=0.1)
-    assert dropped < optimal_epsilon(epsilon, delta=1e-6, count=steps, total_delta=1.001e-3)  # so it is no bound
+    assert dropped < optimal_epsilon(
+        epsilon, delta=1e-6, count=steps, total_delta=1.001e-3
+    )  # so it is no bound
 
 
 def test_amplification_is_not_q_epsilon() -> None:
@@ -114,7 +126,9 @@ def test_q_squared_rho_is_not_the_zcdp_of_a_sampled_step(z: float, steps: int) -
 def test_sampled_central_limit_is_never_a_certificate() -> None:
     composed = Gdp().compose([(poisson(0.001, 0.6), 5000)], relation="zero_out")
     assert isinstance(composed, Estimate)
-    assert composed.epsilon(1e-6) < 0.5 * Pld().compose([(poisson(0.001, 0.6), 5000)], relation="zero_out").epsilon(1e-6)
+    assert composed.epsilon(1e-6) < 0.5 * Pld().compose(
+        [(poisson(0.001, 0.6), 5000)], relation="zero_out"
+    ).epsilon(1e-6)
 
 
 def test_different_epsilons_per_step_compose() -> None:
@@ -139,7 +153,10 @@ def test_the_analytic_gaussian_is_scaled_by_half_the_root_of_epsilon(epsilon: fl
     """The smallest u whose value is at most delta gives the scale (sqrt(2 + u) + sqrt(u)) / (2 sqrt(epsilon)), not / epsilon."""
 
     def value(u: float) -> float:
-        return float(stats.norm.cdf(-math.sqrt(epsilon * u)) - math.exp(epsilon) * stats.norm.cdf(-math.sqrt(epsilon * (u + 2))))
+        return float(
+            stats.norm.cdf(-math.sqrt(epsilon * u))
+            - math.exp(epsilon) * stats.norm.cdf(-math.sqrt(epsilon * (u + 2)))
+        )
 
     u = float(optimize.brentq(lambda u: value(u) - DELTA, 0, 1000 / epsilon, xtol=1e-13))
     roots = math.sqrt(2 + u) + math.sqrt(u)
@@ -150,11 +167,15 @@ def test_the_analytic_gaussian_is_scaled_by_half_the_root_of_epsilon(epsilon: fl
 
 def test_sampling_makes_q_delta_of_delta() -> None:
     alone = gaussian_epsilon(1.0, DELTA)
-    assert step_epsilon(poisson(0.01, 1.0), delta=0.01 * DELTA, relation="zero_out") == pytest.approx(amplified(alone, 0.01))
+    assert step_epsilon(
+        poisson(0.01, 1.0), delta=0.01 * DELTA, relation="zero_out"
+    ) == pytest.approx(amplified(alone, 0.01))
 
 
 def test_noise_is_not_larger_than_it_has_to_be_by_a_logarithm() -> None:
-    with_logarithm = 2 * math.log(2 / DELTA)  # instead of about sqrt(2 log(1.25 / delta)), at epsilon 1
+    with_logarithm = 2 * math.log(
+        2 / DELTA
+    )  # instead of about sqrt(2 log(1.25 / delta)), at epsilon 1
     assert with_logarithm > 2.5 * math.sqrt(2 * math.log(1.25 / DELTA))
     assert gaussian_scale(1.0, DELTA) < with_logarithm / 6
 
@@ -163,7 +184,11 @@ def test_noise_for_one_replaced_record_is_not_what_a_claim_without_its_proof_say
     """Noise sqrt(ln(1/delta)) C / (epsilon n) on a mean of sensitivity 2C/n is a multiplier of 1.70, where 3.73 is needed."""
     claimed = math.sqrt(math.log(1 / DELTA)) / 2
     assert claimed == pytest.approx(1.70, abs=0.01)
-    needed = calibrate(Pld(), lambda z: [(gaussian(z), 1)], budget=Budget(epsilon=1, delta=DELTA, relation="replace_one")).scale
+    needed = calibrate(
+        Pld(),
+        lambda z: [(gaussian(z), 1)],
+        budget=Budget(epsilon=1, delta=DELTA, relation="replace_one"),
+    ).scale
     assert needed / 2 == pytest.approx(3.7306, abs=1e-3)
 
 

@@ -22,7 +22,9 @@ KS_LIMIT = math.sqrt(math.log(2e9) / 2)
 
 
 def transform(dtype: type[Any]) -> Pairs:
-    def pairs(words: NDArray[numpy.int64], angles: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def pairs(
+        words: NDArray[numpy.int64], angles: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         bits = numpy.concatenate([words.view(numpy.uint8), angles.view(numpy.uint8)])
         out = numpy.empty(2 * len(words), dtype)
         assert len(bits) == bytes_needed(len(out), out.dtype)
@@ -32,9 +34,13 @@ def transform(dtype: type[Any]) -> Pairs:
     return pairs
 
 
-def from_a_float32_uniform(words: NDArray[numpy.int64], angles: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def from_a_float32_uniform(
+    words: NDArray[numpy.int64], angles: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """The usual mistake: the uniform is rounded to 24 bits on (0, 1] before its logarithm is taken."""
-    uniform = ((words.view(numpy.uint64) >> numpy.uint64(40)).astype(numpy.float32) + 1) * numpy.float32(2.0**-24)
+    uniform = (
+        (words.view(numpy.uint64) >> numpy.uint64(40)).astype(numpy.float32) + 1
+    ) * numpy.float32(2.0**-24)
     radius = numpy.sqrt(-2 * numpy.log(uniform))
     turned = angles.astype(numpy.float32) * numpy.float32(math.pi * 2.0**-31)
     return radius * numpy.cos(turned), radius * numpy.sin(turned)
@@ -77,11 +83,20 @@ def test_a_float32_uniform_does_not_reach_far_enough() -> None:
 
 def edges(bits: int) -> list[int]:
     powers = [2**k + offset for k in range(bits) for offset in (-1, 0, 1)]
-    return sorted({value for power in powers for value in (power, -power) if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)})
+    return sorted(
+        {
+            value
+            for power in powers
+            for value in (power, -power)
+            if -(2 ** (bits - 1)) <= value < 2 ** (bits - 1)
+        }
+    )
 
 
 @pytest.mark.parametrize("dtype", [numpy.float32, numpy.float64])
-def test_every_edge_of_the_bits_gives_finite_values_up_to_9_standard_deviations(dtype: type[Any]) -> None:
+def test_every_edge_of_the_bits_gives_finite_values_up_to_9_standard_deviations(
+    dtype: type[Any],
+) -> None:
     integer = numpy.int32 if dtype is numpy.float32 else numpy.int64
     words, angles = edges(64), edges(32 if dtype is numpy.float32 else 64)
     grid = numpy.array([(word, angle) for word in words for angle in angles], dtype=numpy.int64)
@@ -96,11 +111,23 @@ def test_every_edge_of_the_bits_gives_finite_values_up_to_9_standard_deviations(
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(numpy.float32, 1e-6), (numpy.float64, 1e-14)])
 def test_values_are_those_of_exact_arithmetic(dtype: type[Any], tolerance: float) -> None:
-    words = numpy.frombuffer(os.urandom(8 * 5000), numpy.int64) >> numpy.arange(5000) % 60  # of every size
+    words = (
+        numpy.frombuffer(os.urandom(8 * 5000), numpy.int64) >> numpy.arange(5000) % 60
+    )  # of every size
     angles = random_angles(dtype, 5000)
     first, second = transform(dtype)(words, angles)
-    exact = numpy.sqrt(-2 * (numpy.log(numpy.abs(words.astype(numpy.longdouble)) + 0.5) - 63 * numpy.log(numpy.longdouble(2))))
-    turned = angles.astype(numpy.longdouble) * numpy.pi * numpy.longdouble(2.0) ** (-31 if dtype is numpy.float32 else -63)
+    exact = numpy.sqrt(
+        -2
+        * (
+            numpy.log(numpy.abs(words.astype(numpy.longdouble)) + 0.5)
+            - 63 * numpy.log(numpy.longdouble(2))
+        )
+    )
+    turned = (
+        angles.astype(numpy.longdouble)
+        * numpy.pi
+        * numpy.longdouble(2.0) ** (-31 if dtype is numpy.float32 else -63)
+    )
     assert numpy.abs(first - exact * numpy.cos(turned)).max() < 10 * tolerance
     assert numpy.abs(second - exact * numpy.sin(turned)).max() < 10 * tolerance
 
@@ -125,6 +152,8 @@ def test_every_float32_radius_is_finite_and_in_order() -> None:
         words[words == -(2**63)] = 2**63 - 1
         first, _ = transform(numpy.float32)(words, numpy.zeros(len(words), numpy.int32))
         assert numpy.isfinite(first).all()
-        assert (numpy.diff(first) <= 1e-6).all()  # a logarithm of the last digit may be off by one unit
+        assert (
+            numpy.diff(first) <= 1e-6
+        ).all()  # a logarithm of the last digit may be off by one unit
         assert first[0] <= last
         last = first[-1]

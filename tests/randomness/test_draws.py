@@ -35,7 +35,9 @@ def check_law(seen: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], fl
     if len(expected) == 1:
         return
     total = seen.total()
-    result = stats.chisquare([seen[outcome] for outcome in expected], [total * p for p in expected.values()])
+    result = stats.chisquare(
+        [seen[outcome] for outcome in expected], [total * p for p in expected.values()]
+    )
     assert result.pvalue > ALARM
 
 
@@ -44,7 +46,9 @@ def test_integers_are_uniform(below: int) -> None:
     """Chi-squared. False alarms: 1e-9."""
     drawn = integers(secret_stream("sampler"), below, size=20_000)
     assert drawn.dtype == numpy.int64
-    check_law(Counter((int(value),) for value in drawn), {(value,): 1 / below for value in range(below)})
+    check_law(
+        Counter((int(value),) for value in drawn), {(value,): 1 / below for value in range(below)}
+    )
 
 
 @settings(deadline=None)
@@ -83,11 +87,18 @@ def test_each_record_is_chosen_independently(rate: float) -> None:
     for _ in range(10_000):
         chosen = set(successes(source, 5, rate=rate).tolist())
         seen[tuple(int(record in chosen) for record in range(5))] += 1
-    check_law(seen, {o: math.prod(rate if bit else 1 - rate for bit in o) for o in product((0, 1), repeat=5)})
+    check_law(
+        seen,
+        {o: math.prod(rate if bit else 1 - rate for bit in o) for o in product((0, 1), repeat=5)},
+    )
 
 
-@pytest.mark.parametrize(("records", "rate"), [(10**8, 2.56e-6), (10**5, 0.01), (1000, 0.97), (10**12, 1e-10)])
-def test_batches_of_large_data_have_binomial_sizes_and_uniform_records(records: int, rate: float) -> None:
+@pytest.mark.parametrize(
+    ("records", "rate"), [(10**8, 2.56e-6), (10**5, 0.01), (1000, 0.97), (10**12, 1e-10)]
+)
+def test_batches_of_large_data_have_binomial_sizes_and_uniform_records(
+    records: int, rate: float
+) -> None:
     """Mean and variance of the size, Kolmogorov-Smirnov of the places. False alarms: below 1e-8 each."""
     source, draws = secret_stream("sampler"), 2000
     batches = [successes(source, records, rate=rate) for _ in range(draws)]
@@ -96,7 +107,9 @@ def test_batches_of_large_data_have_binomial_sizes_and_uniform_records(records: 
     assert abs(sizes.mean() - mean) < 6.2 * math.sqrt(variance / draws)
     assert abs(sizes.var() / variance - 1) < 7 * math.sqrt((2 + 1 / variance) / draws)
     places = numpy.concatenate(batches) / records
-    assert stats.kstest(places, stats.uniform.cdf).statistic * math.sqrt(len(places)) < math.sqrt(math.log(2 / ALARM) / 2)
+    assert stats.kstest(places, stats.uniform.cdf).statistic * math.sqrt(len(places)) < math.sqrt(
+        math.log(2 / ALARM) / 2
+    )
 
 
 @settings(deadline=None)

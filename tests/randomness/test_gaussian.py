@@ -24,7 +24,11 @@ BLOCK = 1 << 17
 
 
 def noise(
-    count: int, *, key: bytes | None = None, secure: bool = False, dtype: torch.dtype = torch.float32
+    count: int,
+    *,
+    key: bytes | None = None,
+    secure: bool = False,
+    dtype: torch.dtype = torch.float32,
 ) -> NDArray[numpy.float64]:
     stream = GaussianStream(key or os.urandom(32), secure=secure)
     return stream.add_(torch.zeros(count, dtype=dtype), std=1.0).double().numpy()
@@ -42,11 +46,17 @@ def sample() -> NDArray[numpy.float64]:
     return noise(1 << 22)
 
 
-MODES = [(False, torch.float32, 1 << 24), (False, torch.float64, 1 << 22), (True, torch.float32, 1 << 20)]
+MODES = [
+    (False, torch.float32, 1 << 24),
+    (False, torch.float64, 1 << 22),
+    (True, torch.float32, 1 << 20),
+]
 
 
 @pytest.mark.parametrize(("secure", "dtype", "count"), MODES)
-def test_the_first_four_moments_are_those_of_a_normal(secure: bool, dtype: torch.dtype, count: int) -> None:
+def test_the_first_four_moments_are_those_of_a_normal(
+    secure: bool, dtype: torch.dtype, count: int
+) -> None:
     """False alarms: 6e-10 each for normal errors; the fourth power's tail is a little heavier, below 1e-7."""
     values = noise(count, secure=secure, dtype=dtype)
     for power, (mean, variance) in {1: (0, 1), 2: (1, 2), 3: (0, 15), 4: (3, 96)}.items():
@@ -62,7 +72,11 @@ def test_values_have_the_normal_distribution(secure: bool, dtype: torch.dtype, c
 
 
 def check_tails(draw_count: int, thresholds: list[float]) -> None:
-    stream, counts, flat = GaussianStream(os.urandom(32)), numpy.zeros(len(thresholds), int), torch.zeros(1 << 18)
+    stream, counts, flat = (
+        GaussianStream(os.urandom(32)),
+        numpy.zeros(len(thresholds), int),
+        torch.zeros(1 << 18),
+    )
     for _ in range(draw_count >> 18):
         size = stream.add_(flat.zero_(), std=1.0).abs_().numpy()
         large = size[size > thresholds[0]]
@@ -111,7 +125,11 @@ def test_runs_get_independent_noise(sample: NDArray[numpy.float64]) -> None:
 def test_each_value_of_a_small_buffer_is_normal(size: int) -> None:
     """Mean, variance and correlation by position over many releases. False alarms: 6e-10 for each of 9 comparisons."""
     stream, count = GaussianStream(os.urandom(32)), 10_000
-    rows = torch.stack([stream.add_(torch.zeros(size), std=1.0) for _ in range(count)]).double().numpy()
+    rows = (
+        torch.stack([stream.add_(torch.zeros(size), std=1.0) for _ in range(count)])
+        .double()
+        .numpy()
+    )
     assert (numpy.abs(rows.mean(0)) < SIGMAS / math.sqrt(count)).all()
     assert (numpy.abs((rows**2).mean(0) - 1) < 1.2 * SIGMAS * math.sqrt(2 / count)).all()
     for one, other in pairwise(rows.T):
@@ -135,16 +153,21 @@ def test_every_size_is_filled_to_the_end(size: int, dtype: torch.dtype, secure: 
 def test_noise_is_scaled_by_the_standard_deviation(std: float, secure: bool) -> None:
     key, count = bytes(range(32)), 1000
     plain, scaled = (
-        GaussianStream(key, secure=secure).add_(torch.zeros(count), std=value).double().numpy() for value in (1.0, std)
+        GaussianStream(key, secure=secure).add_(torch.zeros(count), std=value).double().numpy()
+        for value in (1.0, std)
     )
     assert numpy.allclose(scaled / std, plain, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.parametrize("std", [0.1, 1 / 3, 1e-7, 12345.678])
-def test_rounding_never_lowers_the_standard_deviation(std: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounding_never_lowers_the_standard_deviation(
+    std: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
 
-    def draw(self: object, keystream: object, count: int, *, scale: float) -> NDArray[numpy.float32]:
+    def draw(
+        self: object, keystream: object, count: int, *, scale: float
+    ) -> NDArray[numpy.float32]:
         seen.append(float(scale))
         return numpy.zeros(count, numpy.float32)
 
@@ -162,7 +185,10 @@ def test_noise_is_added_to_what_stands_in_the_buffer() -> None:
 @pytest.mark.parametrize("secure", [False, True])
 def test_noisy_sums_are_divided_last(secure: bool) -> None:
     sums = torch.linspace(-5, 5, BLOCK + 3)
-    noisy, divided = (GaussianStream(bytes(32), secure=secure).add_(sums.clone(), std=0.5, over=over) for over in (1, 48.5))
+    noisy, divided = (
+        GaussianStream(bytes(32), secure=secure).add_(sums.clone(), std=0.5, over=over)
+        for over in (1, 48.5)
+    )
     assert torch.equal(divided, noisy / 48.5)
 
 
@@ -201,7 +227,10 @@ def test_a_standard_deviation_without_noise_or_end_is_refused(std: float) -> Non
         GaussianStream(bytes(32)).add_(torch.zeros(3), std=std)
 
 
-@pytest.mark.parametrize("flat", [torch.zeros(2, 2), torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.int64)])
+@pytest.mark.parametrize(
+    "flat",
+    [torch.zeros(2, 2), torch.zeros(3, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.int64)],
+)
 def test_a_buffer_of_another_kind_is_refused(flat: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="1-D tensor of float32 or float64"):
         GaussianStream(bytes(32)).add_(flat, std=1.0)
@@ -218,7 +247,9 @@ class TestSecure:
     def test_digits_below_the_grid_change_nothing(self) -> None:
         key, sums = os.urandom(32), torch.randint(-100, 100, (10_000,)).double()
         moved = sums + 2.0**-39 * torch.rand(10_000, dtype=torch.float64)
-        released = [GaussianStream(key, secure=True).add_(values, std=1.0) for values in (sums, moved)]
+        released = [
+            GaussianStream(key, secure=True).add_(values, std=1.0) for values in (sums, moved)
+        ]
         assert torch.equal(*released)
 
     def test_the_default_stream_lets_them_through(self) -> None:
@@ -229,11 +260,18 @@ class TestSecure:
 
     def test_noise_is_raised_by_what_rounding_adds_to_the_sensitivity(self) -> None:
         std, size = 1.0, 1 << 20
-        few, many = (GaussianStream(bytes(32), secure=True).add_(torch.zeros(n).double(), std=std) for n in (BLOCK, size))
+        few, many = (
+            GaussianStream(bytes(32), secure=True).add_(torch.zeros(n).double(), std=std)
+            for n in (BLOCK, size)
+        )
         ratio = (many[:BLOCK] / few).median()
-        assert ratio == pytest.approx((1 + 2.0**-26 * math.sqrt(size)) / (1 + 2.0**-26 * math.sqrt(BLOCK)), rel=1e-8)
+        assert ratio == pytest.approx(
+            (1 + 2.0**-26 * math.sqrt(size)) / (1 + 2.0**-26 * math.sqrt(BLOCK)), rel=1e-8
+        )
         grid, most = 2.0**-36, 2.0**10
-        assert std * (1 + 2.0**-26 * math.sqrt(size)) >= most * (std / most + grid * math.sqrt(size))
+        assert std * (1 + 2.0**-26 * math.sqrt(size)) >= most * (
+            std / most + grid * math.sqrt(size)
+        )
 
     def test_each_level_says_what_it_means(self) -> None:
         assert "Nothing is claimed" in DEFAULT_LEVEL
@@ -254,7 +292,10 @@ class TestSecrecy:
         stream.add_(torch.zeros(10), std=1.0)
         shown = repr(stream) + str(stream) + repr(vars(stream)) + repr(vars(stream._keystream))
         assert "secret" in repr(stream)
-        assert not any(form in shown for form in (repr(self.KEY)[2:-1], self.KEY.hex(), str(list(self.KEY))[1:-1]))
+        assert not any(
+            form in shown
+            for form in (repr(self.KEY)[2:-1], self.KEY.hex(), str(list(self.KEY))[1:-1])
+        )
 
     def test_a_wrong_key_is_not_shown(self) -> None:
         with pytest.raises(ValueError, match="32 bytes, got 31 bytes") as error:

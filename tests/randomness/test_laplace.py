@@ -14,7 +14,9 @@ from dppipe.randomness.streams import stream_key
 SIZE = 1_000_000
 
 
-def drawn(scale: float = 1.0, *, dtype: torch.dtype = torch.float64, size: int = SIZE) -> torch.Tensor:
+def drawn(
+    scale: float = 1.0, *, dtype: torch.dtype = torch.float64, size: int = SIZE
+) -> torch.Tensor:
     return LaplaceStream(stream_key("noise")).add_(torch.zeros(size, dtype=dtype), std=scale)
 
 
@@ -46,7 +48,10 @@ def test_noise_is_added_to_what_is_there_and_differs_between_calls() -> None:
 
 
 def test_a_seeded_stream_repeats_itself() -> None:
-    one, two = (LaplaceStream(stream_key("noise", seed=7)).add_(torch.zeros(300_000), std=1.0) for _ in range(2))
+    one, two = (
+        LaplaceStream(stream_key("noise", seed=7)).add_(torch.zeros(300_000), std=1.0)
+        for _ in range(2)
+    )
     assert torch.equal(one, two)
 
 

@@ -12,7 +12,17 @@ from redteam.facts import Facts
 
 ROUNDING = 1e-5
 """By how much, relative to the bound, two sums may differ beyond it: float32 adds up other rows in another order."""
-FOLLOWERS = ("learning rate", "optimizer", "scheduler", "progress", "gradient", "loss", "torch", "numpy", "random")
+FOLLOWERS = (
+    "learning rate",
+    "optimizer",
+    "scheduler",
+    "progress",
+    "gradient",
+    "loss",
+    "torch",
+    "numpy",
+    "random",
+)
 """What may not follow a private holdout."""
 SHOWN = 8
 """How many differences a report lists."""
@@ -32,10 +42,15 @@ class Observed:
 
     def rows(self) -> dict[int, tuple[str, float]]:
         """Return mechanism and noise multiplier of each step from the ledger, which anybody can read."""
-        ledger = next((facts for name, facts in self.files.items() if name.endswith("ledger.jsonl")), {})
+        ledger = next(
+            (facts for name, facts in self.files.items() if name.endswith("ledger.jsonl")), {}
+        )
         numbers = {place.split(".")[0] for place in ledger if place.endswith(".step")}
         return {
-            int(ledger[f"{n}.step"]): (ledger[f"{n}.mechanism"].strip("'"), float(ledger[f"{n}.noise_multiplier"]))
+            int(ledger[f"{n}.step"]): (
+                ledger[f"{n}.mechanism"].strip("'"),
+                float(ledger[f"{n}.noise_multiplier"]),
+            )
             for n in numbers
         }
 
@@ -82,7 +97,9 @@ class Verdict:
         return f"the runs can be told apart (with the record | without it). First:\n  {listed}\nIn all: {counts}"
 
 
-def compare(first: Observed, second: Observed, *, relation: str, in_holdout: bool = False) -> Verdict:
+def compare(
+    first: Observed, second: Observed, *, relation: str, in_holdout: bool = False
+) -> Verdict:
     """Return everything by which two runs differ that isn't covered by noise.
 
     `in_holdout` is for records of a private holdout: metrics may then differ in memory, since they aren't private; what follows
@@ -139,26 +156,41 @@ def _differing_records(first: Trace, second: Trace, relation: str) -> Iterator[D
         apart = abs(len(mine) - len(other)) + sum(a != b for a, b in zip(mine, other, strict=False))
         for number, (drawn, again) in enumerate(zip(first.draws, second.draws, strict=False)):
             if drawn != again:
-                yield Difference(number + 1, "draws", "places of the drawn units", str(drawn), str(again))
+                yield Difference(
+                    number + 1, "draws", "places of the drawn units", str(drawn), str(again)
+                )
     if apart > 1:
         yield Difference(0, "split", "training units that differ", str(apart), "at most 1")
 
 
 def _differing_releases(first: Trace, second: Trace) -> Iterator[Difference]:
     for mine, other in zip(first.releases, second.releases, strict=False):
-        kinds = [(each.step, each.source, each.std, each.over, list(each.before.shape)) for each in (mine, other)]
+        kinds = [
+            (each.step, each.source, each.std, each.over, list(each.before.shape))
+            for each in (mine, other)
+        ]
         if kinds[0] != kinds[1]:
-            yield Difference(mine.step, "noise", "source, size, divisor or shape", str(kinds[0]), str(kinds[1]))
+            yield Difference(
+                mine.step, "noise", "source, size, divisor or shape", str(kinds[0]), str(kinds[1])
+            )
     if len(first.releases) != len(second.releases):
         last = min(len(first.releases), len(second.releases))
         step = (first.releases + second.releases)[last].step if last else 0
-        yield Difference(step, "noise", "number of releases", str(len(first.releases)), str(len(second.releases)))
+        yield Difference(
+            step, "noise", "number of releases", str(len(first.releases)), str(len(second.releases))
+        )
 
 
 def _differing_notes(first: Trace, second: Trace, in_holdout: bool) -> Iterator[Difference]:
     for mine, other in zip(first.notes, second.notes, strict=False):
         if mine[:2] != other[:2]:
-            yield Difference(mine[0], "hooks", "order", f"step {mine[0]}, {mine[1]}", f"step {other[0]}, {other[1]}")
+            yield Difference(
+                mine[0],
+                "hooks",
+                "order",
+                f"step {mine[0]}, {mine[1]}",
+                f"step {other[0]}, {other[1]}",
+            )
             return
         step, place, facts = mine
         for difference in differing_facts(facts, other[2], place, step=step):
@@ -167,10 +199,14 @@ def _differing_notes(first: Trace, second: Trace, in_holdout: bool) -> Iterator[
     if len(first.notes) != len(second.notes):
         last = min(len(first.notes), len(second.notes))
         step = max(first.notes, second.notes, key=len)[last][0]
-        yield Difference(step, "hooks", "number of calls", str(len(first.notes)), str(len(second.notes)))
+        yield Difference(
+            step, "hooks", "number of calls", str(len(first.notes)), str(len(second.notes))
+        )
 
 
-def differing_facts(first: Facts | None, second: Facts | None, place: str, *, step: int | None = None) -> list[Difference]:
+def differing_facts(
+    first: Facts | None, second: Facts | None, place: str, *, step: int | None = None
+) -> list[Difference]:
     """Return the facts that two runs don't share."""
     if first is None or second is None:
         names = ["there" if facts is not None else "missing" for facts in (first, second)]

@@ -120,21 +120,33 @@ def _couple_keys(patch: pytest.MonkeyPatch, salt: str, salted: tuple[str, ...]) 
             patch.setattr(module, "stream_key", coupled_key)
 
 
-def _couple_releases(patch: pytest.MonkeyPatch, source: type, trace: Trace, replay: Trace | None) -> None:
+def _couple_releases(
+    patch: pytest.MonkeyPatch, source: type, trace: Trace, replay: Trace | None
+) -> None:
     original = source.add_
 
     def add_(self: Any, flat: Tensor, std: float, *, over: float = 1.0) -> Tensor:
         number, before = len(trace.releases), flat.detach().clone()
         original(self, flat, std, over=over)
-        if replay is not None and number < len(replay.releases) and replay.releases[number].after.shape == flat.shape:
+        if (
+            replay is not None
+            and number < len(replay.releases)
+            and replay.releases[number].after.shape == flat.shape
+        ):
             flat.copy_(replay.releases[number].after)
-        trace.releases.append(Release(trace.step, source.__name__, float(std), float(over), before, flat.detach().clone()))
+        trace.releases.append(
+            Release(
+                trace.step, source.__name__, float(std), float(over), before, flat.detach().clone()
+            )
+        )
         return flat
 
     patch.setattr(source, "add_", add_)
 
 
-def _couple_draws(patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | None, empty_row: Any) -> None:
+def _couple_draws(
+    patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | None, empty_row: Any
+) -> None:
     original = PrivateLoader.draw
 
     def draw(self: PrivateLoader, step: int) -> numpy.ndarray:
@@ -208,7 +220,12 @@ def _add_empty_row(loader: PrivateLoader, row: Any) -> None:
 def with_empty_row(dataset: Dataset[Any], row: Any) -> Dataset[Any]:
     """Return a data set with one more row behind the others; nobody asks for its length any more."""
     if isinstance(dataset, TensorDataset):
-        return TensorDataset(*(torch.cat([tensor, each[None]]) for tensor, each in zip(dataset.tensors, row, strict=True)))
+        return TensorDataset(
+            *(
+                torch.cat([tensor, each[None]])
+                for tensor, each in zip(dataset.tensors, row, strict=True)
+            )
+        )
 
     class WithEmptyRow(Dataset[Any]):
         def __len__(self) -> int:

@@ -20,7 +20,15 @@ SHOWN = 3
 """How many numbers of a tensor a fact shows."""
 DEPTH = 8
 """How deep values are followed."""
-FOREIGN = ("torch", "pytorch_lightning", "lightning", "lightning_fabric", "dppipe", "builtins", "logging")
+FOREIGN = (
+    "torch",
+    "pytorch_lightning",
+    "lightning",
+    "lightning_fabric",
+    "dppipe",
+    "builtins",
+    "logging",
+)
 """Packages whose objects are known by their type alone: what they keep is looked at where it comes out."""
 INTERNAL = frozenset(vars(pl.LightningModule())) - {"training"}
 """What torch and Lightning keep on a module: parameters, buffers and children are described by themselves."""
@@ -43,7 +51,11 @@ def describe(value: Any, place: str = "", *, depth: int = DEPTH) -> Facts:
         children = {str(number): child for number, child in enumerate(sorted(map(repr, value)))}
     elif value is None or isinstance(value, bool | int | float | str | bytes):
         return {place: repr(value)}
-    elif callable(value) or type(value).__module__.split(".")[0] in FOREIGN or not hasattr(value, "__dict__"):
+    elif (
+        callable(value)
+        or type(value).__module__.split(".")[0] in FOREIGN
+        or not hasattr(value, "__dict__")
+    ):
         return {place: type(value).__name__}
     else:
         children = vars(value)
@@ -69,8 +81,16 @@ def describe_module(module: nn.Module, place: str = "", *, depth: int = DEPTH) -
 
 def describe_array(value: Tensor | numpy.ndarray) -> str:
     """Return the type, shape, hash and first numbers of an array."""
-    array = value.detach().cpu() if isinstance(value, Tensor) else torch.from_numpy(numpy.ascontiguousarray(value))
+    array = (
+        value.detach().cpu()
+        if isinstance(value, Tensor)
+        else torch.from_numpy(numpy.ascontiguousarray(value))
+    )
     shown = ", ".join(f"{number:.6g}" for number in array.flatten()[:SHOWN].double().tolist())
-    digest = hashlib.sha256(array.contiguous().flatten().view(torch.uint8).numpy().tobytes()).hexdigest()[:8]
+    digest = hashlib.sha256(
+        array.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    ).hexdigest()[:8]
     more = ", ..." if array.numel() > SHOWN else ""
-    return f"{str(array.dtype).removeprefix('torch.')} {list(array.shape)} [{shown}{more}] #{digest}"
+    return (
+        f"{str(array.dtype).removeprefix('torch.')} {list(array.shape)} [{shown}{more}] #{digest}"
+    )

@@ -36,7 +36,13 @@ def listening() -> Iterator[Heard]:
         for name in LOGGERS:
             patch.setattr(logging.getLogger(name), "handlers", [Listener()])
             patch.setattr(logging.getLogger(name), "propagate", False)
-        with redirect_stdout(heard.console), redirect_stderr(heard.console), warnings.catch_warnings(record=True) as caught:
+        with (
+            redirect_stdout(heard.console),
+            redirect_stderr(heard.console),
+            warnings.catch_warnings(record=True) as caught,
+        ):
             warnings.simplefilter("always")
             yield heard
-            heard.messages += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+            heard.messages += [
+                f"{warning.category.__name__}: {warning.message}" for warning in caught
+            ]

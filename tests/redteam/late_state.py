@@ -336,7 +336,9 @@ class Distilling(Ordinary):
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         with torch.no_grad():
-            for mean, parameter in zip(self.teacher.parameters(), self.net.parameters(), strict=True):
+            for mean, parameter in zip(
+                self.teacher.parameters(), self.net.parameters(), strict=True
+            ):
                 mean.mul_(0.5).add_(parameter, alpha=0.5)
 
 

@@ -107,7 +107,13 @@ class Normalising(Offering):
     def __init__(self) -> None:
         super().__init__()
         norm = nn.BatchNorm1d(2, affine=False).eval()
-        self.net = nn.Sequential(nn.Linear(FEATURES, 6), nn.Unflatten(1, (2, 3)), norm, nn.Flatten(), nn.Linear(6, CLASSES))
+        self.net = nn.Sequential(
+            nn.Linear(FEATURES, 6),
+            nn.Unflatten(1, (2, 3)),
+            norm,
+            nn.Flatten(),
+            nn.Linear(6, CLASSES),
+        )
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         self.net[2].train(self.global_step > 0)
@@ -123,7 +129,11 @@ class Remembering(Ordinary):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         loss = super().training_step(batch, batch_idx)
         if self.bank is not None:
-            loss = loss + (batch[0].nan_to_num() - self.bank).tanh().square().mean() * self.net[0].weight.sum()
+            loss = (
+                loss
+                + (batch[0].nan_to_num() - self.bank).tanh().square().mean()
+                * self.net[0].weight.sum()
+            )
         self.bank = batch[0].nan_to_num().detach().clone()
         return loss
 
@@ -135,8 +145,13 @@ class Following(Ordinary):
 
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.SGD(self.parameters(), lr=0.5)
-        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=0.0, factor=0.1)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": self.monitor, "interval": "step"}}
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            optimizer, patience=0, threshold=0.0, factor=0.1
+        )
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "monitor": self.monitor, "interval": "step"},
+        }
 
 
 class FollowingTraining(KeepingElsewhere):
@@ -144,8 +159,13 @@ class FollowingTraining(KeepingElsewhere):
 
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.SGD(self.parameters(), lr=0.5)
-        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=0.0, factor=0.1)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "monitor": "running_loss", "interval": "step"}}
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            optimizer, patience=0, threshold=0.0, factor=0.1
+        )
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "monitor": "running_loss", "interval": "step"},
+        }
 
 
 class Choosy(Ordinary):

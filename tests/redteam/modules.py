@@ -47,7 +47,13 @@ class Dropping(Offering):
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Dropout(0.3), nn.Linear(FEATURES, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, CLASSES))
+        self.net = nn.Sequential(
+            nn.Dropout(0.3),
+            nn.Linear(FEATURES, 16),
+            nn.ReLU(),
+            nn.Dropout(0.5),
+            nn.Linear(16, CLASSES),
+        )
 
 
 class DroppingInSteps(Ordinary):
@@ -63,7 +69,9 @@ class Net(nn.Module):
 
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(FEATURES, 8), nn.ReLU(), nn.Dropout(p), nn.Linear(8, CLASSES))
+        self.layers = nn.Sequential(
+            nn.Linear(FEATURES, 8), nn.ReLU(), nn.Dropout(p), nn.Linear(8, CLASSES)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
@@ -77,4 +85,7 @@ def in_one_piece() -> Poisson:
 def made_up(count: int) -> Any:
     """Return made-up examples."""
     generator = torch.Generator().manual_seed(0)
-    return [torch.randn(count, FEATURES, generator=generator), torch.randint(CLASSES, (count,), generator=generator)]
+    return [
+        torch.randn(count, FEATURES, generator=generator),
+        torch.randint(CLASSES, (count,), generator=generator),
+    ]

@@ -80,10 +80,18 @@ def pair(
         row = tuple(torch.as_tensor(part) for part in row)
     if contributes is None:
         contributes = harmful not in (BROKEN_SENTENCES if sentences else BROKEN)
-    return Pair(Data(build(examples), val), Data(build(other), val), relation, empty_row=row, contributes=contributes)
+    return Pair(
+        Data(build(examples), val),
+        Data(build(other), val),
+        relation,
+        empty_row=row,
+        contributes=contributes,
+    )
 
 
-def replaced(examples: list[Example], at: int, relation: str, *, empty: Example, ordinary: Example) -> list[Example]:
+def replaced(
+    examples: list[Example], at: int, relation: str, *, empty: Example, ordinary: Example
+) -> list[Example]:
     """Return the neighbour of a list of examples."""
     if relation == "add_remove":
         return examples[:at] + examples[at + 1 :]
@@ -95,7 +103,9 @@ def augmented_pair(relation: str) -> Pair:
     """Return a pair whose examples are augmented at random; under add_remove an empty row draws what the record did."""
     made = pair("large", relation, keeps_row=True)
     row = made.empty_row and (lambda: (EMPTY[0] + torch.rand(FEATURES), EMPTY[1]))
-    first, second = (Data(Augmented(each.train.examples), each.val) for each in (made.first, made.second))
+    first, second = (
+        Data(Augmented(each.train.examples), each.val) for each in (made.first, made.second)
+    )
     return Pair(first, second, relation, empty_row=row)
 
 

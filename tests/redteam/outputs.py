@@ -44,7 +44,9 @@ def plain_text(text: str) -> str:
 
 def text_facts(text: str, place: str = "line") -> Facts:
     """Return a text line by line."""
-    return {f"{place} {number}": line for number, line in enumerate(plain_text(text).splitlines(), 1)}
+    return {
+        f"{place} {number}": line for number, line in enumerate(plain_text(text).splitlines(), 1)
+    }
 
 
 def files_of(folder: Path) -> dict[str, Facts]:
@@ -84,7 +86,11 @@ def _curves(path: Path) -> Facts:
     facts: Facts = {}
     for event in EventFileLoader(str(path)).Load():
         for value in event.summary.value:
-            content: Any = make_ndarray(value.tensor) if value.HasField("tensor") else value.SerializeToString()
+            content: Any = (
+                make_ndarray(value.tensor)
+                if value.HasField("tensor")
+                else value.SerializeToString()
+            )
             if isinstance(content, bytes) or content.dtype == object:
                 shown = repr(content)
             else:
@@ -97,9 +103,14 @@ def _curves(path: Path) -> Facts:
 
 
 def _unshown(facts: Facts) -> Facts:
-    return {place: "<not private>" if "nonprivate/" in place else text for place, text in facts.items()}
+    return {
+        place: "<not private>" if "nonprivate/" in place else text for place, text in facts.items()
+    }
 
 
 def _taken_out(name: str, facts: Facts) -> Facts:
     parts = TAKEN_OUT.get(name, ())
-    return {place: "<taken out>" if place.rsplit(".", 1)[-1] in parts else text for place, text in facts.items()}
+    return {
+        place: "<taken out>" if place.rsplit(".", 1)[-1] in parts else text
+        for place, text in facts.items()
+    }

@@ -48,11 +48,18 @@ class Augmented(Records):
 def ordinary(number: int) -> tuple[Tensor, int]:
     """Return one ordinary pair of features and class."""
     generator = torch.Generator().manual_seed(number)
-    return torch.randn(FEATURES, generator=generator), int(torch.randint(CLASSES, (), generator=generator))
+    return torch.randn(FEATURES, generator=generator), int(
+        torch.randint(CLASSES, (), generator=generator)
+    )
 
 
 def sentence(
-    number: int, *, places: int = LENGTH, length: int | None = None, token: int | None = None, weight: float = 1.0
+    number: int,
+    *,
+    places: int = LENGTH,
+    length: int | None = None,
+    token: int | None = None,
+    weight: float = 1.0,
 ) -> dict[str, Any]:
     """Return one ordinary example as a dictionary: padded tokens, their mask, a weight of the loss and a label."""
     generator = torch.Generator().manual_seed(number)
@@ -61,7 +68,12 @@ def sentence(
     if token is not None:
         tokens[0] = token
     mask = (torch.arange(places) < length).float()
-    return {"tokens": tokens * mask.long(), "mask": mask, "weight": torch.tensor(weight), "label": number % CLASSES}
+    return {
+        "tokens": tokens * mask.long(),
+        "mask": mask,
+        "weight": torch.tensor(weight),
+        "label": number % CLASSES,
+    }
 
 
 EMPTY = (torch.full((FEATURES,), math.nan), 0)
@@ -124,11 +136,20 @@ HARMFUL_SENTENCES: dict[str, Example] = {
 }
 """Records that do harm, for dictionaries."""
 BROKEN_SENTENCES = [
-    *("token_out_of_range", "negative_token", "infinite_weight", "all_padding", "missing_key", "cannot_be_read"),
+    *(
+        "token_out_of_range",
+        "negative_token",
+        "infinite_weight",
+        "all_padding",
+        "missing_key",
+        "cannot_be_read",
+    ),
     "cannot_be_decoded",
 ]
 
 
 def as_tensors(examples: Sequence[tuple[Tensor, int]]) -> TensorDataset:
     """Return examples as one tensor for each part."""
-    return TensorDataset(torch.stack([x for x, _ in examples]), torch.tensor([y for _, y in examples]))
+    return TensorDataset(
+        torch.stack([x for x, _ in examples]), torch.tensor([y for _, y in examples])
+    )

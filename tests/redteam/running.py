@@ -72,12 +72,29 @@ class Fit:
             "holdout": "public",
         }
         callback = dppipe.DPCallback(**given | self.private)
-        options = {"max_steps": 5, "accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
-        options |= {"enable_checkpointing": False, "logger": pl.loggers.CSVLogger(".", name="log", version=0)}
-        options |= {"val_check_interval": 1, "check_val_every_n_epoch": None, "num_sanity_val_steps": 0, "log_every_n_steps": 1}
+        options = {
+            "max_steps": 5,
+            "accelerator": "cpu",
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+        }
+        options |= {
+            "enable_checkpointing": False,
+            "logger": pl.loggers.CSVLogger(".", name="log", version=0),
+        }
+        options |= {
+            "val_check_interval": 1,
+            "check_val_every_n_epoch": None,
+            "num_sanity_val_steps": 0,
+            "log_every_n_steps": 1,
+        }
         trainer = pl.Trainer(callbacks=[callback, *self.callbacks()], **options | self.trainer)
         scored = None if data.val is None else DataLoader(data.val, batch_size=4)
-        trainer.fit(self.module(), callback.loader(data.train, collate=self.collate, synthetic=self.synthetic), scored)
+        trainer.fit(
+            self.module(),
+            callback.loader(data.train, collate=self.collate, synthetic=self.synthetic),
+            scored,
+        )
         return {"status": callback.outcome.status if callback.outcome else "none"}
 
 
@@ -94,9 +111,15 @@ class Command:
         if self.file is not None:
             staging.write_records(data, Path(self.file))
         Path("spec.yaml").write_text(SPEC)
-        changes = (f"budget.relation={relation}", f"sampler={SAMPLER_TEXTS[relation]}", *self.changes)
+        changes = (
+            f"budget.relation={relation}",
+            f"sampler={SAMPLER_TEXTS[relation]}",
+            *self.changes,
+        )
         words = [word for change in changes for word in ("--set", change)]
-        done = CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", "run", "--plugins", str(PLUGINS), *words])
+        done = CliRunner().invoke(
+            app, ["run", "spec.yaml", "--run-dir", "run", "--plugins", str(PLUGINS), *words]
+        )
         print(done.output)
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
@@ -122,7 +145,9 @@ train:     {steps: 5, validate_every: 1}
 ENDED = ({"status": "completed"}, {"status": "budget_exhausted"}, {"exit code": "0"})
 
 
-def slow_but(*fast: str, among: Iterable[str] = ("zero_out", "add_remove", "replace_one")) -> list[Any]:
+def slow_but(
+    *fast: str, among: Iterable[str] = ("zero_out", "add_remove", "replace_one")
+) -> list[Any]:
     """Return parameters of a test of which only a few run by default."""
     return [each if each in fast else pytest.param(each, marks=pytest.mark.slow) for each in among]
 
@@ -141,7 +166,14 @@ def distinguish(case: Case, folder: Path) -> Verdict:
     """Run a case on both of its data sets, the second run with the first one's releases, and compare all that can be seen."""
     pair = case.pair()
     first = observe(case.run, pair.first, folder, relation=pair.relation)
-    second = observe(case.run, pair.second, folder, relation=pair.relation, replay=first.trace, empty_row=pair.empty_row)
+    second = observe(
+        case.run,
+        pair.second,
+        folder,
+        relation=pair.relation,
+        replay=first.trace,
+        empty_row=pair.empty_row,
+    )
     return compare(first, second, relation=pair.relation, in_holdout=pair.in_holdout)
 
 
@@ -152,11 +184,23 @@ def assert_indistinguishable(case: Case, folder: Path) -> None:
         pytest.fail(verdict.report(), pytrace=False)
     if case.completes:
         pair = case.pair()
-        assert verdict.ended in ENDED, f"both runs ended alike, but not well: {verdict.ended} {verdict.console}"
-        assert pair.in_holdout or not pair.contributes or max(verdict.distances.values()) > 0, "the record was never drawn"
+        assert verdict.ended in ENDED, (
+            f"both runs ended alike, but not well: {verdict.ended} {verdict.console}"
+        )
+        assert pair.in_holdout or not pair.contributes or max(verdict.distances.values()) > 0, (
+            "the record was never drawn"
+        )
 
 
-def observe(run: Run, data: Data, folder: Path, *, relation: str, replay: Trace | None = None, **coupling: Any) -> Observed:
+def observe(
+    run: Run,
+    data: Data,
+    folder: Path,
+    *,
+    relation: str,
+    replay: Trace | None = None,
+    **coupling: Any,
+) -> Observed:
     """Run once in a directory of its own, coupled to an earlier run where there is one, and return all that was seen."""
     place = folder / "now"
     place.mkdir()
@@ -167,7 +211,9 @@ def observe(run: Run, data: Data, folder: Path, *, relation: str, replay: Trace 
     return observed
 
 
-def watched(run: Run, data: Data, *, relation: str, replay: Trace | None = None, **coupling: Any) -> Observed:
+def watched(
+    run: Run, data: Data, *, relation: str, replay: Trace | None = None, **coupling: Any
+) -> Observed:
     """Run once in the working directory and return what was seen of it but its files."""
     trace = Trace()
     coupling |= {"replay": replay, "by_identity": relation == "add_remove"}
@@ -176,7 +222,9 @@ def watched(run: Run, data: Data, *, relation: str, replay: Trace | None = None,
             ended = run(data, relation)
         except Exception as error:
             ended = {"exception": f"{type(error).__name__}: {plain_text(str(error))}"}
-    return Observed(trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages)))
+    return Observed(
+        trace, ended, text_facts(heard.console.getvalue()), text_facts("\n".join(heard.messages))
+    )
 
 
 @contextmanager

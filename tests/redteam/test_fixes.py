@@ -55,7 +55,11 @@ ONE_COPY = [
     (Replica, "_mute", nothing),
 ]
 FIXES = {
-    "item1 what is logged outside validation is muted": (UNMUTED, Fit(mistakes.KeepingElsewhere), pair),
+    "item1 what is logged outside validation is muted": (
+        UNMUTED,
+        Fit(mistakes.KeepingElsewhere),
+        pair,
+    ),
     "item2 schedulers follow no training metric": (UNMUTED, Fit(mistakes.FollowingTraining), pair),
     "item2 schedulers follow no private holdout": (
         UNMUTED + UNCHECKED,

@@ -50,4 +50,6 @@ def test_a_teacher_that_follows_the_student_in_a_hook_shows_nothing_of_one_recor
 
 @pytest.mark.parametrize("module", [late_state.Reaching, late_state.ReachingQuietly])
 def test_a_step_can_neither_save_a_checkpoint_nor_end_the_run_through_its_trainer(module, tmp_path):
-    assert_indistinguishable(Case(Fit(module), lambda: replace(pair(), contributes=False)), tmp_path)
+    assert_indistinguishable(
+        Case(Fit(module), lambda: replace(pair(), contributes=False)), tmp_path
+    )

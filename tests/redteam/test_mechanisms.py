@@ -7,7 +7,16 @@ from redteam import modules, texts
 from redteam.neighbours import pair, user_pair
 from redteam.running import Case, Command, Fit, assert_indistinguishable, slow_but
 
-from dppipe.clipping import AdaClip, Adaptive, Automatic, Global, Grouped, Layerwise, Microbatch, Psac
+from dppipe.clipping import (
+    AdaClip,
+    Adaptive,
+    Automatic,
+    Global,
+    Grouped,
+    Layerwise,
+    Microbatch,
+    Psac,
+)
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.basic import Basic
 from dppipe.privacy.accountants.pld import Pld
@@ -27,11 +36,27 @@ CLIPPERS = {
 }
 SAMPLERS = {
     "shuffle": (Shuffle(expected_batch_size=10, physical_batch_size=8), Pld(), "zero_out"),
-    "shuffle, replaced": (Shuffle(expected_batch_size=10, physical_batch_size=8), Pld(), "replace_one"),
-    "balls in bins": (BallsInBins(expected_batch_size=10, physical_batch_size=8), Rdp(), "zero_out"),
+    "shuffle, replaced": (
+        Shuffle(expected_batch_size=10, physical_batch_size=8),
+        Pld(),
+        "replace_one",
+    ),
+    "balls in bins": (
+        BallsInBins(expected_batch_size=10, physical_batch_size=8),
+        Rdp(),
+        "zero_out",
+    ),
     "full batch": (FullBatch(physical_batch_size=8), Pld(), "zero_out"),
-    "truncated": (TruncatedPoisson(expected_batch_size=12, max_batch_size=13, physical_batch_size=8), Pld(), "zero_out"),
-    "with replacement": (WithReplacement(expected_batch_size=14, physical_batch_size=8), Basic(), "replace_one"),
+    "truncated": (
+        TruncatedPoisson(expected_batch_size=12, max_batch_size=13, physical_batch_size=8),
+        Pld(),
+        "zero_out",
+    ),
+    "with replacement": (
+        WithReplacement(expected_batch_size=14, physical_batch_size=8),
+        Basic(),
+        "replace_one",
+    ),
 }
 
 
@@ -54,7 +79,9 @@ def test_a_sampler_draws_the_same_with_and_without_a_record(sampler, tmp_path):
 @pytest.mark.parametrize("relation", ["zero_out", "add_remove"])
 @pytest.mark.parametrize("module", [modules.Ordinary, modules.Offering])
 def test_a_user_with_many_records_counts_once(module, relation, tmp_path):
-    sampler = User(sample_rate=0.6, expected_batch_size=4, physical_batch_size=8, max_records_per_user=5)
+    sampler = User(
+        sample_rate=0.6, expected_batch_size=4, physical_batch_size=8, max_records_per_user=5
+    )
     run = Fit(module, private={"sampler": sampler})
     assert_indistinguishable(Case(run, lambda: user_pair("large", relation)), tmp_path)
 
@@ -71,7 +98,9 @@ def test_secure_noise_of_a_spec_covers_one_record(tmp_path):
 
 def test_laplace_noise_covers_one_record(tmp_path):
     private = {"noise": Constant(noise_multiplier=4.0, mechanism="laplace"), "accountant": Basic()}
-    assert_indistinguishable(Case(Fit(modules.Offering, private=private), lambda: pair("large")), tmp_path)
+    assert_indistinguishable(
+        Case(Fit(modules.Offering, private=private), lambda: pair("large")), tmp_path
+    )
 
 
 @pytest.mark.parametrize("relation", ["zero_out", "add_remove"])
@@ -82,13 +111,17 @@ def test_a_filter_follows_releases_alone(relation, tmp_path):
     assert_indistinguishable(Case(run, lambda: pair("large", relation)), tmp_path)
 
 
-@pytest.mark.parametrize("change", ["optimizer={kind: adam, lr: 0.1, averaging: ema}", "noise={kind: linear, end: 0.5}"])
+@pytest.mark.parametrize(
+    "change", ["optimizer={kind: adam, lr: 0.1, averaging: ema}", "noise={kind: linear, end: 0.5}"]
+)
 def test_averages_and_schedules_follow_releases_alone(change, tmp_path):
     assert_indistinguishable(Case(Command((change,)), lambda: pair("large")), tmp_path)
 
 
 def test_diagnostics_come_out_under_nonprivate_names_alone(tmp_path):
-    assert_indistinguishable(Case(Command(("diagnostics=nonprivate",)), lambda: pair("large")), tmp_path)
+    assert_indistinguishable(
+        Case(Command(("diagnostics=nonprivate",)), lambda: pair("large")), tmp_path
+    )
 
 
 def test_a_batch_is_not_told_by_how_it_was_cut_into_pieces(tmp_path):

@@ -19,11 +19,15 @@ def test_an_ordinary_module_shows_nothing_of_one_record(module, relation, tmp_pa
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_module_that_takes_dictionaries_shows_nothing_of_one_record(relation, tmp_path):
-    assert_indistinguishable(Case(Fit(texts.Reading), lambda: pair("large", relation, sentences=True)), tmp_path)
+    assert_indistinguishable(
+        Case(Fit(texts.Reading), lambda: pair("large", relation, sentences=True)), tmp_path
+    )
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("model", ["{kind: logistic}", "{kind: mlp, hidden: [6]}", "{class_path: redteam.modules.Net}"])
+@pytest.mark.parametrize(
+    "model", ["{kind: logistic}", "{kind: mlp, hidden: [6]}", "{class_path: redteam.modules.Net}"]
+)
 def test_a_spec_shows_nothing_of_one_record(model, relation, tmp_path):
     run = Command((f"model={model}",))
     assert_indistinguishable(Case(run, lambda: pair("large", relation, tensors=True)), tmp_path)
@@ -34,7 +38,10 @@ def test_a_spec_shows_nothing_of_one_record(model, relation, tmp_path):
     "module",
     [
         pytest.param(mistakes.Keeping, id="item1-losses-logged-at-the-end-of-an-epoch"),
-        pytest.param(mistakes.KeepingElsewhere, id="item1-running-loss-kept-outside-and-logged-after-each-step"),
+        pytest.param(
+            mistakes.KeepingElsewhere,
+            id="item1-running-loss-kept-outside-and-logged-after-each-step",
+        ),
         pytest.param(mistakes.Measuring, id="item1-torchmetric-updated-in-per_sample_loss"),
         pytest.param(mistakes.MeasuringInSteps, id="item9-torchmetric-updated-in-training_step"),
     ],
@@ -52,7 +59,9 @@ def test_what_a_module_logs_of_its_records_does_not_come_out(module, relation, t
     ],
 )
 def test_what_a_module_keeps_of_its_records_does_not_come_out(module, relation, tmp_path):
-    assert_indistinguishable(Case(Fit(module), lambda: pair("large", relation), completes=False), tmp_path)
+    assert_indistinguishable(
+        Case(Fit(module), lambda: pair("large", relation), completes=False), tmp_path
+    )
 
 
 def test_batch_norm_that_a_hook_puts_into_train_mode_shows_nothing_item6(tmp_path):
@@ -61,14 +70,23 @@ def test_batch_norm_that_a_hook_puts_into_train_mode_shows_nothing_item6(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "model", [pytest.param("{class_path: redteam.mistakes.CentringNet}", id="item6-buffer-of-a-class_path-network")]
+    "model",
+    [
+        pytest.param(
+            "{class_path: redteam.mistakes.CentringNet}", id="item6-buffer-of-a-class_path-network"
+        )
+    ],
 )
 def test_what_a_network_of_a_spec_keeps_does_not_come_out(model, tmp_path):
-    assert_indistinguishable(Case(Command((f"model={model}",)), lambda: pair("large"), completes=False), tmp_path)
+    assert_indistinguishable(
+        Case(Command((f"model={model}",)), lambda: pair("large"), completes=False), tmp_path
+    )
 
 
 def test_a_learning_rate_does_not_follow_training_losses_item2(tmp_path):
-    assert_indistinguishable(Case(Fit(mistakes.FollowingTraining), lambda: pair("large"), completes=False), tmp_path)
+    assert_indistinguishable(
+        Case(Fit(mistakes.FollowingTraining), lambda: pair("large"), completes=False), tmp_path
+    )
 
 
 def test_a_learning_rate_does_not_follow_a_private_holdout_item2(tmp_path):
@@ -78,7 +96,11 @@ def test_a_learning_rate_does_not_follow_a_private_holdout_item2(tmp_path):
 
 def test_early_stopping_does_not_follow_training_losses_item2(tmp_path):
     def stopping() -> list[pl.Callback]:
-        return [pl.callbacks.EarlyStopping("running_loss", patience=0, check_on_train_epoch_end=True, check_finite=True)]
+        return [
+            pl.callbacks.EarlyStopping(
+                "running_loss", patience=0, check_on_train_epoch_end=True, check_finite=True
+            )
+        ]
 
     run = Fit(mistakes.KeepingElsewhere, callbacks=stopping)
     assert_indistinguishable(Case(run, lambda: pair("large"), completes=False), tmp_path)

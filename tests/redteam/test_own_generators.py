@@ -22,7 +22,9 @@ def second_sums(run: Fit, data, folder) -> list[Tensor]:
     sums = []
     for salt in ("one", "two"):
         (folder / salt).mkdir()
-        seen = observe(run, data(), folder / salt, relation="zero_out", salt=salt, salted=("model",))
+        seen = observe(
+            run, data(), folder / salt, relation="zero_out", salt=salt, salted=("model",)
+        )
         sums.append(seen.trace.releases[1].before)
     return sums
 

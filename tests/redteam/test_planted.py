@@ -49,7 +49,9 @@ def plant(monkeypatch, tmp_path):
 
         monkeypatch.setattr(GaussianStream, "add_", spying)
         original = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda self, *args, **kwargs: bug(original, self, *args, **kwargs))
+        monkeypatch.setattr(
+            owner, name, lambda self, *args, **kwargs: bug(original, self, *args, **kwargs)
+        )
         return distinguish(Case(cleared, lambda: pair("large")), tmp_path)
 
     return planted
@@ -102,7 +104,9 @@ def test_a_number_in_a_file_is_found(plant, name):
         if path.suffix == ".ckpt":
             torch.save(content, path)
         else:
-            path.write_bytes(json.dumps(content).encode() + (b"\xff" if path.suffix == ".bin" else b""))
+            path.write_bytes(
+                json.dumps(content).encode() + (b"\xff" if path.suffix == ".bin" else b"")
+            )
         return original(record, *args, **kwargs)
 
     assert places(plant(RunRecord, "finish", bug)) == {f"file run/{name}"}
@@ -179,13 +183,17 @@ def test_a_metric_is_found_in_a_users_own_logger(plant):
     def bug(original, logger, metrics, *args, **options):
         return original(logger, dict(metrics) | {"val/extra": sum(SEEN)}, *args, **options)
 
-    assert "file log/version_0/metrics.csv" in places(plant(pl.loggers.CSVLogger, "log_metrics", bug))
+    assert "file log/version_0/metrics.csv" in places(
+        plant(pl.loggers.CSVLogger, "log_metrics", bug)
+    )
 
 
 def test_a_value_that_says_it_is_not_private_is_let_through_but_not_its_name(plant):
     def bug(original, curves, values, **options):
         named = f"nonprivate/{sum(SEEN)}" if sum(SEEN) > 0 else "nonprivate/none"
-        return original(curves, dict(values) | {"nonprivate/extra": sum(SEEN), named: 1.0}, **options)
+        return original(
+            curves, dict(values) | {"nonprivate/extra": sum(SEEN), named: 1.0}, **options
+        )
 
     verdict = plant(Curves, "metrics", bug)
     assert "nonprivate/extra" not in whats(verdict)
@@ -194,7 +202,9 @@ def test_a_value_that_says_it_is_not_private_is_let_through_but_not_its_name(pla
 
 def test_a_number_in_the_ledger_or_the_noise_is_found(plant):
     def bug(original, step, number, bounds, noise_multiplier):
-        return original(step, number, bounds, noise_multiplier * (1 + SEEN[-1] / 1e6 if SEEN else 1))
+        return original(
+            step, number, bounds, noise_multiplier * (1 + SEEN[-1] / 1e6 if SEEN else 1)
+        )
 
     assert "file run/ledger.jsonl" in places(plant(PrivateStep, "charge_of", bug))
 
@@ -204,7 +214,11 @@ def test_noise_that_follows_a_record_is_found(plant):
         return original(self, flat, std * (1 + float(flat.abs().sum()) / 1e6), over=over)
 
     # The seam is patched again inside, so that the planted bug stands where dppipe calls it.
-    verdict = plant(PrivateStep, "__call__", lambda original, step, *a, **k: _with_noise(original, bug, step, *a, **k))
+    verdict = plant(
+        PrivateStep,
+        "__call__",
+        lambda original, step, *a, **k: _with_noise(original, bug, step, *a, **k),
+    )
     assert "noise" in places(verdict)
 
 

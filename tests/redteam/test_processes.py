@@ -37,7 +37,10 @@ def run_once(forked, name: str, which: str, folder: Path) -> dict[int, Observed]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ranks = [forked.Process(target=run_rank, args=(name, which, rank, port, str(folder))) for rank in (0, 1)]
+    ranks = [
+        forked.Process(target=run_rank, args=(name, which, rank, port, str(folder)))
+        for rank in (0, 1)
+    ]
     for process in ranks:
         process.start()
     for process in ranks:
@@ -54,7 +57,9 @@ def run_once(forked, name: str, which: str, folder: Path) -> dict[int, Observed]
     return seen
 
 
-@pytest.mark.parametrize("name", slow_but("spec, zero_out", "own, users", "item3 spec, cannot be read", among=CASES))
+@pytest.mark.parametrize(
+    "name", slow_but("spec, zero_out", "own, users", "item3 spec, cannot be read", among=CASES)
+)
 def test_two_processes_show_nothing_of_one_record(forked, name, tmp_path):
     relation = CASES[name]().pair().relation
     first = run_once(forked, name, "first", tmp_path)

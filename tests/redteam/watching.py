@@ -29,7 +29,9 @@ class Watch(pl.Callback):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._note(trainer, pl_module, "on_train_start")
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
         self.trace.step = trainer.global_step + 1
         self._note(trainer, pl_module, "on_train_batch_start")
         seed = 1000 * self._salt + self.trace.step
@@ -45,7 +47,9 @@ class Watch(pl.Callback):
         gradients = {name: p.grad for name, p in pl_module.named_parameters()}
         self._note(trainer, pl_module, "on_before_optimizer_step", gradient=gradients)
 
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         self._note(trainer, pl_module, "on_train_batch_end", outputs=outputs)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
@@ -64,7 +68,9 @@ class Watch(pl.Callback):
         self._note(trainer, pl_module, "teardown")
 
     def _note(self, trainer: Any, module: Any, hook: str, **seen: Any) -> None:
-        self.trace.note(hook, describe_module(module, "module") | describe_trainer(trainer) | describe(seen))
+        self.trace.note(
+            hook, describe_module(module, "module") | describe_trainer(trainer) | describe(seen)
+        )
 
 
 def describe_trainer(trainer: Any) -> Facts:
@@ -76,7 +82,9 @@ def describe_trainer(trainer: Any) -> Facts:
     }
     shown = {
         "metrics": metrics,
-        "learning rate": [[group["lr"] for group in optimizer.param_groups] for optimizer in trainer.optimizers],
+        "learning rate": [
+            [group["lr"] for group in optimizer.param_groups] for optimizer in trainer.optimizers
+        ],
         "optimizer": [optimizer.state_dict() for optimizer in trainer.optimizers],
         "scheduler": [config.scheduler.state_dict() for config in trainer.lr_scheduler_configs],
         "progress": [trainer.global_step, trainer.current_epoch, trainer.should_stop],

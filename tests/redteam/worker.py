@@ -32,14 +32,20 @@ USERS = User(sample_rate=0.6, expected_batch_size=4, physical_batch_size=8)
 CASES = {
     "spec, zero_out": lambda: Case(Command(TWO), lambda: pair("large")),
     "spec, add_remove": lambda: Case(Command(TWO), lambda: pair("large", "add_remove")),
-    "spec, secure, replace_one": lambda: Case(Command((*TWO, "noise.secure=true")), lambda: pair("large", "replace_one")),
+    "spec, secure, replace_one": lambda: Case(
+        Command((*TWO, "noise.secure=true")), lambda: pair("large", "replace_one")
+    ),
     "item3 spec, cannot be read": lambda: Case(Command(TWO), lambda: pair("cannot_be_read")),
     "own, per_sample_loss": lambda: Case(own(modules.Offering), lambda: pair("large")),
     "own, dictionaries": lambda: Case(own(texts.Reading), lambda: pair("large", sentences=True)),
-    "own, users": lambda: Case(own(modules.Offering, sampler=USERS), lambda: user_pair("large", "zero_out")),
+    "own, users": lambda: Case(
+        own(modules.Offering, sampler=USERS), lambda: user_pair("large", "zero_out")
+    ),
     "item1 own, losses kept": lambda: Case(own(mistakes.KeepingElsewhere), lambda: pair("large")),
     "item5 own, dropout": lambda: Case(own(modules.Dropping), lambda: pair("large")),
-    "item3 own, label out of range": lambda: Case(own(modules.Ordinary), lambda: pair("label_out_of_range")),
+    "item3 own, label out of range": lambda: Case(
+        own(modules.Ordinary), lambda: pair("label_out_of_range")
+    ),
 }
 
 

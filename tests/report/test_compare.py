@@ -22,13 +22,23 @@ def runs(tmp_path):
         path.mkdir(parents=True)
         (path / "plan.json").write_text(json.dumps({"name": name, "delta": delta}))
         if summary:
-            (path / "summary.json").write_text(json.dumps({"epsilon": epsilon, "delta": delta, "steps": 5} | summary))
+            (path / "summary.json").write_text(
+                json.dumps({"epsilon": epsilon, "delta": delta, "steps": 5} | summary)
+            )
         return path
 
     write("flat", "1", status="completed", metrics={"val/accuracy": 0.90})
-    write("flat", "2", status="completed", metrics={"val/accuracy": 0.94}, test={"test/accuracy": 0.8})
+    write(
+        "flat", "2", status="completed", metrics={"val/accuracy": 0.94}, test={"test/accuracy": 0.8}
+    )
     write("adaptive", "1", status="interrupted", metrics={"val/accuracy": 0.5})
-    write("adaptive", "2", status="budget_exhausted", metrics={"nonprivate/val/accuracy": 0.7}, epsilon=2.5)
+    write(
+        "adaptive",
+        "2",
+        status="budget_exhausted",
+        metrics={"nonprivate/val/accuracy": 0.7},
+        epsilon=2.5,
+    )
     write("adaptive", "3")
     write("free", "1", status="completed", metrics={"val/accuracy": 0.99}, epsilon=None, delta=None)
     return tmp_path / "runs"
@@ -66,7 +76,10 @@ def test_the_table_says_what_is_not_private_and_fits_what_it_holds(runs):
 def test_what_would_be_wider_than_80_columns_is_one_block_for_each_name(runs):
     adaptive, flat, free, shared = command(runs).output.rstrip().split("\n\n")
     assert max(map(len, command(runs).output.splitlines())) <= 80
-    assert [line.split() for line in adaptive.splitlines()[:2]] == [["name", "adaptive"], ["runs", "3"]]
+    assert [line.split() for line in adaptive.splitlines()[:2]] == [
+        ["name", "adaptive"],
+        ["runs", "3"],
+    ]
     assert "1 interrupted, 1 budget exhausted, 1 unfinished" in adaptive
     assert "2.5 to 3" in adaptive
     assert "0.9200 +- 0.0283" in flat
@@ -76,7 +89,10 @@ def test_what_would_be_wider_than_80_columns_is_one_block_for_each_name(runs):
 
 
 def test_what_differs_between_runs_is_a_column_and_the_rest_is_said_once(runs):
-    assert command(runs / "flat", runs / "free").output.splitlines()[-1] == "all: ended completed, delta 1e-05"
+    assert (
+        command(runs / "flat", runs / "free").output.splitlines()[-1]
+        == "all: ended completed, delta 1e-05"
+    )
     (other,) = command(runs / "flat").output.splitlines()[1:]
     assert other.split()[:5] == ["flat", "2", "completed", "3", "1e-05"]
 

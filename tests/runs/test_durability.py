@@ -60,7 +60,13 @@ class Disk:
     calls: list[Call] = field(default_factory=list)
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
-        write, fsync, replace, unlink, add = os.write, os.fsync, os.replace, os.unlink, GaussianStream.add_
+        write, fsync, replace, unlink, add = (
+            os.write,
+            os.fsync,
+            os.replace,
+            os.unlink,
+            GaussianStream.add_,
+        )
 
         def watched_write(fd: int, data: bytes) -> int:
             flags = fcntl.fcntl(fd, fcntl.F_GETFL)
@@ -103,7 +109,11 @@ class Disk:
 
     def synced(self, path: Path, *, after: int, before: int | None = None) -> list[Call]:
         """Return the syncs of a file or directory between two places in the record."""
-        return [call for call in self.calls[after:before] if call == Call("fsync", str(path), size=call.size)]
+        return [
+            call
+            for call in self.calls[after:before]
+            if call == Call("fsync", str(path), size=call.size)
+        ]
 
 
 def path_of(fd: int) -> str:
@@ -138,7 +148,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, D
 
 
 @pytest.mark.parametrize("name", REPLACED)
-def test_a_file_is_synced_whole_before_it_gets_its_name_and_its_directory_after(recorded: tuple[Path, Disk], name: str) -> None:
+def test_a_file_is_synced_whole_before_it_gets_its_name_and_its_directory_after(
+    recorded: tuple[Path, Disk], name: str
+) -> None:
     folder, disk = recorded
     file = folder / "run" / name
     places = disk.places("replace", file)
@@ -152,7 +164,9 @@ def test_a_file_is_synced_whole_before_it_gets_its_name_and_its_directory_after(
 
 
 @pytest.mark.parametrize("name", APPENDED)
-def test_every_write_to_an_appended_file_is_on_the_disk_when_it_returns(recorded: tuple[Path, Disk], name: str) -> None:
+def test_every_write_to_an_appended_file_is_on_the_disk_when_it_returns(
+    recorded: tuple[Path, Disk], name: str
+) -> None:
     folder, disk = recorded
     writes = disk.places("write", folder / "run" / name)
     assert writes
@@ -169,7 +183,9 @@ def test_the_names_of_ledger_and_identity_are_durable_before_anything_is_charged
     assert disk.synced(folder, after=0, before=first_row)
 
 
-def test_every_row_is_on_the_disk_before_the_noise_of_its_release(recorded: tuple[Path, Disk]) -> None:
+def test_every_row_is_on_the_disk_before_the_noise_of_its_release(
+    recorded: tuple[Path, Disk],
+) -> None:
     folder, disk = recorded
     rows = disk.places("write", folder / "run" / "ledger.jsonl")
     releases = [place for place, call in enumerate(disk.calls) if call.name == "noise"]
@@ -179,12 +195,18 @@ def test_every_row_is_on_the_disk_before_the_noise_of_its_release(recorded: tupl
 
 def test_a_run_writes_no_file_that_no_test_here_looks_at(recorded: tuple[Path, Disk]) -> None:
     folder, _ = recorded
-    files = {str(file.relative_to(folder / "run")) for file in (folder / "run").rglob("*") if file.is_file()}
+    files = {
+        str(file.relative_to(folder / "run"))
+        for file in (folder / "run").rglob("*")
+        if file.is_file()
+    }
     curves = {name for name in files if "tfevents" in name}
     assert files - curves == {*REPLACED, *APPENDED}
 
 
-def test_a_finished_runs_line_and_the_name_of_its_file_are_synced(recorded: tuple[Path, Disk]) -> None:
+def test_a_finished_runs_line_and_the_name_of_its_file_are_synced(
+    recorded: tuple[Path, Disk],
+) -> None:
     folder, disk = recorded
     file = folder / "store" / "finished_runs.jsonl"
     last = disk.places("write", file)[-1]
@@ -198,7 +220,9 @@ def test_the_store_of_budgets_syncs_every_transaction(tmp_path: Path) -> None:
     assert value == 3, "EXTRA: the journal's directory is synced as well"
 
 
-def test_the_name_of_a_new_ledger_is_durable_when_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_a_new_ledger_is_durable_when_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = Disk()
     folder = tmp_path / "new" / "run"
     folder.mkdir(parents=True)
@@ -209,7 +233,10 @@ def test_the_name_of_a_new_ledger_is_durable_when_it_is_made(tmp_path: Path, mon
         assert disk.synced(directory, after=0)
 
 
-ENDS: dict[str, Callable[[bytes], bytes]] = {"torn": lambda data: data[:-200], "no newline": lambda data: data[:-1]}
+ENDS: dict[str, Callable[[bytes], bytes]] = {
+    "torn": lambda data: data[:-200],
+    "no newline": lambda data: data[:-1],
+}
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -24,7 +24,15 @@ from hypothesis import strategies as st
 
 import dppipe
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
-from dppipe.privacy.charges import FIELDS, LedgerCorrupt, decode_row, digest, encode_row, read_ledger, read_rows
+from dppipe.privacy.charges import (
+    FIELDS,
+    LedgerCorrupt,
+    decode_row,
+    digest,
+    encode_row,
+    read_ledger,
+    read_rows,
+)
 from dppipe.runs.ledger import Charge, Ledger
 
 PLAN = b'{"a plan": 1}\n'
@@ -69,7 +77,9 @@ def test_rows_hold_the_fields_in_order_and_each_names_the_one_before(path: Path)
         assert tuple(row) == FIELDS
         assert (row["row"], row["step"], row["prev"]) == (number, number, before)
         claimed = row.pop("hash")
-        assert claimed == hashlib.sha256(json.dumps(row, separators=(",", ":")).encode()).hexdigest()
+        assert (
+            claimed == hashlib.sha256(json.dumps(row, separators=(",", ":")).encode()).hexdigest()
+        )
         before = hashlib.sha256(line).hexdigest()
 
 
@@ -90,20 +100,35 @@ def test_head_and_rows_follow_every_charge_and_survive_reopening(path: Path) -> 
 positive = st.floats(min_value=0, exclude_min=True, allow_nan=False, allow_infinity=False)
 
 
-@given(rate=st.floats(min_value=1e-300, max_value=1), noise=positive, bound=positive, epsilon=positive, unit=st.text(max_size=20))
+@given(
+    rate=st.floats(min_value=1e-300, max_value=1),
+    noise=positive,
+    bound=positive,
+    epsilon=positive,
+    unit=st.text(max_size=20),
+)
 def test_every_finite_float_and_text_comes_back_exactly(
     rate: float, noise: float, bound: float, epsilon: float, unit: str
 ) -> None:
     event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
-    numbers = {"sample_rate": rate, "noise_multiplier": noise, "max_grad_norm": bound, "epsilon": epsilon}
+    numbers = {
+        "sample_rate": rate,
+        "noise_multiplier": noise,
+        "max_grad_norm": bound,
+        "epsilon": epsilon,
+    }
     charge = a_charge(event=event, unit=unit, **numbers)
     line = encode_row(charge, row=7, prev="ab")
     assert decode_row(line, row=7, prev="ab") == charge
 
 
-@pytest.mark.parametrize("name", ["sample_rate", "noise_multiplier", "max_grad_norm", "epsilon", "step", "count"])
+@pytest.mark.parametrize(
+    "name", ["sample_rate", "noise_multiplier", "max_grad_norm", "epsilon", "step", "count"]
+)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, True, "1"])
-def test_a_charge_with_a_senseless_number_is_refused_and_nothing_is_written(path: Path, name: str, value: object) -> None:
+def test_a_charge_with_a_senseless_number_is_refused_and_nothing_is_written(
+    path: Path, name: str, value: object
+) -> None:
     with Ledger.create(path, plan=PLAN) as ledger:
         with pytest.raises(PrivacyRefusal, match=name):
             ledger.charge(replace(a_charge(), **{name: value}))
@@ -113,7 +138,10 @@ def test_a_charge_with_a_senseless_number_is_refused_and_nothing_is_written(path
 
 def test_epsilon_never_goes_down(path: Path) -> None:
     a_ledger(path)
-    with Ledger.open(path, plan=PLAN) as ledger, pytest.raises(PrivacyRefusal, match="already charged"):
+    with (
+        Ledger.open(path, plan=PLAN) as ledger,
+        pytest.raises(PrivacyRefusal, match="already charged"),
+    ):
         ledger.charge(a_charge(4, epsilon=0.2))
 
 
@@ -122,7 +150,16 @@ def test_every_change_of_a_single_byte_is_found(path: Path) -> None:
     lines = whole.splitlines(keepends=True)
     starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
     for position in range(len(whole)):
-        for flip in (0x01, 0x02, 0x10, 0x20, 0x80, whole[position] ^ 0x0A, whole[position] ^ 0x20, whole[position] ^ 0x22):
+        for flip in (
+            0x01,
+            0x02,
+            0x10,
+            0x20,
+            0x80,
+            whole[position] ^ 0x0A,
+            whole[position] ^ 0x20,
+            whole[position] ^ 0x22,
+        ):
             if flip == 0:
                 continue
             changed = bytearray(whole)
@@ -146,7 +183,9 @@ def test_every_byte_put_in_or_taken_out_is_found(path: Path) -> None:
     whole = a_ledger(path, rows=2).read_bytes()
     for position in range(len(whole) + 1):
         shorter = whole[:position] + whole[position + 1 :]
-        for changed in [whole[:position] + extra + whole[position:] for extra in (b" ", b"\n", b"{", b"0")] + [shorter]:
+        for changed in [
+            whole[:position] + extra + whole[position:] for extra in (b" ", b"\n", b"{", b"0")
+        ] + [shorter]:
             if changed == whole:
                 continue
             try:
@@ -160,7 +199,12 @@ def test_every_byte_put_in_or_taken_out_is_found(path: Path) -> None:
 
 def test_a_whole_row_taken_out_or_moved_is_found(path: Path) -> None:
     first, second, third = a_ledger(path).read_bytes().splitlines(keepends=True)
-    for lines in ([second, third], [first, third], [second, first, third], [first, first, second, third]):
+    for lines in (
+        [second, third],
+        [first, third],
+        [second, first, third],
+        [first, first, second, third],
+    ):
         path.write_bytes(b"".join(lines))
         with pytest.raises(LedgerCorrupt):
             read_ledger(path, plan=PLAN)
@@ -183,7 +227,17 @@ def test_a_ledger_of_another_plan_is_refused(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"[]", b"null", b"{}", b"[" * 60_000, b'{"event":[]}', b"\xff\xfe", b"9" * 60_000, b'{"row":1,"step":' + b"1" * 60_000],
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{}",
+        b"[" * 60_000,
+        b'{"event":[]}',
+        b"\xff\xfe",
+        b"9" * 60_000,
+        b'{"row":1,"step":' + b"1" * 60_000,
+    ],
 )
 def test_what_is_no_row_is_refused_whatever_it_is(path: Path, line: bytes) -> None:
     path.write_bytes(line + b"\n")
@@ -276,12 +330,17 @@ def test_a_missing_ledger_or_directory_is_named(path: Path) -> None:
 
 def test_a_second_writer_is_refused_and_told_who_holds_the_ledger(path: Path) -> None:
     a_ledger(path)
-    with Ledger.open(path, plan=PLAN), pytest.raises(PrivacyRefusal, match=f"process {os.getpid()}"):
+    with (
+        Ledger.open(path, plan=PLAN),
+        pytest.raises(PrivacyRefusal, match=f"process {os.getpid()}"),
+    ):
         Ledger.open(path, plan=PLAN)
     Ledger.open(path, plan=PLAN).close()
 
 
-@pytest.mark.parametrize("change", [lambda rows: rows[:-1], lambda rows: [*rows, rows[-1]], lambda rows: []])
+@pytest.mark.parametrize(
+    "change", [lambda rows: rows[:-1], lambda rows: [*rows, rows[-1]], lambda rows: []]
+)
 def test_a_ledger_that_changes_under_its_writer_takes_no_more_charges(
     path: Path, change: Callable[[list[bytes]], list[bytes]]
 ) -> None:
@@ -365,7 +424,9 @@ def test_short_writes_are_completed(path: Path, monkeypatch: pytest.MonkeyPatch)
     assert read_ledger(path, plan=PLAN).rows == 2
 
 
-def test_an_interrupt_inside_a_write_ends_the_ledger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_inside_a_write_ends_the_ledger(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(fd: int, data: bytes) -> int:
         raise KeyboardInterrupt
 
@@ -401,10 +462,15 @@ with open_or_create(sys.argv[2], plan=PLAN) as ledger:
 """
 
 
-def charge_in_a_process(path: Path, released: Path, *, limit: int | None = None) -> subprocess.Popen[bytes]:
+def charge_in_a_process(
+    path: Path, released: Path, *, limit: int | None = None
+) -> subprocess.Popen[bytes]:
     script = CHARGE_UNTIL_KILLED
     if limit is not None:
-        script = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n" + script
+        script = (
+            f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+            + script
+        )
     command = [sys.executable, "-c", script, str(Path(__file__).parent), str(path), str(released)]
     return subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE)
 
@@ -414,7 +480,9 @@ def test_every_step_released_before_a_kill_is_in_the_ledger(path: Path, tmp_path
     for attempt in range(3):
         before = released.stat().st_size if released.exists() else 0
         process = charge_in_a_process(path, released)
-        while process.poll() is None and not (released.exists() and released.stat().st_size > before + 50):
+        while process.poll() is None and not (
+            released.exists() and released.stat().st_size > before + 50
+        ):
             time.sleep(0.005 + 0.003 * attempt)
         assert process.poll() is None, process.stderr.read()
         process.kill()
@@ -425,7 +493,9 @@ def test_every_step_released_before_a_kill_is_in_the_ledger(path: Path, tmp_path
         assert max(marks) <= found.rows
 
 
-def test_every_step_released_before_the_disk_is_full_is_in_the_ledger(path: Path, tmp_path: Path) -> None:
+def test_every_step_released_before_the_disk_is_full_is_in_the_ledger(
+    path: Path, tmp_path: Path
+) -> None:
     """The file size limit stands in for a full disk: the kernel itself cuts the last row short."""
     released = tmp_path / "released"
     process = charge_in_a_process(path, released, limit=4000)
@@ -439,17 +509,26 @@ def test_every_step_released_before_the_disk_is_full_is_in_the_ledger(path: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
-def test_every_step_released_before_a_tiny_file_system_is_full_is_in_the_ledger(tmp_path: Path) -> None:
+def test_every_step_released_before_a_tiny_file_system_is_full_is_in_the_ledger(
+    tmp_path: Path,
+) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)], capture_output=True).returncode != 0:
+    if (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)], capture_output=True
+        ).returncode
+        != 0
+    ):
         pytest.skip("this machine mounts no tmpfs")
     try:
         path, released = disk / "ledger.jsonl", tmp_path / "released"
         process = charge_in_a_process(path, released)
         _, stderr = process.communicate(timeout=60)
         assert b"Nothing was released" in stderr
-        assert [int(mark) for mark in released.read_text().split()] == list(range(1, read_ledger(path, plan=PLAN).rows + 1))
+        assert [int(mark) for mark in released.read_text().split()] == list(
+            range(1, read_ledger(path, plan=PLAN).rows + 1)
+        )
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -466,11 +545,17 @@ except UsageError as error:
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user, for whom the directory is read-only")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="needs another user, for whom the directory is read-only"
+)
 def test_a_read_only_directory_is_named() -> None:
-    with tempfile.TemporaryDirectory() as directory:  # pytest's own directories can't even be entered by another user
+    with (
+        tempfile.TemporaryDirectory() as directory
+    ):  # pytest's own directories can't even be entered by another user
         Path(directory).chmod(0o755)
         command = [sys.executable, "-c", READ_ONLY, f"{directory}/ledger.jsonl"]
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-        assert "expected a directory that can be written to, got Permission denied" in done.stdout, done.stderr
+        assert (
+            "expected a directory that can be written to, got Permission denied" in done.stdout
+        ), done.stderr
         assert not list(Path(directory).iterdir())

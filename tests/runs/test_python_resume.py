@@ -20,7 +20,9 @@ from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import Poisson
 
-pytestmark = pytest.mark.filterwarnings("ignore:You.re resuming from a checkpoint that ended before the epoch")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:You.re resuming from a checkpoint that ended before the epoch"
+)
 
 
 class Mine(pl.LightningModule):

@@ -17,7 +17,18 @@ from dppipe.errors import StoreFailed
 def scope(run, tmp_path, monkeypatch):
     monkeypatch.setenv("DPPIPE_STORE", str(tmp_path / "budgets.db"))
     made = CliRunner().invoke(
-        app, ["budget", "create", "clinic", "--epsilon", "8", "--delta", "1e-5", "--like", str(tmp_path / "spec.yaml")]
+        app,
+        [
+            "budget",
+            "create",
+            "clinic",
+            "--epsilon",
+            "8",
+            "--delta",
+            "1e-5",
+            "--like",
+            str(tmp_path / "spec.yaml"),
+        ],
     )
     assert made.exit_code == 0, made.output
     return lambda: CliRunner().invoke(app, ["budget", "show", "clinic", "--json"]).output
@@ -64,7 +75,10 @@ def test_a_run_outside_the_scope_of_its_records_is_warned_with_the_line_to_add(r
     done = run()
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert "warning: these records stand in the shared budget 'clinic', which has spent epsilon" in said
+    assert (
+        "warning: these records stand in the shared budget 'clinic', which has spent epsilon"
+        in said
+    )
     assert "add `scope: clinic` to the spec's budget, or `--set budget.scope=clinic`." in said
     assert "warning" not in run("data.size=1001").output  # other records
     bare = " ".join(run("budget=none").output.split())
@@ -127,7 +141,9 @@ def test_a_run_that_is_refused_leaves_nothing_behind_a_link(run, scope, tmp_path
     assert run("budget.scope=clinic").exit_code == 0
     (tmp_path / "real").mkdir()
     (tmp_path / "run2").symlink_to(tmp_path / "real")
-    done = run("budget.scope=ward")  # only the reservation sees that the records are another scope's
+    done = run(
+        "budget.scope=ward"
+    )  # only the reservation sees that the records are another scope's
     assert done.exit_code == 3, done.output
     assert "'clinic', which this very data set is charged to" in done.output
     assert not (tmp_path / "real").exists()

@@ -28,11 +28,17 @@ STEPS = 12
 
 def parts(noise: Constant | Linear) -> PrivateParts:
     return PrivateParts(
-        sampler=Poisson(sample_rate=0.1), clipping=Flat(), noise=noise, accountant=Rdp(), budget=Budget(epsilon=20.0, delta=1e-5)
+        sampler=Poisson(sample_rate=0.1),
+        clipping=Flat(),
+        noise=noise,
+        accountant=Rdp(),
+        budget=Budget(epsilon=20.0, delta=1e-5),
     )
 
 
-def write_run(run: Path, *, charged: int = STEPS, noise: Constant | Linear | None = None, claim: float = 1.0) -> Plan:
+def write_run(
+    run: Path, *, charged: int = STEPS, noise: Constant | Linear | None = None, claim: float = 1.0
+) -> Plan:
     private = parts(noise or Constant(noise_multiplier=1.0))
     plan = plan_privacy(private, name="test", records=1000, steps=STEPS)
     run.mkdir()
@@ -40,7 +46,9 @@ def write_run(run: Path, *, charged: int = STEPS, noise: Constant | Linear | Non
     with Ledger.create(run / "ledger.jsonl", plan=plan.to_json()) as ledger:
         for step in range(1, charged + 1):
             ledger.charge(a_charge(private, plan, step=step, claim=claim))
-        (run / "summary.json").write_text(json.dumps({"ledger_head": ledger.head, "charged": charged}))
+        (run / "summary.json").write_text(
+            json.dumps({"ledger_head": ledger.head, "charged": charged})
+        )
     return plan
 
 
@@ -67,9 +75,13 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "noise", [Constant(noise_multiplier=1.0), Linear(noise_multiplier=1.0, end=0.9)], ids=["constant", "linear"]
+    "noise",
+    [Constant(noise_multiplier=1.0), Linear(noise_multiplier=1.0, end=0.9)],
+    ids=["constant", "linear"],
 )
-def test_a_whole_run_verifies_and_costs_what_its_plan_said(run: Path, noise: Constant | Linear) -> None:
+def test_a_whole_run_verifies_and_costs_what_its_plan_said(
+    run: Path, noise: Constant | Linear
+) -> None:
     plan = write_run(run, noise=noise)
     found = verify_ledger(run)
     assert found.faults == ()
@@ -79,7 +91,11 @@ def test_a_whole_run_verifies_and_costs_what_its_plan_said(run: Path, noise: Con
 
 def test_any_accountant_and_delta_can_be_asked(run: Path) -> None:
     write_run(run)
-    own, pld, other = verify_ledger(run), verify_ledger(run, accountant="pld"), verify_ledger(run, delta=1e-6)
+    own, pld, other = (
+        verify_ledger(run),
+        verify_ledger(run, accountant="pld"),
+        verify_ledger(run, delta=1e-6),
+    )
     assert (own.accountant, pld.accountant, other.delta) == ("rdp", "pld", 1e-6)
     assert own.epsilon is not None
     assert pld.epsilon is not None
@@ -109,7 +125,10 @@ def test_printed_epsilons_are_rounded_up_and_estimates_say_so(run: Path) -> None
     assert exact is not None
     assert float(printed.removeprefix("epsilon ").split()[0]) >= exact
     assert "ESTIMATE" not in printed
-    assert "by gdp, an ESTIMATE" in CliRunner().invoke(app, ["verify", str(run), "--accountant", "gdp"]).output
+    assert (
+        "by gdp, an ESTIMATE"
+        in CliRunner().invoke(app, ["verify", str(run), "--accountant", "gdp"]).output
+    )
 
 
 def test_a_claim_below_the_cost_is_found(run: Path) -> None:
@@ -146,7 +165,9 @@ def test_damage_is_found(run: Path, damage: Callable[[bytes], bytes], *, summary
         (run / "summary.json").unlink()
     ledger = run / "ledger.jsonl"
     ledger.write_bytes(damage(ledger.read_bytes()))
-    if summary or ledger.stat().st_size:  # an empty ledger is that of a run which has done nothing yet
+    if (
+        summary or ledger.stat().st_size
+    ):  # an empty ledger is that of a run which has done nothing yet
         assert not verify_ledger(run).intact
 
 
@@ -174,7 +195,9 @@ def test_a_torn_line_is_counted_at_the_largest_cost_of_the_plan(run: Path, cut: 
     ledger.write_bytes(b"".join(lines[:2]) + lines[2][:cut])
     found = verify_ledger(run)
     private = parts(noise)
-    events = [private.sampler.event(private.noise.event(z), rate=0.1) for z in (1.0, 1 - 0.5 / 11, 0.5)]
+    events = [
+        private.sampler.event(private.noise.event(z), rate=0.1) for z in (1.0, 1 - 0.5 / 11, 0.5)
+    ]
     expected = Rdp().compose([(event, 1) for event in events], relation="zero_out").epsilon(1e-5)
     assert (found.torn, found.rows, found.charged) == (True, 2, 3)
     assert found.epsilon == pytest.approx(expected, rel=1e-9)

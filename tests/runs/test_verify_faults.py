@@ -48,7 +48,13 @@ CHANGES: dict[str, list[str]] = {
         "train.steps=3",
         "data.normalize={kind: private, noise_multiplier: 10, lower: -4, upper: 4}",
     ],
-    "filter": ["sampler=full_batch", "accountant=zcdp", "budget={epsilon: 2.0, delta: 1e-5}", FALLING, "train.steps=500"],
+    "filter": [
+        "sampler=full_batch",
+        "accountant=zcdp",
+        "budget={epsilon: 2.0, delta: 1e-5}",
+        FALLING,
+        "train.steps=500",
+    ],
 }
 
 
@@ -117,7 +123,9 @@ def torn(run: Path) -> None:
 
 
 def sampled(noise_multiplier: float, rate: float) -> dp_accounting.DpEvent:
-    return Poisson(sample_rate=rate).event(dp_accounting.GaussianDpEvent(noise_multiplier), rate=rate)
+    return Poisson(sample_rate=rate).event(
+        dp_accounting.GaussianDpEvent(noise_multiplier), rate=rate
+    )
 
 
 def with_rate(rate: float) -> Callable[[Charge], Charge]:
@@ -131,12 +139,17 @@ CORRUPT: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda data: data.replace(b'"step":5', b'"step":6'),
         r":5: .*its content is not what its hash names",
     ),
-    "an end that can't be torn": (lambda data: data + b'{"row":8', r":7: .*it is not a row of a ledger"),
+    "an end that can't be torn": (
+        lambda data: data + b'{"row":8',
+        r":7: .*it is not a row of a ledger",
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", CORRUPT)
-def test_verify_names_a_ledger_whose_bytes_were_changed(copy: Callable[[str], Path], damage: str) -> None:
+def test_verify_names_a_ledger_whose_bytes_were_changed(
+    copy: Callable[[str], Path], damage: str
+) -> None:
     run = copy("plain")
     change, fault = CORRUPT[damage]
     change_ledger(run, change)
@@ -207,12 +220,20 @@ def lower_claim(charge: Charge) -> Charge:
 
 
 UNPLANNED: dict[str, tuple[str, Callable[[Rows], Rows], list[str]]] = {
-    "relation": ("plain", each(set_to(relation="replace_one")), [r":1: relation: expected zero_out"]),
+    "relation": (
+        "plain",
+        each(set_to(relation="replace_one")),
+        [r":1: relation: expected zero_out"],
+    ),
     "one relation": ("plain", at(4, set_to(relation="replace_one")), [r":4: relation: "]),
     "unit": ("plain", each(set_to(unit="user")), [r":1: unit: expected example"]),
     "one unit": ("plain", at(6, set_to(unit="user")), [r":6: unit: expected example"]),
     "sampler": ("plain", at(3, set_to(sampler="shuffle")), [r":3: sampler: expected poisson"]),
-    "mechanism": ("plain", at(2, set_to(mechanism="laplace")), [r":2: mechanism: expected gaussian"]),
+    "mechanism": (
+        "plain",
+        at(2, set_to(mechanism="laplace")),
+        [r":2: mechanism: expected gaussian"],
+    ),
     "multiplier": (
         "plain",
         at(5, with_z(1.1)),
@@ -229,21 +250,45 @@ UNPLANNED: dict[str, tuple[str, Callable[[Rows], Rows], list[str]]] = {
         at(5, set_to(sample_rate=0.04)),
         [r":5: sample_rate: expected 0.05"],
     ),
-    "cheaper event": ("plain", at(1, set_to(event=sampled(9.0, 0.05))), [r":1: event: expected Poisson"]),
-    "event of no step": ("plain", at(1, set_to(event=dp_accounting.NoOpDpEvent())), [r":1: event: "]),
+    "cheaper event": (
+        "plain",
+        at(1, set_to(event=sampled(9.0, 0.05))),
+        [r":1: event: expected Poisson"],
+    ),
+    "event of no step": (
+        "plain",
+        at(1, set_to(event=dp_accounting.NoOpDpEvent())),
+        [r":1: event: "],
+    ),
     "uncharged": ("plain", at(2, set_to(count=0)), [r":2: count: expected 1"]),
     "a step twice": ("plain", at(4, set_to(step=3)), [r":4: step: expected one from 4 to 6"]),
     "a step too many": ("plain", one_more, [r":7: step: expected one from 7 to 6"]),
-    "statistics that weren't planned": ("plain", at(1, set_to(step=0)), [r":1: step: expected one from 1"]),
+    "statistics that weren't planned": (
+        "plain",
+        at(1, set_to(step=0)),
+        [r":1: step: expected one from 1"],
+    ),
     "statistics not charged": ("statistics", lambda rows: rows[1:], [r":1: step: expected 0"]),
     "statistics with less noise": (
         "statistics",
         at(1, set_to(noise_multiplier=9.0)),
         [r":1: noise_multiplier: expected 10.0"],
     ),
-    "claims that fall": ("plain", at(6, lower_claim), [r":6: expected epsilon of at least", r":6: .*rows cost"]),
-    "claims below the cost": ("plain", each(lower_claim), [rf":{n}: .*as the rows cost" for n in range(1, 7)]),
-    "a step that the filter refuses": ("filter", two_more, [r":\d+: expected a step that the zcdp filter admits"]),
+    "claims that fall": (
+        "plain",
+        at(6, lower_claim),
+        [r":6: expected epsilon of at least", r":6: .*rows cost"],
+    ),
+    "claims below the cost": (
+        "plain",
+        each(lower_claim),
+        [rf":{n}: .*as the rows cost" for n in range(1, 7)],
+    ),
+    "a step that the filter refuses": (
+        "filter",
+        two_more,
+        [r":\d+: expected a step that the zcdp filter admits"],
+    ),
 }
 
 
@@ -266,21 +311,29 @@ def only(run: Path, *patterns: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_verify_finds_nothing_in_an_undamaged_run_or_one_with_a_new_chain(copy: Callable[[str], Path], kind: str) -> None:
+def test_verify_finds_nothing_in_an_undamaged_run_or_one_with_a_new_chain(
+    copy: Callable[[str], Path], kind: str
+) -> None:
     run = copy(kind)
     assert verify(run) == (0, [])
     write_rows(run, lambda rows: rows)
     assert verify(run) == (0, [])
 
 
-def test_verify_states_no_epsilon_of_rows_that_are_not_the_plans(copy: Callable[[str], Path]) -> None:
+def test_verify_states_no_epsilon_of_rows_that_are_not_the_plans(
+    copy: Callable[[str], Path],
+) -> None:
     run = copy("plain")
     write_rows(run, each(set_to(event=sampled(9.0, 0.05))))
     assert verify_ledger(run).epsilon is None
 
 
 SAMPLERS: list[tuple[Sampler, Relation, Accountant]] = [
-    (Poisson(expected_batch_size=50, batch_schedule={"kind": "linear", "end": 2.0}), "zero_out", Rdp()),
+    (
+        Poisson(expected_batch_size=50, batch_schedule={"kind": "linear", "end": 2.0}),
+        "zero_out",
+        Rdp(),
+    ),
     (Poisson(sample_rate=1.0), "zero_out", Rdp()),
     (User(sample_rate=0.1), "zero_out", Rdp()),
     (TruncatedPoisson(expected_batch_size=50), "zero_out", Pld()),
@@ -312,8 +365,12 @@ def planned_charge(parts: PrivateParts, plan: Plan, step: int) -> Charge:
     )
 
 
-@pytest.mark.parametrize(("sampler", "relation", "accountant"), SAMPLERS, ids=[sampler.kind for sampler, *_ in SAMPLERS])
-def test_rows_of_every_sampler_are_the_plans_own(sampler: Sampler, relation: Relation, accountant: Accountant) -> None:
+@pytest.mark.parametrize(
+    ("sampler", "relation", "accountant"), SAMPLERS, ids=[sampler.kind for sampler, *_ in SAMPLERS]
+)
+def test_rows_of_every_sampler_are_the_plans_own(
+    sampler: Sampler, relation: Relation, accountant: Accountant
+) -> None:
     budget = Budget(epsilon=1e3, delta=1e-5, relation=relation)
     parts = PrivateParts(sampler, Flat(), Constant(noise_multiplier=30.0), accountant, budget)
     plan = plan_privacy(parts, name="t", records=1000, steps=7)

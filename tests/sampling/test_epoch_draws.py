@@ -46,16 +46,22 @@ def test_a_record_is_in_every_step_as_often(places: NDArray[numpy.int64]) -> Non
     assert likely.sf(counts.max() - 1) > 1e-7 / counts.size / 2
 
 
-def test_two_records_meet_as_often_as_their_law_says(sampler: Sampler, places: NDArray[numpy.int64]) -> None:
+def test_two_records_meet_as_often_as_their_law_says(
+    sampler: Sampler, places: NDArray[numpy.int64]
+) -> None:
     """1/5 for balls in bins; 11/59 for shuffled batches of 12, where one takes a place from the other. False alarms: 1e-8."""
     chance = 11 / 59 if sampler.kind == "shuffle" else 0.2
     met = (places[:, 0::2] == places[:, 1::2]).mean(axis=1)
     assert abs(met.mean() - chance) < 5.8 * met.std() / math.sqrt(EPOCHS)
     other = 0.2 if sampler.kind == "shuffle" else 11 / 59
-    assert abs(met.mean() - other) > 5.8 * met.std() / math.sqrt(EPOCHS)  # the two laws can be told apart
+    assert abs(met.mean() - other) > 5.8 * met.std() / math.sqrt(
+        EPOCHS
+    )  # the two laws can be told apart
 
 
-def test_batches_have_the_sizes_of_their_law(sampler: Sampler, places: NDArray[numpy.int64]) -> None:
+def test_batches_have_the_sizes_of_their_law(
+    sampler: Sampler, places: NDArray[numpy.int64]
+) -> None:
     """Shuffled batches have one size; the others' is binomial, its variance within 6 standard errors (1e-8)."""
     sizes = numpy.stack([(places == step).sum(axis=1) for step in range(5)])
     if sampler.kind == "shuffle":
@@ -75,12 +81,18 @@ def test_an_epoch_says_nothing_about_the_next(places: NDArray[numpy.int64]) -> N
 def test_a_step_says_where_a_record_is_not() -> None:
     """Unlike in Poisson sampling: a record that was drawn isn't drawn again in its epoch. What is charged allows for it."""
     for made in SAMPLERS:
-        batches = made.draw_epoch(RECORDS, rate=made.rate(RECORDS), generator=secret_stream("sampler"))
+        batches = made.draw_epoch(
+            RECORDS, rate=made.rate(RECORDS), generator=secret_stream("sampler")
+        )
         assert not set(batches[0]) & set(batches[1])
 
 
-@pytest.mark.parametrize(("records", "size", "sizes"), [(10, 4, [4, 4, 2]), (8, 4, [4, 4]), (3, 3, [3]), (1, 1, [1])])
-def test_the_last_shuffled_batch_holds_what_is_left(records: int, size: int, sizes: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("records", "size", "sizes"), [(10, 4, [4, 4, 2]), (8, 4, [4, 4]), (3, 3, [3]), (1, 1, [1])]
+)
+def test_the_last_shuffled_batch_holds_what_is_left(
+    records: int, size: int, sizes: list[int]
+) -> None:
     made = Shuffle(expected_batch_size=size)
     batches = made.draw_epoch(records, rate=made.rate(records), generator=secret_stream("sampler"))
     assert [len(batch) for batch in batches] == sizes
@@ -88,13 +100,19 @@ def test_the_last_shuffled_batch_holds_what_is_left(records: int, size: int, siz
     assert made.expected(records) == size
 
 
-@pytest.mark.parametrize(("records", "size", "bins"), [(100, 30, 3), (100, 100, 1), (100, 90, 1), (7, 1, 7), (1000, 16, 62)])
+@pytest.mark.parametrize(
+    ("records", "size", "bins"),
+    [(100, 30, 3), (100, 100, 1), (100, 90, 1), (7, 1, 7), (1000, 16, 62)],
+)
 def test_an_epoch_of_balls_has_a_whole_number_of_bins(records: int, size: float, bins: int) -> None:
     made = BallsInBins(expected_batch_size=size)
     assert made.epoch_length(records) == bins
     assert made.rate(records) == 1 / bins
     assert made.expected(records) == records / bins
-    assert len(made.draw_epoch(records, rate=made.rate(records), generator=secret_stream("sampler"))) == bins
+    assert (
+        len(made.draw_epoch(records, rate=made.rate(records), generator=secret_stream("sampler")))
+        == bins
+    )
 
 
 def test_all_orders_of_four_are_equally_likely() -> None:

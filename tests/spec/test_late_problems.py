@@ -25,12 +25,16 @@ def path(here: Path, base: str) -> Path:
 
 def test_a_problem_gets_the_place_of_its_key(path: Path) -> None:
     error = placed(path, SpecError([Problem(("model", "hidden"), "expected a thing, got none.")]))
-    assert str(error).startswith("spec.yaml:5:28: model.hidden: expected a thing, got none.\n     5 | model:")
+    assert str(error).startswith(
+        "spec.yaml:5:28: model.hidden: expected a thing, got none.\n     5 | model:"
+    )
 
 
 def test_a_message_that_names_a_key_gets_its_place(path: Path) -> None:
     error = placed(path, UsageError("data.records: expected the number of records, 7: got 8."))
-    assert str(error).startswith("spec.yaml:4:1: data.records: expected the number of records, 7: got 8.\n")
+    assert str(error).startswith(
+        "spec.yaml:4:1: data.records: expected the number of records, 7: got 8.\n"
+    )
     assert error.exit_code == 2
 
 
@@ -41,11 +45,16 @@ def test_a_refusal_stays_a_refusal(path: Path) -> None:
 
 
 def test_what_was_set_on_the_command_line_is_blamed_there(path: Path) -> None:
-    error = placed(path, UsageError("model.hidden: expected less."), overrides=("model.hidden=[9]",))
+    error = placed(
+        path, UsageError("model.hidden: expected less."), overrides=("model.hidden=[9]",)
+    )
     assert str(error) == "--set model.hidden=[9]: model.hidden: expected less."
 
 
-@pytest.mark.parametrize("text", ["table.csv: line 3: expected 3 fields, got 2.", "something else", "datum.x: expected y."])
+@pytest.mark.parametrize(
+    "text",
+    ["table.csv: line 3: expected 3 fields, got 2.", "something else", "datum.x: expected y."],
+)
 def test_other_messages_stay_as_they_are(path: Path, text: str) -> None:
     assert str(placed(path, UsageError(text))) == text
 

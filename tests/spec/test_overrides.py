@@ -20,7 +20,10 @@ def test_a_value_is_replaced(base: str) -> None:
 
 def test_the_last_override_of_a_value_wins(base: str) -> None:
     assert _set(base, "seed=1", "seed=2").seed == 2
-    assert _set(base, "clipping.max_grad_norm=-1", "clipping={kind: flat}").clipping.max_grad_norm == 1.0
+    assert (
+        _set(base, "clipping.max_grad_norm=-1", "clipping={kind: flat}").clipping.max_grad_norm
+        == 1.0
+    )
 
 
 def test_a_whole_block_is_replaced(base: str) -> None:
@@ -31,8 +34,13 @@ def test_a_whole_block_is_replaced(base: str) -> None:
 
 
 def test_options_of_the_old_kind_are_left_behind_and_reported(base: str) -> None:
-    with pytest.raises(SpecError, match=r"spec\.yaml:11:\d+: noise\.end: expected a key of the constant kind"):
-        spec_from_text(base.replace("kind: constant,", "kind: linear, end: 0.5,"), overrides=["noise.kind=constant"])
+    with pytest.raises(
+        SpecError, match=r"spec\.yaml:11:\d+: noise\.end: expected a key of the constant kind"
+    ):
+        spec_from_text(
+            base.replace("kind: constant,", "kind: linear, end: 0.5,"),
+            overrides=["noise.kind=constant"],
+        )
 
 
 def test_a_bare_kind_becomes_a_block(base: str) -> None:
@@ -42,7 +50,12 @@ def test_a_bare_kind_becomes_a_block(base: str) -> None:
 
 def test_a_block_that_is_not_there_is_made(base: str) -> None:
     assert _set(base, "data.split.train=0.5").data.split.train == 0.5
-    assert spec_from_text(base.replace("train: {epochs: 20}\n", ""), overrides=["train.steps=3"]).train.steps == 3
+    assert (
+        spec_from_text(
+            base.replace("train: {epochs: 20}\n", ""), overrides=["train.steps=3"]
+        ).train.steps
+        == 3
+    )
 
 
 def test_an_item_of_a_list_is_replaced(base: str) -> None:
@@ -57,11 +70,20 @@ def test_nothing_takes_an_optional_value_away(base: str) -> None:
     ("override", "message"),
     [
         ("clipping.max_grad_norm=-3", "clipping.max_grad_norm: expected a number > 0, got -3."),
-        ("clipping={kind: flat, max_grad_norm: -3}", "clipping.max_grad_norm: expected a number > 0, got -3."),
-        ("clipping.max_grad_nrom=3", "clipping.max_grad_nrom: expected a key of the flat kind, got 'max_grad_nrom'."),
+        (
+            "clipping={kind: flat, max_grad_norm: -3}",
+            "clipping.max_grad_norm: expected a number > 0, got -3.",
+        ),
+        (
+            "clipping.max_grad_nrom=3",
+            "clipping.max_grad_nrom: expected a key of the flat kind, got 'max_grad_nrom'.",
+        ),
         ("clipping=flatt", "clipping.kind: no clipper named 'flatt'."),
         ("clipping={}", "clipping.kind: expected the name of a clipper, got nothing."),
-        ("clipping.max_grad_norm=01", "clipping.max_grad_norm: expected a number without leading zeros, got 01."),
+        (
+            "clipping.max_grad_norm=01",
+            "clipping.max_grad_norm: expected a number without leading zeros, got 01.",
+        ),
         ("clipping={a: [1", "clipping: expected YAML"),
         ("seed", "spec: expected KEY=VALUE"),
         ("=3", "spec: expected KEY=VALUE"),
@@ -72,7 +94,9 @@ def test_nothing_takes_an_optional_value_away(base: str) -> None:
         ("train={until: budget}", "train.until: expected steps or epochs, got until: budget with"),
     ],
 )
-def test_a_problem_names_the_override_that_brought_it(override: str, message: str, base: str) -> None:
+def test_a_problem_names_the_override_that_brought_it(
+    override: str, message: str, base: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         _set(base, override)
     text = str(caught.value)

@@ -55,7 +55,9 @@ def test_every_built_in_kind_is_what_its_file_says(block: str) -> None:
 
 def test_plugin_kinds_are_options_of_a_spec(base: str, plugins: Path) -> None:
     (plugins / "soft.py").write_text(SOFT)
-    text = base.replace("kind: flat", "kind: soft\n  stability: 0.5").replace("kind: constant", "kind: cooldown")
+    text = base.replace("kind: flat", "kind: soft\n  stability: 0.5").replace(
+        "kind: constant", "kind: cooldown"
+    )
     spec = spec_from_text(text)
     assert spec.clipping.to_data() == {"kind": "soft", "max_grad_norm": 1.0, "stability": 0.5}
     assert spec.noise.multiplier(1.0) == 0.5
@@ -66,19 +68,26 @@ def test_plugin_kinds_are_options_of_a_spec(base: str, plugins: Path) -> None:
 
 def test_options_of_a_plugin_are_checked_at_their_place(base: str, plugins: Path) -> None:
     (plugins / "soft.py").write_text(SOFT)
-    with pytest.raises(SpecError, match=r"spec\.yaml:10:14: clipping\.stability: expected a number > 0, got 0\."):
+    with pytest.raises(
+        SpecError, match=r"spec\.yaml:10:14: clipping\.stability: expected a number > 0, got 0\."
+    ):
         spec_from_text(base.replace("kind: flat", "kind: soft\n  stability: 0"))
     with pytest.raises(SpecError, match=r"Did you mean 'stability'\?"):
         spec_from_text(base.replace("kind: flat", "kind: soft\n  stabilty: 0.1"))
 
 
-def test_a_named_folder_takes_the_place_of_the_usual_one(base: str, plugins: Path, tmp_path: Path) -> None:
+def test_a_named_folder_takes_the_place_of_the_usual_one(
+    base: str, plugins: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "soft.py").write_text(SOFT)
     with pytest.raises(SpecError, match="no clipper named 'soft'"):
         spec_from_text(base.replace("kind: flat", "kind: soft"))
-    assert spec_from_text(base.replace("kind: flat", "kind: soft"), plugins=other).clipping.kind == "soft"
+    assert (
+        spec_from_text(base.replace("kind: flat", "kind: soft"), plugins=other).clipping.kind
+        == "soft"
+    )
     for wrong in ("nowhere", "other/soft.py"):
         with pytest.raises(UsageError, match=f"--plugins {wrong}: expected a folder"):
             Registry(wrong)
@@ -109,7 +118,10 @@ def test_bases_are_followed_through_imports_and_local_classes(plugins: Path) -> 
 def test_a_built_in_kind_cannot_be_shadowed(base: str, plugins: Path) -> None:
     (plugins / "mine.py").write_text(SOFT.replace('"soft"', '"layerwise"'))
     spec_from_text(base)  # another kind is in use
-    with pytest.raises(SpecError, match=r"expected one clipper named 'layerwise', got 2: dppipe and plugins/mine\.py:3\. Rename"):
+    with pytest.raises(
+        SpecError,
+        match=r"expected one clipper named 'layerwise', got 2: dppipe and plugins/mine\.py:3\. Rename",
+    ):
         spec_from_text(base, overrides=["clipping=layerwise"])
 
 
@@ -121,13 +133,20 @@ def test_a_kind_in_two_files_names_both(base: str, plugins: Path) -> None:
         spec_from_text(base.replace("kind: flat", "kind: soft"))
 
 
-@pytest.mark.parametrize(("block", "base_class"), [("sampler", "Sampler"), ("accountant", "Accountant")])
-def test_samplers_and_accountants_never_come_from_plugins(block: str, base_class: str, base: str, plugins: Path) -> None:
+@pytest.mark.parametrize(
+    ("block", "base_class"), [("sampler", "Sampler"), ("accountant", "Accountant")]
+)
+def test_samplers_and_accountants_never_come_from_plugins(
+    block: str, base_class: str, base: str, plugins: Path
+) -> None:
     module = FAMILIES[block].package
-    (plugins / "mine.py").write_text(f"from {module}.base import {base_class}\nclass M({base_class}, kind='mine'): ...\n")
+    (plugins / "mine.py").write_text(
+        f"from {module}.base import {base_class}\nclass M({base_class}, kind='mine'): ...\n"
+    )
     spec_from_text(base)
     with pytest.raises(
-        SpecError, match=rf"expected a built-in {block}, got 'mine' of plugins/mine\.py:2\. Its claims can't be checked"
+        SpecError,
+        match=rf"expected a built-in {block}, got 'mine' of plugins/mine\.py:2\. Its claims can't be checked",
     ):
         spec_from_text(base, overrides=[f"{block}=mine"])
 
@@ -142,8 +161,12 @@ def test_samplers_and_accountants_never_come_from_plugins(block: str, base_class
         ("class Bad(Clipper, kind='bad'):\n    x: 'NoSuchType' = 1", "can't be loaded"),
     ],
 )
-def test_a_broken_plugin_names_itself_and_stops_nothing_else(line: str, words: str, base: str, plugins: Path) -> None:
-    (plugins / "broken.py").write_text(f"from dppipe import Clipper\nclass Soft(Clipper, kind='soft'): ...\n{line}\n")
+def test_a_broken_plugin_names_itself_and_stops_nothing_else(
+    line: str, words: str, base: str, plugins: Path
+) -> None:
+    (plugins / "broken.py").write_text(
+        f"from dppipe import Clipper\nclass Soft(Clipper, kind='soft'): ...\n{line}\n"
+    )
     (plugins / "good.py").write_text(SOFT.replace('"soft"', '"good"'))
     assert spec_from_text(base.replace("kind: flat", "kind: good")).clipping.kind == "good"
     if "class Bad" in line:
@@ -151,12 +174,18 @@ def test_a_broken_plugin_names_itself_and_stops_nothing_else(line: str, words: s
     with pytest.raises(SpecError) as caught:
         spec_from_text(base.replace("kind: flat", "kind: soft"))
     first = str(caught.value).splitlines()[0]
-    assert first.startswith("spec.yaml:9:9: clipping.kind: plugins/broken.py:3: the plugin can't be loaded: ")
+    assert first.startswith(
+        "spec.yaml:9:9: clipping.kind: plugins/broken.py:3: the plugin can't be loaded: "
+    )
     assert words in first
 
 
-def test_a_file_that_cannot_be_parsed_is_mentioned_where_it_matters(base: str, plugins: Path) -> None:
-    (plugins / "torn.py").write_text("from dppipe import Clipper\nclass Soft(Clipper, kind='soft'\n")
+def test_a_file_that_cannot_be_parsed_is_mentioned_where_it_matters(
+    base: str, plugins: Path
+) -> None:
+    (plugins / "torn.py").write_text(
+        "from dppipe import Clipper\nclass Soft(Clipper, kind='soft'\n"
+    )
     (plugins / "latin.py").write_bytes(b"x = '\xff'\n")
     spec_from_text(base)
     with pytest.raises(SpecError) as caught:
@@ -175,15 +204,22 @@ def test_a_plugin_that_fails_on_its_options_names_itself(base: str, plugins: Pat
         spec_from_text(base.replace("kind: flat", "kind: odd"))
 
 
-def test_links_are_followed_only_where_the_user_says_so(base: str, plugins: Path, tmp_path: Path) -> None:
+def test_links_are_followed_only_where_the_user_says_so(
+    base: str, plugins: Path, tmp_path: Path
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "soft.py").write_text(SOFT)
     (plugins / "soft.py").symlink_to(outside / "soft.py")
-    with pytest.raises(SpecError, match=r"Not read: plugins/soft\.py \(a link that leads out of the folder\)"):
+    with pytest.raises(
+        SpecError, match=r"Not read: plugins/soft\.py \(a link that leads out of the folder\)"
+    ):
         spec_from_text(base.replace("kind: flat", "kind: soft"))
     (tmp_path / "link").symlink_to(outside)
-    assert spec_from_text(base.replace("kind: flat", "kind: soft"), plugins="link").clipping.kind == "soft"
+    assert (
+        spec_from_text(base.replace("kind: flat", "kind: soft"), plugins="link").clipping.kind
+        == "soft"
+    )
     (plugins / "soft.py").unlink()
     plugins.rmdir()
     plugins.symlink_to(outside)
@@ -209,7 +245,10 @@ def test_a_users_own_class_is_known_by_its_file_without_importing_it(base: str, 
     (here / "clinic" / "nets.py").write_text(source + "\n")
     assert spec.plugin_files() != {"clinic/nets.py": hashlib.sha256(source.encode()).hexdigest()}
     for library in ("torch.nn.Linear", "collections.OrderedDict", "nowhere.Net"):
-        assert spec_from_text(base, overrides=[f"model={{class_path: {library}}}"]).plugin_files() == {}
+        assert (
+            spec_from_text(base, overrides=[f"model={{class_path: {library}}}"]).plugin_files()
+            == {}
+        )
 
 
 def test_a_plugin_has_the_same_name_in_the_plan_wherever_a_command_is_run(
@@ -226,14 +265,20 @@ def test_what_a_plugin_defines_can_be_pickled_for_another_process(base: str, plu
     (plugins / "soft.py").write_text(SOFT)
     spec = spec_from_text(base.replace("kind: flat", "kind: soft"))
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).clipping.stability)"
-    result = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(spec), capture_output=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(spec), capture_output=True, check=False
+    )
     assert result.stdout.decode().strip() == "0.01", result.stderr.decode()
 
 
-def test_kinds_of_installed_packages_are_found(base: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_of_installed_packages_are_found(
+    base: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = here / "site"
     (site / "elsewhere-1.0.dist-info").mkdir(parents=True)
-    (site / "elsewhere-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
+    (site / "elsewhere-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n"
+    )
     points = (
         "[dppipe.clippers]\nsoft = elsewhere_clips:SoftClip\ntorn = elsewhere_clips:Nothing\nflat = elsewhere_clips:SoftClip\n"
         "bust = elsewhere_bust:Bust\nill = elsewhere_ill:Ill\n"
@@ -246,11 +291,14 @@ def test_kinds_of_installed_packages_are_found(base: str, here: Path, monkeypatc
     spec = spec_from_text(base.replace("kind: flat", "kind: soft"))
     assert spec.clipping.kind == "soft"
     assert spec.plugin_files() == {"elsewhere_clips.py": hashlib.sha256(SOFT.encode()).hexdigest()}
-    with pytest.raises(SpecError, match="elsewhere_clips:Nothing: the plugin can't be loaded: AttributeError"):
+    with pytest.raises(
+        SpecError, match="elsewhere_clips:Nothing: the plugin can't be loaded: AttributeError"
+    ):
         spec_from_text(base.replace("kind: flat", "kind: torn"))
     for kind, line in (("bust", 2), ("ill", 3)):
         with pytest.raises(
-            SpecError, match=rf"clipping\.kind: site/elsewhere_{kind}\.py:{line}: elsewhere_{kind}:.* can't be loaded"
+            SpecError,
+            match=rf"clipping\.kind: site/elsewhere_{kind}\.py:{line}: elsewhere_{kind}:.* can't be loaded",
         ):
             spec_from_text(base.replace("kind: flat", f"kind: {kind}"))
     with pytest.raises(SpecError, match="got 2: dppipe and elsewhere_clips:SoftClip of elsewhere"):
@@ -277,12 +325,16 @@ def test_a_plugin_may_use_any_type_of_pydantic(base: str, plugins: Path) -> None
         "    u: int = Field(2, multiple_of=2)\n"
     )
     text = base.replace(
-        "kind: flat", "kind: odd\n  x: a\n  y: never\n  z: {p: {a: b, c: 1}, q: {}}\n  w: long\n  v: [1, 2]\n  u: 3"
+        "kind: flat",
+        "kind: odd\n  x: a\n  y: never\n  z: {p: {a: b, c: 1}, q: {}}\n  w: long\n  v: [1, 2]\n  u: 3",
     )
     with pytest.raises(SpecError) as caught:
         spec_from_text(text)
     lines = [line for line in str(caught.value).splitlines() if line.startswith("spec.yaml")]
-    assert lines[0] == "spec.yaml:10:6: clipping.x: expected an integer or a list of integers, got 'a'."
+    assert (
+        lines[0]
+        == "spec.yaml:10:6: clipping.x: expected an integer or a list of integers, got 'a'."
+    )
     assert lines[1].startswith("spec.yaml:11:6: clipping.y: expected a value, got 'never'.")
     assert lines[2:] == [
         "spec.yaml:12:14: clipping.z.p.a: expected an integer, got 'b'.",

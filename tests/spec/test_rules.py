@@ -14,7 +14,10 @@ from dppipe.spec import spec_from_text
 from dppipe.spec.rules import check_rules, find_proof
 
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
-ADD_REMOVE = ["budget.relation=add_remove", "sampler={kind: poisson, sample_rate: 0.01, expected_batch_size: 14}"]
+ADD_REMOVE = [
+    "budget.relation=add_remove",
+    "sampler={kind: poisson, sample_rate: 0.01, expected_batch_size: 14}",
+]
 
 
 def test_add_remove_needs_both_rates_and_takes_them(base: str) -> None:
@@ -22,7 +25,9 @@ def test_add_remove_needs_both_rates_and_takes_them(base: str) -> None:
     assert check_rules(spec) == []
 
 
-def test_a_secret_number_of_records_is_never_asked_for(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_number_of_records_is_never_asked_for(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def count(self: Data) -> int:
         raise AssertionError("asked")
 
@@ -33,7 +38,9 @@ def test_a_secret_number_of_records_is_never_asked_for(base: str, monkeypatch: p
 
 
 def test_a_delta_is_held_against_the_public_ratio_where_the_number_is_secret(base: str) -> None:
-    with pytest.raises(SpecError, match=r"budget\.delta: expected less than 1/records = 0\.000714, got 0\.001"):
+    with pytest.raises(
+        SpecError, match=r"budget\.delta: expected less than 1/records = 0\.000714, got 0\.001"
+    ):
         spec_from_text(base, overrides=[*ADD_REMOVE, "budget.delta=1e-3"])
 
 
@@ -55,9 +62,12 @@ def test_a_number_until_the_budget_is_a_plan(base: str) -> None:
 
 def test_a_schedule_needs_a_last_step(base: str) -> None:
     with pytest.raises(
-        SpecError, match=r"train\.until: expected steps or epochs, got until: budget\. The noise schedule 'linear'"
+        SpecError,
+        match=r"train\.until: expected steps or epochs, got until: budget\. The noise schedule 'linear'",
     ):
-        spec_from_text(base, overrides=["train={until: budget}", "noise={kind: linear, noise_multiplier: 1.1}"])
+        spec_from_text(
+            base, overrides=["train={until: budget}", "noise={kind: linear, noise_multiplier: 1.1}"]
+        )
 
 
 def test_no_budget_leaves_the_other_blocks_validated(base: str) -> None:
@@ -77,12 +87,18 @@ def test_only_the_word_none_turns_privacy_off(word: str, base: str) -> None:
 
 
 def test_a_pair_without_proof_is_refused_for_privacys_sake(base: str) -> None:
-    with pytest.raises(PrivacyRefusal, match=r"^spec\.yaml:12:20: accountant\.kind: expected a pair with a proof") as caught:
-        spec_from_text(base.replace("1.0e-5}", "1.0e-5, relation: replace_one}").replace("pld", "rdp"))
+    with pytest.raises(
+        PrivacyRefusal, match=r"^spec\.yaml:12:20: accountant\.kind: expected a pair with a proof"
+    ) as caught:
+        spec_from_text(
+            base.replace("1.0e-5}", "1.0e-5, relation: replace_one}").replace("pld", "rdp")
+        )
     assert not isinstance(caught.value, UsageError)
 
 
-def test_a_bound_that_may_fail_is_refused_at_validation_where_no_delta_is_left_for_it(base: str) -> None:
+def test_a_bound_that_may_fail_is_refused_at_validation_where_no_delta_is_left_for_it(
+    base: str,
+) -> None:
     failing = ["clipping={kind: jl, delta: 1.0e-6}"]
     spec_from_text(base, overrides=failing)
     with pytest.raises(PrivacyRefusal, match="can't fail with a shared budget"):
@@ -90,16 +106,22 @@ def test_a_bound_that_may_fail_is_refused_at_validation_where_no_delta_is_left_f
     follows = ["noise={kind: budget_aware, noise_multiplier: 4.0}", "accountant=rdp"]
     with pytest.raises(PrivacyRefusal, match="can't fail with the schedule 'budget_aware'"):
         spec_from_text(base, overrides=[*failing, *follows], plugins=PLUGINS)
-    with pytest.raises(PrivacyRefusal, match=r"clipping\.delta: expected less than budget\.delta = 1e-05"):
+    with pytest.raises(
+        PrivacyRefusal, match=r"clipping\.delta: expected less than budget\.delta = 1e-05"
+    ):
         spec_from_text(base, overrides=["clipping={kind: jl, delta: 1.0e-5}"])
 
 
-def test_data_that_cannot_be_counted_is_a_problem_of_the_data(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_that_cannot_be_counted_is_a_problem_of_the_data(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def count(self: Data) -> int:
         raise UsageError("digits.csv: expected a file, got nothing.")
 
     monkeypatch.setattr(Digits, "count", count)
-    with pytest.raises(SpecError, match=r"spec\.yaml:4:7: data: digits\.csv: expected a file, got nothing\."):
+    with pytest.raises(
+        SpecError, match=r"spec\.yaml:4:7: data: digits\.csv: expected a file, got nothing\."
+    ):
         spec_from_text(base)
 
 
@@ -110,7 +132,9 @@ def test_a_default_that_follows_from_a_wrong_value_is_not_reported(base: str) ->
 
 
 def test_a_sampler_without_a_proof_is_reported_once(base: str) -> None:
-    text = base.replace("kind: poisson", "kind: truncated_poisson").replace("1.0e-5}", "1.0e-5, relation: add_remove}")
+    text = base.replace("kind: poisson", "kind: truncated_poisson").replace(
+        "1.0e-5}", "1.0e-5, relation: add_remove}"
+    )
     with pytest.raises(PrivacyRefusal) as caught:
         spec_from_text(text)
     assert str(caught.value).count("spec.yaml:") == 1
@@ -118,4 +142,7 @@ def test_a_sampler_without_a_proof_is_reported_once(base: str) -> None:
 
 def test_a_run_without_training_records_is_refused(base: str) -> None:
     with pytest.raises(SpecError, match=r"data\.split: expected at least one training record"):
-        spec_from_text(base, overrides=["data={kind: synthetic, size: 1, split: {train: 0.1, val: 0, test: 0}}"])
+        spec_from_text(
+            base,
+            overrides=["data={kind: synthetic, size: 1, split: {train: 0.1, val: 0, test: 0}}"],
+        )

@@ -18,22 +18,32 @@ _TYPES: dict[str, Any] = {
 
 
 def _is(value: Any, name: str) -> bool:
-    return isinstance(value, _TYPES[name]) and not (isinstance(value, bool) and name in ("integer", "number"))
+    return isinstance(value, _TYPES[name]) and not (
+        isinstance(value, bool) and name in ("integer", "number")
+    )
 
 
 def _accepts(schema: dict[str, Any], value: Any, root: dict[str, Any]) -> bool:
     """The part of JSON schema that a spec's schema uses."""
-    if "$ref" in schema and not _accepts(root["$defs"][schema["$ref"].rpartition("/")[2]], value, root):
+    if "$ref" in schema and not _accepts(
+        root["$defs"][schema["$ref"].rpartition("/")[2]], value, root
+    ):
         return False
     if "type" in schema and not _is(value, schema["type"]):
         return False
-    if ("const" in schema and value != schema["const"]) or ("enum" in schema and value not in schema["enum"]):
+    if ("const" in schema and value != schema["const"]) or (
+        "enum" in schema and value not in schema["enum"]
+    ):
         return False
     if "oneOf" in schema and sum(_accepts(part, value, root) for part in schema["oneOf"]) != 1:
         return False
     if "anyOf" in schema and not any(_accepts(part, value, root) for part in schema["anyOf"]):
         return False
-    if "exclusiveMinimum" in schema and isinstance(value, int | float) and value <= schema["exclusiveMinimum"]:
+    if (
+        "exclusiveMinimum" in schema
+        and isinstance(value, int | float)
+        and value <= schema["exclusiveMinimum"]
+    ):
         return False
     if isinstance(value, dict):
         known = schema.get("properties", {})
@@ -59,7 +69,9 @@ def test_the_schema_accepts_what_loads(schema: dict[str, Any], base: str) -> Non
     data = read_yaml(base).data
     assert _accepts(schema, data, schema)
     assert _accepts(schema, data | {"clipping": "layerwise", "budget": "none"}, schema)
-    assert _accepts(schema, data | {"model": {"class_path": "my.Net", "init_args": {"a": 1}}}, schema)
+    assert _accepts(
+        schema, data | {"model": {"class_path": "my.Net", "init_args": {"a": 1}}}, schema
+    )
     assert _accepts(schema, _set(base), schema)
     assert _accepts(schema, _set(base, "optimizer.schedule={kind: linear, warmup: 0.1}"), schema)
 
@@ -77,7 +89,9 @@ def test_the_schema_accepts_what_loads(schema: dict[str, Any], base: str) -> Non
         {"optimizer": {"kind": "sgd", "lr": 0.1, "schedule": "warm"}},
     ],
 )
-def test_the_schema_refuses_what_does_not_load(change: dict[str, Any], schema: dict[str, Any], base: str) -> None:
+def test_the_schema_refuses_what_does_not_load(
+    change: dict[str, Any], schema: dict[str, Any], base: str
+) -> None:
     assert not _accepts(schema, read_yaml(base).data | change, schema)
 
 
@@ -91,7 +105,9 @@ def test_the_schema_is_whole(schema: dict[str, Any]) -> None:
             for part in schema["$defs"][f"any-{block}"]["oneOf"]
             if "$ref" in part
         ]
-        assert sorted(kind["properties"]["kind"]["const"] for kind in kinds) == Registry().kinds(block)
+        assert sorted(kind["properties"]["kind"]["const"] for kind in kinds) == Registry().kinds(
+            block
+        )
 
 
 def test_the_schema_has_the_plugins_and_leaves_out_broken_ones(here: Path) -> None:
@@ -99,7 +115,9 @@ def test_the_schema_has_the_plugins_and_leaves_out_broken_ones(here: Path) -> No
     (here / "plugins" / "soft.py").write_text(
         "from dppipe import Clipper\nclass Flat(Clipper, kind='soft'):\n    '''Soft.'''\n    x: int\n"
     )
-    (here / "plugins" / "torn.py").write_text("from dppipe import Clipper\nclass T(Clipper, kind='torn'): ...\n1 / 0\n")
+    (here / "plugins" / "torn.py").write_text(
+        "from dppipe import Clipper\nclass T(Clipper, kind='torn'): ...\n1 / 0\n"
+    )
     found = json_schema(Registry())
     kinds = [
         definition["properties"]["kind"]["const"]

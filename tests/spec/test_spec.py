@@ -49,7 +49,11 @@ PIPELINES = sorted((Path(__file__).parents[2] / "pipelines").glob("*.yaml"))
 def test_the_documented_spec_loads() -> None:
     spec = spec_from_text(DOCUMENTED)
     assert (spec.name, spec.seed, spec.private) == ("digits", 7, True)
-    assert spec.sampler.to_data() == {"kind": "poisson", "expected_batch_size": 256.0, "physical_batch_size": "auto"}
+    assert spec.sampler.to_data() == {
+        "kind": "poisson",
+        "expected_batch_size": 256.0,
+        "physical_batch_size": "auto",
+    }
     assert spec.budget == Budget(epsilon=3.0, delta=1e-5)
     assert (spec.train.epochs, spec.train.steps, spec.train.until) == (20, None, None)
     assert spec.plugin_files() == {}
@@ -57,7 +61,11 @@ def test_the_documented_spec_loads() -> None:
 
 def test_what_is_left_out_has_its_default() -> None:
     spec = spec_from_text(SHORTEST)
-    assert (spec.clipping.kind, spec.noise.kind, spec.accountant.kind) == ("flat", "constant", "pld")
+    assert (spec.clipping.kind, spec.noise.kind, spec.accountant.kind) == (
+        "flat",
+        "constant",
+        "pld",
+    )
     assert spec.noise.noise_multiplier == "auto"
     assert (spec.seed, spec.reproducible, spec.diagnostics) == (0, False, "off")
 
@@ -78,7 +86,9 @@ def test_every_pipeline_is_valid_and_reads_back_equal(path: Path) -> None:
             "sampler={kind: poisson, sample_rate: 1e-3, expected_batch_size: 1.7, physical_batch_size: 8}",
             "budget.relation=add_remove",
         ],
-        ["model={class_path: torch.nn.Linear, init_args: {a: '1e-5', b: on, c: null, d: [0.1, {}], e: 1e22}}"],
+        [
+            "model={class_path: torch.nn.Linear, init_args: {a: '1e-5', b: on, c: null, d: [0.1, {}], e: 1e22}}"
+        ],
         ["optimizer.schedule={kind: cosine, warmup: 0.1}"],
         ["reproducible=true", "diagnostics=nonprivate", "name=a.b-c_1", "seed=4294967295"],
     ],
@@ -88,11 +98,15 @@ def test_the_effective_spec_reads_back_equal(overrides: list[str]) -> None:
     again = spec_from_text(spec.to_yaml())
     assert again == spec
     assert again.to_yaml() == spec.to_yaml()
-    assert spec_hash(again) == spec_hash(spec) == hashlib.sha256(spec.to_yaml().encode()).hexdigest()
+    assert (
+        spec_hash(again) == spec_hash(spec) == hashlib.sha256(spec.to_yaml().encode()).hexdigest()
+    )
 
 
 def test_a_users_own_model_may_bring_its_own_optimizer() -> None:
-    text = DOCUMENTED.replace("{kind: mlp, hidden: [128]}", "{class_path: my.Net}").replace("optimizer:", "# optimizer:")
+    text = DOCUMENTED.replace("{kind: mlp, hidden: [128]}", "{class_path: my.Net}").replace(
+        "optimizer:", "# optimizer:"
+    )
     spec = spec_from_text(text)
     assert spec.optimizer is None
     assert spec.model.to_data() == {"kind": "class_path", "class_path": "my.Net", "init_args": {}}
@@ -142,13 +156,21 @@ _JUNK = st.one_of(
     ),
     st.lists(st.integers(0, 3), max_size=3),
     st.dictionaries(
-        st.sampled_from(["kind", "class_path", "init_args", "epsilon", "x"]), st.text(max_size=4) | st.integers(), max_size=3
+        st.sampled_from(["kind", "class_path", "init_args", "epsilon", "x"]),
+        st.text(max_size=4) | st.integers(),
+        max_size=3,
     ),
 )
 
 
 def _paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    items = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     return [found for key, value in items for found in ((*path, key), *_paths(value, (*path, key)))]
 
 
@@ -167,7 +189,9 @@ def _mutated(draw: st.DrawFn) -> dict[str, Any]:
         if action == "replace" or isinstance(holder, list):
             holder[key] = draw(_JUNK)
         elif action == "add":
-            holder[draw(st.sampled_from(["x", "sample_rate", "lr", "kind", "steps", "until"]))] = draw(_JUNK)
+            holder[draw(st.sampled_from(["x", "sample_rate", "lr", "kind", "steps", "until"]))] = (
+                draw(_JUNK)
+            )
         else:
             value = holder.pop(key)
             if action == "rename":
@@ -197,6 +221,10 @@ def test_a_mutated_spec_loads_or_is_explained(data: dict[str, Any]) -> None:
 def test_torn_text_loads_or_is_explained(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(DOCUMENTED)))
     stop = data.draw(st.integers(start, min(len(DOCUMENTED), start + 30)))
-    text = DOCUMENTED[:start] + data.draw(st.text("{}[]:-#'\"\n\t &*!|>%@`a1.", max_size=6)) + DOCUMENTED[stop:]
+    text = (
+        DOCUMENTED[:start]
+        + data.draw(st.text("{}[]:-#'\"\n\t &*!|>%@`a1.", max_size=6))
+        + DOCUMENTED[stop:]
+    )
     outcome = _load(text)
     assert isinstance(outcome, Spec) or outcome.startswith("spec.yaml:")

@@ -31,7 +31,21 @@ from dppipe.spec.yaml.writer import write_yaml
         ("", None),
         *(
             (word, word)
-            for word in ("yes", "no", "on", "off", "y", "nan", "inf", "1_000", "12:30:00", "2026-01-01", "tRue", "-", ".")
+            for word in (
+                "yes",
+                "no",
+                "on",
+                "off",
+                "y",
+                "nan",
+                "inf",
+                "1_000",
+                "12:30:00",
+                "2026-01-01",
+                "tRue",
+                "-",
+                ".",
+            )
         ),
     ],
 )
@@ -43,7 +57,20 @@ def test_scalars_are_read_as_yaml_1_2_says(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0123", "-07", "00", ".nan", ".inf", "-.INF", "1e999", "-1e400", "1e-999", "9" * 5000, "0x" + "f" * 20]
+    "text",
+    [
+        "0123",
+        "-07",
+        "00",
+        ".nan",
+        ".inf",
+        "-.INF",
+        "1e999",
+        "-1e400",
+        "1e-999",
+        "9" * 5000,
+        "0x" + "f" * 20,
+    ],
 )
 def test_numbers_that_would_surprise_are_refused(text: str) -> None:
     assert read_scalar(text).fault is not None
@@ -51,13 +78,22 @@ def test_numbers_that_would_surprise_are_refused(text: str) -> None:
 
 
 def test_quoted_text_stays_text() -> None:
-    assert read_yaml("a: '1e-5'\nb: \"true\"\nc: |\n  0123\n").data == {"a": "1e-5", "b": "true", "c": "0123\n"}
+    assert read_yaml("a: '1e-5'\nb: \"true\"\nc: |\n  0123\n").data == {
+        "a": "1e-5",
+        "b": "true",
+        "c": "0123\n",
+    }
 
 
 def test_every_key_and_value_has_its_place() -> None:
     document = read_yaml("a: 1\nb:\n  c: [x, {d: 2}]\n")
     assert document.data == {"a": 1, "b": {"c": ["x", {"d": 2}]}}
-    assert document.keys == {("a",): Place(1, 1), ("b",): Place(2, 1), ("b", "c"): Place(3, 3), ("b", "c", 1, "d"): Place(3, 11)}
+    assert document.keys == {
+        ("a",): Place(1, 1),
+        ("b",): Place(2, 1),
+        ("b", "c"): Place(3, 3),
+        ("b", "c", 1, "d"): Place(3, 11),
+    }
     assert document.values[("b", "c", 0)] == Place(3, 7)
     assert document.values[("b", "c", 1, "d")] == Place(3, 14)
 
@@ -79,7 +115,9 @@ def test_nesting_is_limited_without_recursion() -> None:
 
 def test_an_expanding_file_stays_small() -> None:
     """Nine levels of nine aliases would be 387 million words."""
-    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    lines = ["a0: &a0 [x]"] + [
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)
+    ]
     document = read_yaml("\n".join(lines))
     assert len(document.faults) == 91
     assert document.data["a9"] == [None] * 9
@@ -96,15 +134,40 @@ _SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**63), 2**63 - 1),
-    st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: value != 0 or math.copysign(1, value) > 0),
+    st.floats(allow_nan=False, allow_infinity=False).filter(
+        lambda value: value != 0 or math.copysign(1, value) > 0
+    ),
     st.text(),
     st.sampled_from(
-        ["1e-5", "on", "0123", ".nan", "null", "", "- a", "a: b", "#", "'", "\n", " x ", "=", "<<", "1_0", "0x1", "~"]
+        [
+            "1e-5",
+            "on",
+            "0123",
+            ".nan",
+            "null",
+            "",
+            "- a",
+            "a: b",
+            "#",
+            "'",
+            "\n",
+            " x ",
+            "=",
+            "<<",
+            "1_0",
+            "0x1",
+            "~",
+        ]
     ),
 )
 _DATA = st.dictionaries(
     st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1),
-    st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)),
+    st.recursive(
+        _SCALARS,
+        lambda inner: (
+            st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+        ),
+    ),
     max_size=5,
 )
 

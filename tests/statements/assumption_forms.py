@@ -43,7 +43,9 @@ rests_on(
     lambda f: fresh(f) and not secure(f),
     lambda f, cited: bool(cited) == (f.mechanism == "laplace"),
 )
-rests_on(r"Each value is half the sum of four float64 Gaussians \(Holohan and Braghin 2021\)\.", secure)
+rests_on(
+    r"Each value is half the sum of four float64 Gaussians \(Holohan and Braghin 2021\)\.", secure
+)
 rests_on(
     r"Clipped sums and noise are rounded to a common grid, 2\^36 points or more to a standard deviation, "
     r"before they are added, so the low-order digits of a release carry nothing \(Mironov 2012\)\.",
@@ -185,12 +187,19 @@ rests_on(
 rests_on(
     r"Records that didn't come in ready parts were split by a hash of each record, or of its user, with the "
     r"public seed, so that none decides where another goes\.",
-    lambda f: f.private and f.config is not None and f.relation == "add_remove" and not f.split_by_position,
+    lambda f: (
+        f.private
+        and f.config is not None
+        and f.relation == "add_remove"
+        and not f.split_by_position
+    ),
     lambda f: f.plan["split"] == "hash",
 )
 rests_on(
     r"Records that didn't come in ready parts were split by their positions, drawn from the public seed\.",
-    lambda f: f.private and f.config is not None and (f.relation != "add_remove" or f.split_by_position),
+    lambda f: (
+        f.private and f.config is not None and (f.relation != "add_remove" or f.split_by_position)
+    ),
     lambda f: f.plan["split"] == "position",
 )
 rests_on(

@@ -51,7 +51,9 @@ form(
     r"NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was trained on\.",
     lambda f: not f.private,
 )
-form(r"Nothing about it can be promised to the people behind the records\.", lambda f: not f.private)
+form(
+    r"Nothing about it can be promised to the people behind the records\.", lambda f: not f.private
+)
 form(
     r"NO CLAIM: this run ended by an error, and that it did may depend on a record\.",
     lambda f: f.failed,
@@ -125,7 +127,9 @@ def says_epsilon(facts: Facts, epsilon: str) -> bool:
 def says_spent(facts: Facts, epsilon: str) -> bool:
     """A plan knows epsilon at some of its steps; between them it names the next one's."""
     spent = facts.summary["epsilon_spent"]
-    return is_shown(epsilon, spent) and facts.spent is not None and spent >= facts.spent * (1 - 2e-3)
+    return (
+        is_shown(epsilon, spent) and facts.spent is not None and spent >= facts.spent * (1 - 2e-3)
+    )
 
 
 form(r"\| epsilon \| (\S+) \(rounded up\) \|", protects, says_epsilon)
@@ -150,7 +154,9 @@ form(ACCOUNTANT + r" \|", lambda f: f.private and not by_dp_accounting(f), says_
 form(
     ACCOUNTANT + r", with Renyi divergences by dp-accounting (\S+) \|",
     by_dp_accounting,
-    lambda f, name, version, other: says_version(f, name, version) and other == f.summary["versions"]["dp-accounting"],
+    lambda f, name, version, other: (
+        says_version(f, name, version) and other == f.summary["versions"]["dp-accounting"]
+    ),
 )
 form(r"\| status \| certified: a proven upper bound \|", protects)
 form(r"\| status \| NO CLAIM: the run failed \|", lambda f: f.failed)
@@ -170,12 +176,24 @@ def says_status(facts: Facts, said: str, early: str | None) -> bool:
 
 
 def says_begun(facts: Facts, minute: str) -> bool:
-    right = facts.made.began.strftime("%Y-%m-%d %H:%M") <= minute <= facts.made.ended.strftime("%Y-%m-%d %H:%M")
-    return right and is_minute(minute, facts.origin["begun"]) and is_minute(minute, facts.summary["begun"])
+    right = (
+        facts.made.began.strftime("%Y-%m-%d %H:%M")
+        <= minute
+        <= facts.made.ended.strftime("%Y-%m-%d %H:%M")
+    )
+    return (
+        right
+        and is_minute(minute, facts.origin["begun"])
+        and is_minute(minute, facts.summary["begun"])
+    )
 
 
 def says_ended(facts: Facts, minute: str) -> bool:
-    right = facts.made.began.strftime("%Y-%m-%d %H:%M") <= minute <= facts.made.ended.strftime("%Y-%m-%d %H:%M")
+    right = (
+        facts.made.began.strftime("%Y-%m-%d %H:%M")
+        <= minute
+        <= facts.made.ended.strftime("%Y-%m-%d %H:%M")
+    )
     return right and is_minute(minute, facts.summary["ended"])
 
 
@@ -198,7 +216,9 @@ form(r"\| data \| ([\w.]+)(?:: `(.+)`)? \|", always, says_data)
 form(
     r"\| training (\w+)( \(public\))? \| (\d+) \|",
     lambda f: not f.private or f.relation != "add_remove",
-    lambda f, units, public, count: (units, bool(public), int(count)) == (f.units, f.private, f.training_units),
+    lambda f, units, public, count: (
+        (units, bool(public), int(count)) == (f.units, f.private, f.training_units)
+    ),
 )
 
 # How it compares.
@@ -214,7 +234,9 @@ def says_same(facts: Facts, name: str) -> bool:
     from dppipe.privacy.charges import charged_steps, read_ledger
     from dppipe.spec.kinds.registry import Registry
 
-    charges = read_ledger(facts.path / "ledger.jsonl", plan=(facts.path / "plan.json").read_bytes()).charges
+    charges = read_ledger(
+        facts.path / "ledger.jsonl", plan=(facts.path / "plan.json").read_bytes()
+    ).charges
     accountant: Any = Registry().load("accountant", facts.accountant)
     costs = []
     for relation in ("zero_out", "add_remove"):

@@ -20,7 +20,9 @@ def epsilon_of(rows: list[dict[str, Any]], delta: float, accountant: str) -> flo
 
 
 @cache
-def _composed(counts: tuple[tuple[str, int], ...], delta: float, accountant: str, relation: str) -> float | None:
+def _composed(
+    counts: tuple[tuple[str, int], ...], delta: float, accountant: str, relation: str
+) -> float | None:
     made = pld.PLDAccountant() if accountant == "pld" else rdp.RdpAccountant()
     halved = relation == "replace_one" and accountant == "rdp"
     if halved:
@@ -38,5 +40,7 @@ def _event(data: dict[str, Any], *, halved: bool) -> Any:
     if "event" in data:
         options["event"] = _event(data["event"], halved=halved)
     if halved and "noise_multiplier" in options:
-        options["noise_multiplier"] /= 2  # dp_accounting's RDP doesn't double the sensitivity itself
+        options["noise_multiplier"] /= (
+            2  # dp_accounting's RDP doesn't double the sensitivity itself
+        )
     return getattr(dp, data["type"])(**options)

@@ -16,7 +16,9 @@ def says_looks(facts: Facts, times: str) -> bool:
         return facts.starts > 1 and counted == facts.summary["validations"] <= facts.validations
     counted = 1 if times == "once" else int(times.split()[0])
     known = facts.known.get("validations", counted)
-    return facts.starts == 1 and counted == known == facts.summary["validations"] == facts.validations
+    return (
+        facts.starts == 1 and counted == known == facts.summary["validations"] == facts.validations
+    )
 
 
 def validated(holdout: str) -> Any:
@@ -29,8 +31,12 @@ def tested(holdout: str) -> Any:
 
 def says_tests(facts: Facts, times: str) -> bool:
     scored = list(facts.summary["test"])
-    marked = all(name.startswith("nonprivate/test/") for name in scored) == (facts.holdout == "private")
-    return marked and facts.evaluations == facts.summary["evaluations"] == (1 if times == "once" else int(times.split()[0]))
+    marked = all(name.startswith("nonprivate/test/") for name in scored) == (
+        facts.holdout == "private"
+    )
+    return marked and facts.evaluations == facts.summary["evaluations"] == (
+        1 if times == "once" else int(times.split()[0])
+    )
 
 
 TIMES = r"(once|\d+ times|at least \d+ times)"
@@ -62,7 +68,11 @@ form(
     lambda f: validated("private")(f) + tested("private")(f),
 )
 form(r"## What was looked at", lambda f: not f.private and f.evaluations > 0)
-form(rf"The test split was looked at {TIMES}, by `dppipe evaluate`\.", lambda f: f.evaluations > 0, says_tests)
+form(
+    rf"The test split was looked at {TIMES}, by `dppipe evaluate`\.",
+    lambda f: f.evaluations > 0,
+    says_tests,
+)
 form(r"It was declared public: its scores need no protection\.", tested("public"))
 form(r"It is private: its scores, under `nonprivate/test/`, carry no noise\.", tested("private"))
 

@@ -205,7 +205,9 @@ class Facts:
         given = self.option("model", "pretrained")
         if isinstance(given, str):
             given = {"path": given, "records": "same"}
-        return given if given and (Path(given["path"]).parents[1] / "ledger.jsonl").exists() else None
+        return (
+            given if given and (Path(given["path"]).parents[1] / "ledger.jsonl").exists() else None
+        )
 
     # What it cost.
 
@@ -261,7 +263,9 @@ def is_near(value: float, again: float | None) -> bool:
 
 def is_minute(text: str, moment: str) -> bool:
     """Return whether a text is a moment of UTC, cut to its minute."""
-    return datetime.strptime(text, "%Y-%m-%d %H:%M") == datetime.strptime(moment[:16], "%Y-%m-%dT%H:%M")
+    return datetime.strptime(text, "%Y-%m-%d %H:%M") == datetime.strptime(
+        moment[:16], "%Y-%m-%dT%H:%M"
+    )
 
 
 def _json(path: Path) -> Any:
@@ -272,10 +276,14 @@ def says_statistics(facts: Facts, named: str, noise: str | None) -> bool:
     """Compare with the spec, the ledger's first row, and what the released file holds."""
     held = json.loads((facts.path / "statistics.json").read_text())
     given = facts.statistics or {}
-    released = {"mean", "std"} <= set(held) and named == "means and deviations" and "bins" not in given
+    released = (
+        {"mean", "std"} <= set(held) and named == "means and deviations" and "bins" not in given
+    )
     if noise is None:
         return released and not facts.rows
-    return released and float(noise) == given["noise_multiplier"] == facts.rows[0]["noise_multiplier"]
+    return (
+        released and float(noise) == given["noise_multiplier"] == facts.rows[0]["noise_multiplier"]
+    )
 
 
 def head_of(path: Path) -> str:

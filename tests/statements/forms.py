@@ -34,7 +34,9 @@ class Form:
 FORMS: list[Form] = []
 
 
-def form(pattern: str, due: Callable[[Facts], int | bool], check: Check = lambda facts: True) -> None:
+def form(
+    pattern: str, due: Callable[[Facts], int | bool], check: Check = lambda facts: True
+) -> None:
     """Add a form; the pattern has a group for each fact that the check compares."""
     FORMS.append(Form(re.compile(pattern), due, check))
 

@@ -69,7 +69,9 @@ def has_curve(facts: Facts) -> bool:
 
 
 def says_point(facts: Facts, delta: str, epsilon: str) -> bool:
-    known = dict(zip(facts.plan["whole_curve"]["deltas"], facts.plan["whole_curve"]["epsilons"], strict=True))
+    known = dict(
+        zip(facts.plan["whole_curve"]["deltas"], facts.plan["whole_curve"]["epsilons"], strict=True)
+    )
     right = float(delta) in known and is_shown(epsilon, known[float(delta)])
     return right and is_near(known[float(delta)], facts.cost(facts.planned_rows, float(delta)))
 
@@ -93,7 +95,9 @@ def left(*names: str) -> Any:
 
 form(r"## What was released", always)
 form(r"Nothing under a claim\.", lambda f: f.failed)
-form(r"The final weights, `(.+)`\.", left("checkpoints/final.ckpt"), lambda f, file: file in f.files)
+form(
+    r"The final weights, `(.+)`\.", left("checkpoints/final.ckpt"), lambda f, file: file in f.files
+)
 form(
     r"The checkpoint to resume from, `(.+)`\.",
     left("checkpoints/last.ckpt"),
@@ -148,4 +152,8 @@ form(
     installed,
 )
 form(r"config (\w{64})", lambda f: f.config is not None, lambda f, found: found == f.config_hash)
-form(r"ledger head (\w{64})", always, lambda f, found: found == head_of(f.path) == f.summary["ledger_head"])
+form(
+    r"ledger head (\w{64})",
+    always,
+    lambda f, found: found == head_of(f.path) == f.summary["ledger_head"],
+)

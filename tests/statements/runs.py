@@ -49,7 +49,9 @@ SPECS: dict[str, tuple[str, ...]] = {
     "exhausted": ("train={until: budget}", "noise.noise_multiplier=1.5", "budget.epsilon=1.2"),
     "not_private": ("budget=none",),
     "seeded": ("reproducible=true",),
-    "statistics": ("data={kind: digits, normalize: {kind: private, noise_multiplier: 20.0}, on_bad_record: drop}",),
+    "statistics": (
+        "data={kind: digits, normalize: {kind: private, noise_multiplier: 20.0}, on_bad_record: drop}",
+    ),
     "made_up_users": (
         "data={kind: synthetic, size: 400, features: 4, classes: 3, users: 200}",
         "sampler={kind: user, sample_rate: 0.1}",
@@ -155,7 +157,9 @@ class RunMaker:
         done = CliRunner().invoke(app, list(words))
         assert done.exit_code == code, (words, done.output)
 
-    def spec_run(self, name: str, *changes: str, code: int = 0, words: tuple[str, ...] = ()) -> MadeRun:
+    def spec_run(
+        self, name: str, *changes: str, code: int = 0, words: tuple[str, ...] = ()
+    ) -> MadeRun:
         """Run the small spec with changes."""
         sets = [word for change in changes for word in ("--set", change)]
         began = _now()

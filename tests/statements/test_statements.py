@@ -43,7 +43,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Facts]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_sentence_of_a_statement_says_what_the_files_say(runs: dict[str, Facts], kind: str) -> None:
+def test_every_sentence_of_a_statement_says_what_the_files_say(
+    runs: dict[str, Facts], kind: str
+) -> None:
     facts = runs[kind]
     assert faults(facts, facts.text) == []
 
@@ -62,7 +64,9 @@ def test_a_changed_fact_in_a_statement_is_noticed(runs: dict[str, Facts], kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_machines_statement_says_what_the_peoples_says(runs: dict[str, Facts], kind: str) -> None:
+def test_the_machines_statement_says_what_the_peoples_says(
+    runs: dict[str, Facts], kind: str
+) -> None:
     facts = runs[kind]
     stated = json.loads((facts.path / "privacy.json").read_text())
     said = [*stated["guarantee"], *stated["assumptions"], *stated["released"]]
@@ -207,7 +211,9 @@ CHANGES: list[tuple[str, Callable[[Facts], None]]] = [
 
 
 @pytest.mark.parametrize(("kind", "change"), CHANGES)
-def test_a_changed_fact_in_the_files_is_noticed(runs: dict[str, Facts], kind: str, change: Callable[[Facts], None]) -> None:
+def test_a_changed_fact_in_the_files_is_noticed(
+    runs: dict[str, Facts], kind: str, change: Callable[[Facts], None]
+) -> None:
     facts = Facts(copy.deepcopy(runs[kind].made))
     change(facts)
     assert faults(facts, facts.text)
@@ -221,7 +227,9 @@ def test_a_killed_run_has_no_statement_and_loses_updates(runs: dict[str, Facts])
 def test_the_old_split_under_add_remove_is_reported_by_verify(runs: dict[str, Facts]) -> None:
     from dppipe.runs.verify import verify_ledger
 
-    assert any("got one by position" in fault for fault in verify_ledger(runs["old_split"].path).faults)
+    assert any(
+        "got one by position" in fault for fault in verify_ledger(runs["old_split"].path).faults
+    )
     for kind in ("public", "add_remove", "callback_public"):
         assert verify_ledger(runs[kind].path).intact
 

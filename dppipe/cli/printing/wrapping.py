@@ -31,7 +31,9 @@ def table(facts: Mapping[str, str]) -> str:
     for name, value in facts.items():
         first = f"  {name:<{indent - 2}}"
         is_command = value.startswith("dppipe ")
-        lines.append(f"{first}{value}" if is_command else _fill(value, first=first, rest=" " * indent))
+        lines.append(
+            f"{first}{value}" if is_command else _fill(value, first=first, rest=" " * indent)
+        )
     return "\n".join(lines)
 
 

@@ -30,13 +30,17 @@ class Moments:
     least_std: ClassVar[float] = 0.05
     """No deviation is taken to be less than this share of half the range: noise could make it anything, even negative."""
 
-    def vectors(self, unit: NDArray[numpy.float64]) -> NDArray[numpy.float64]:  # [n, first, positions] -> [n, 2 * first]
+    def vectors(
+        self, unit: NDArray[numpy.float64]
+    ) -> NDArray[numpy.float64]:  # [n, first, positions] -> [n, 2 * first]
         """Give each record's means, then its mean squares less 1/2."""
         import numpy
 
         return numpy.concatenate([unit.mean(axis=2), numpy.square(unit).mean(axis=2) - 0.5], axis=1)
 
-    def centre_and_spread(self, noisy: NDArray[numpy.float64]) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    def centre_and_spread(
+        self, noisy: NDArray[numpy.float64]
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
         """Give mean and deviation of each channel from the noisy average vector."""
         import numpy
 
@@ -61,17 +65,25 @@ class Histograms:
         """What is released, in words."""
         return f"medians and quartiles (histograms of {self.width} bins)"
 
-    def vectors(self, unit: NDArray[numpy.float64]) -> NDArray[numpy.float64]:  # [n, first, positions] -> [n, first * width]
+    def vectors(
+        self, unit: NDArray[numpy.float64]
+    ) -> NDArray[numpy.float64]:  # [n, first, positions] -> [n, first * width]
         """Give each record's shares, channel after channel."""
         import numpy
 
         records, first, positions = unit.shape
-        bins = numpy.minimum(((unit + 1) / 2 * self.width).astype(numpy.int64), self.width - 1)  # the upper limit: the last bin
+        bins = numpy.minimum(
+            ((unit + 1) / 2 * self.width).astype(numpy.int64), self.width - 1
+        )  # the upper limit: the last bin
         places = bins + self.width * numpy.arange(records * first).reshape(records, first, 1)
-        counts: NDArray[numpy.float64] = numpy.bincount(places.ravel(), minlength=records * first * self.width) / positions
+        counts: NDArray[numpy.float64] = (
+            numpy.bincount(places.ravel(), minlength=records * first * self.width) / positions
+        )
         return counts.reshape(records, first * self.width)
 
-    def centre_and_spread(self, noisy: NDArray[numpy.float64]) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
+    def centre_and_spread(
+        self, noisy: NDArray[numpy.float64]
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
         """Give median and quartile range of each channel, over that of a normal variable, from the noisy average vector.
 
         Noise makes shares negative. Cutting those off would add a little to each empty bin, which moves the quartiles of skewed
@@ -85,5 +97,7 @@ class Histograms:
         below = numpy.clip(numpy.sort(numpy.cumsum(shares, axis=1)[:, :-1], axis=1), 0.0, 1.0)
         below = numpy.pad(below, ((0, 0), (1, 1)), constant_values=((0, 0), (0.0, 1.0)))
         edges = numpy.linspace(-1.0, 1.0, self.width + 1)
-        low, median, high = numpy.array([numpy.interp((0.25, 0.5, 0.75), each, edges) for each in below]).T
+        low, median, high = numpy.array(
+            [numpy.interp((0.25, 0.5, 0.75), each, edges) for each in below]
+        ).T
         return median, numpy.maximum(high - low, 2 / self.width) / NORMAL_QUARTILES

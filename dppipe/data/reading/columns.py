@@ -57,9 +57,14 @@ class Numeric(Column):
 
     mean: Number = Field(0.0, description="A public constant that is subtracted.")
     std: Number = Field(1.0, gt=0, description="A public constant that is divided by.")
-    fill: float | None = Field(None, description="A public constant that stands for a missing value; without it one is an error.")
+    fill: float | None = Field(
+        None,
+        description="A public constant that stands for a missing value; without it one is an error.",
+    )
 
-    def encode(self, cells: Cells, *, missing: Sequence[str]) -> numpy.ndarray:  # -> [rows, 1] of float32
+    def encode(
+        self, cells: Cells, *, missing: Sequence[str]
+    ) -> numpy.ndarray:  # -> [rows, 1] of float32
         """Turn texts into scaled numbers."""
         return _scaled(cells, mean=self.mean, std=self.std, fill=self.fill, missing=missing)
 
@@ -67,14 +72,18 @@ class Numeric(Column):
 class Categorical(Column):
     """A column of words: one input for each stated value, 1 where the record has it."""
 
-    values: tuple[Text, ...] = Field(min_length=1, description="The public list of values; any other text gives zeros.")
+    values: tuple[Text, ...] = Field(
+        min_length=1, description="The public list of values; any other text gives zeros."
+    )
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         _check_distinct(self.values)
         return self
 
-    def encode(self, cells: Cells, *, missing: Sequence[str]) -> numpy.ndarray:  # -> [rows, values] of float32
+    def encode(
+        self, cells: Cells, *, missing: Sequence[str]
+    ) -> numpy.ndarray:  # -> [rows, values] of float32
         """Turn words into 0/1 inputs."""
         import numpy
 
@@ -88,27 +97,42 @@ class Target(Column):
     """The column that is predicted: one of the stated classes, or a number."""
 
     classes: tuple[Text, ...] | None = Field(
-        None, min_length=2, description="The public list of classes, in the order of their numbers; left out for a regression."
+        None,
+        min_length=2,
+        description="The public list of classes, in the order of their numbers; left out for a regression.",
     )
-    strip: str = Field("", description="Characters that are cut off both ends of a class, such as a trailing full stop.")
-    mean: Number = Field(0.0, description="A public constant that is subtracted from a number to predict.")
-    std: Number = Field(1.0, gt=0, description="A public constant that a number to predict is divided by.")
+    strip: str = Field(
+        "",
+        description="Characters that are cut off both ends of a class, such as a trailing full stop.",
+    )
+    mean: Number = Field(
+        0.0, description="A public constant that is subtracted from a number to predict."
+    )
+    std: Number = Field(
+        1.0, gt=0, description="A public constant that a number to predict is divided by."
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.classes is not None and (self.mean, self.std) != (0, 1):
-            raise ValueError("expected mean and std for a regression only, got them beside classes. Leave them out.")
+            raise ValueError(
+                "expected mean and std for a regression only, got them beside classes. Leave them out."
+            )
         _check_distinct(self.classes or ())
         return self
 
-    def encode(self, cells: Cells, *, missing: Sequence[str]) -> numpy.ndarray:  # -> [rows, 1] of int64 or float32
+    def encode(
+        self, cells: Cells, *, missing: Sequence[str]
+    ) -> numpy.ndarray:  # -> [rows, 1] of int64 or float32
         """Turn classes into their numbers, or texts into scaled numbers."""
         import numpy
 
         if self.classes is None:
             return _scaled(cells, mean=self.mean, std=self.std, fill=None, missing=missing)
         known = {name.strip(): number for number, name in enumerate(self.classes)}
-        codes = [known.get(text.strip(self.strip) if self.strip else text, -1) for text in cells.texts]
+        codes = [
+            known.get(text.strip(self.strip) if self.strip else text, -1) for text in cells.texts
+        ]
         return numpy.array(codes, dtype=numpy.int64)[:, None]
 
     def fault(self, text: str, *, missing: Sequence[str]) -> str:
@@ -133,7 +157,9 @@ def _check_distinct(values: Sequence[str]) -> None:
         raise ValueError("expected distinct values, got one of them twice.")
 
 
-def _scaled(cells: Cells, *, mean: float, std: float, fill: float | None, missing: Sequence[str]) -> numpy.ndarray:
+def _scaled(
+    cells: Cells, *, mean: float, std: float, fill: float | None, missing: Sequence[str]
+) -> numpy.ndarray:
     import numpy
 
     with numpy.errstate(over="ignore", invalid="ignore"):

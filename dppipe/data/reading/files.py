@@ -28,9 +28,13 @@ def open_bytes(path: Path, *, key: str) -> Iterator[IO[bytes]]:
             else:
                 yield plain
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise UsageError(f"{path}: expected a whole gzip file, got one that is cut off or damaged. Copy it again.") from None
+        raise UsageError(
+            f"{path}: expected a whole gzip file, got one that is cut off or damaged. Copy it again."
+        ) from None
     except OSError as error:
-        raise UsageError(f"data.{key}: expected a file that can be read, got {path}: {error.strerror}.") from error
+        raise UsageError(
+            f"data.{key}: expected a file that can be read, got {path}: {error.strerror}."
+        ) from error
 
 
 def find_file(path: Path, *, key: str) -> Path:
@@ -38,5 +42,12 @@ def find_file(path: Path, *, key: str) -> Path:
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "doesn't exist"
         where = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
-        raise SpecError([Problem(("data", key), f"expected a file, got {path}, which {what}{where}. Correct the path.")])
+        raise SpecError(
+            [
+                Problem(
+                    ("data", key),
+                    f"expected a file, got {path}, which {what}{where}. Correct the path.",
+                )
+            ]
+        )
     return path

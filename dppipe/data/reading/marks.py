@@ -23,7 +23,9 @@ def copy_marks(dataset: Any, part: Any, rows: numpy.ndarray) -> Any:
 
 def _is_column(marks: Any, records: int) -> bool:
     """Tell whether this has an entry for each record: a user's own class may use the name for something else."""
-    if isinstance(marks, str | bytes) or not (hasattr(marks, "shape") or isinstance(marks, Sequence)):
+    if isinstance(marks, str | bytes) or not (
+        hasattr(marks, "shape") or isinstance(marks, Sequence)
+    ):
         return False
     if hasattr(marks, "shape"):
         return tuple(marks.shape[:1]) == (records,)

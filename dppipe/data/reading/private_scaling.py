@@ -30,9 +30,19 @@ class PrivateScaling(Options):
     """
 
     kind: Literal["private"] = "private"
-    noise_multiplier: float = Field(gt=0, description="Noise on the statistics, over what one record can change in them.")
-    lower: Numbers = Field((0.0,), min_length=1, description="No value counts for less: one public limit, or one a channel.")
-    upper: Numbers = Field((1.0,), min_length=1, description="No value counts for more: one public limit, or one a channel.")
+    noise_multiplier: float = Field(
+        gt=0, description="Noise on the statistics, over what one record can change in them."
+    )
+    lower: Numbers = Field(
+        (0.0,),
+        min_length=1,
+        description="No value counts for less: one public limit, or one a channel.",
+    )
+    upper: Numbers = Field(
+        (1.0,),
+        min_length=1,
+        description="No value counts for more: one public limit, or one a channel.",
+    )
     bins: int | None = Field(
         None,
         ge=4,
@@ -49,9 +59,14 @@ class PrivateScaling(Options):
 
     def limits(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Give the limits of each channel."""
-        spread = [numbers * channels if len(numbers) == 1 else numbers for numbers in (self.lower, self.upper)]
+        spread = [
+            numbers * channels if len(numbers) == 1 else numbers
+            for numbers in (self.lower, self.upper)
+        ]
         if any(len(numbers) != channels for numbers in spread):
-            raise ValueError(f"expected 1 number or {channels}, one for each channel or feature, in lower and upper.")
+            raise ValueError(
+                f"expected 1 number or {channels}, one for each channel or feature, in lower and upper."
+            )
         return spread[0], spread[1]
 
     @property
@@ -72,7 +87,9 @@ class PrivateScaling(Options):
     def apply(self, inputs: numpy.ndarray) -> None:
         """Do nothing yet: what to scale by is known only once it was released."""
 
-    def vectors(self, inputs: numpy.ndarray) -> NDArray[numpy.float64]:  # [n, first, ...] -> [n, width * first]
+    def vectors(
+        self, inputs: numpy.ndarray
+    ) -> NDArray[numpy.float64]:  # [n, first, ...] -> [n, width * first]
         """Give each record's bounded vector."""
         import numpy
 
@@ -82,7 +99,9 @@ class PrivateScaling(Options):
         unit = numpy.clip(numpy.nan_to_num((flat - middle) / half), -1.0, 1.0)
         return self.statistic.vectors(unit)
 
-    def total(self, inputs: numpy.ndarray, users: NDArray[numpy.int64] | None) -> NDArray[numpy.float64]:  # -> [width * first]
+    def total(
+        self, inputs: numpy.ndarray, users: NDArray[numpy.int64] | None
+    ) -> NDArray[numpy.float64]:  # -> [width * first]
         """Add up the records' vectors, or each user's average; not private before noise."""
         import numpy
 
@@ -91,7 +110,11 @@ class PrivateScaling(Options):
         counts = None if users is None else numpy.bincount(users)
         for start in range(0, len(inputs), piece):
             vectors = self.vectors(inputs[start : start + piece])
-            weights = 1.0 if users is None or counts is None else 1 / counts[users[start : start + piece]][:, None]
+            weights = (
+                1.0
+                if users is None or counts is None
+                else 1 / counts[users[start : start + piece]][:, None]
+            )
             total += (vectors * weights).sum(axis=0)
         return total
 
@@ -99,10 +122,14 @@ class PrivateScaling(Options):
         """Make centre and spread of a noisy total over so many records, or users."""
         import numpy
 
-        centre, spread = self.statistic.centre_and_spread(numpy.asarray(noisy, dtype=numpy.float64) / count)
+        centre, spread = self.statistic.centre_and_spread(
+            numpy.asarray(noisy, dtype=numpy.float64) / count
+        )
         lows, highs = (numpy.array(each) for each in self.limits(len(centre)))
         middle, half = (highs + lows) / 2, (highs - lows) / 2
-        return Constants(mean=tuple(map(float, middle + half * centre)), std=tuple(map(float, half * spread)))
+        return Constants(
+            mean=tuple(map(float, middle + half * centre)), std=tuple(map(float, half * spread))
+        )
 
 
 def padded(constants: Constants, features: int) -> Constants:

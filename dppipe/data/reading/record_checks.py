@@ -58,7 +58,10 @@ def usable_part(dataset: Dataset[Any], data: Described) -> Dataset[Any]:
     if data.checks_records or not data.drops_bad_records:
         return dataset
     faults = find_faults(dataset, facts_of(data))
-    return take(dataset, numpy.array([row for row, fault in enumerate(faults) if fault is None], dtype=numpy.int64))
+    return take(
+        dataset,
+        numpy.array([row for row, fault in enumerate(faults) if fault is None], dtype=numpy.int64),
+    )
 
 
 def find_faults(dataset: Dataset[Any], facts: Facts) -> list[str | None]:
@@ -72,7 +75,12 @@ def find_faults(dataset: Dataset[Any], facts: Facts) -> list[str | None]:
                 faults[row] = faults[row] or expected
         return faults
     found = read_each(dataset, lambda record: find_fault(record, facts))
-    return [f"expected a record that can be read, got {each.reason}" if isinstance(each, Unreadable) else each for each in found]
+    return [
+        f"expected a record that can be read, got {each.reason}"
+        if isinstance(each, Unreadable)
+        else each
+        for each in found
+    ]
 
 
 def find_fault(record: Any, facts: Facts) -> str | None:
@@ -89,7 +97,9 @@ def find_fault(record: Any, facts: Facts) -> str | None:
     return None
 
 
-def _checks(inputs: Tensor, targets: Tensor, facts: Facts) -> Iterator[tuple[str, Tensor]]:  # [n, ...], [n, ...] -> [n]
+def _checks(
+    inputs: Tensor, targets: Tensor, facts: Facts
+) -> Iterator[tuple[str, Tensor]]:  # [n, ...], [n, ...] -> [n]
     """Yield what is expected of every row, and which rows have it."""
     import torch
 
@@ -100,7 +110,10 @@ def _checks(inputs: Tensor, targets: Tensor, facts: Facts) -> Iterator[tuple[str
         yield "expected finite targets, got NaN or an infinity", _whole_rows(targets.isfinite())
         return
     highest = 1 if facts.task == "binary" else facts.outputs - 1
-    yield f"expected a target from 0 to {highest}, got another", _whole_rows((targets >= 0) & (targets <= highest))
+    yield (
+        f"expected a target from 0 to {highest}, got another",
+        _whole_rows((targets >= 0) & (targets <= highest)),
+    )
 
 
 def _whole_rows(fits: Tensor) -> Tensor:  # [n, ...] -> [n]

@@ -41,7 +41,9 @@ def _numbers(value: Any) -> Any:
 Number = Annotated[float, BeforeValidator(_constants, json_schema_input_type=float)]
 """A constant; the word for a fitted one is refused with the reason."""
 
-Numbers = Annotated[tuple[float, ...], BeforeValidator(_numbers, json_schema_input_type=float | list[float])]
+Numbers = Annotated[
+    tuple[float, ...], BeforeValidator(_numbers, json_schema_input_type=float | list[float])
+]
 """One number for all, or one for each entry of an input's first dimension (a channel, or a feature)."""
 
 
@@ -51,8 +53,16 @@ class Constants(Options):
     Guarantee: both are options, known before a record is read.
     """
 
-    mean: Numbers = Field((0.0,), min_length=1, description="Subtracted: one number, or one for each channel or feature.")
-    std: Numbers = Field((1.0,), min_length=1, description="Divided by: one number, or one for each channel or feature.")
+    mean: Numbers = Field(
+        (0.0,),
+        min_length=1,
+        description="Subtracted: one number, or one for each channel or feature.",
+    )
+    std: Numbers = Field(
+        (1.0,),
+        min_length=1,
+        description="Divided by: one number, or one for each channel or feature.",
+    )
 
     @model_validator(mode="after")
     def _positive(self) -> Self:
@@ -60,7 +70,9 @@ class Constants(Options):
             raise ValueError(f"expected std > 0, got {min(self.std):g}.")
         return self
 
-    def apply(self, inputs: numpy.ndarray) -> None:  # [records, first, ...] of float32, changed in place
+    def apply(
+        self, inputs: numpy.ndarray
+    ) -> None:  # [records, first, ...] of float32, changed in place
         """Scale the inputs."""
         import numpy
 

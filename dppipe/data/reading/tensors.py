@@ -50,19 +50,32 @@ def make_regression(
     targets = to_float32(targets)
     finite = _finite_rows(targets)
     if not drop:
-        _refuse(finite, fault="expected finite targets, got NaN or an infinity. Mend or drop the record.", place=place)
+        _refuse(
+            finite,
+            fault="expected finite targets, got NaN or an infinity. Mend or drop the record.",
+            place=place,
+        )
     return _make(inputs, targets, usable=finite, place=place, drop=drop)
 
 
 def _make(
-    inputs: numpy.ndarray, targets: numpy.ndarray, *, usable: NDArray[numpy.bool_], place: str, drop: bool
+    inputs: numpy.ndarray,
+    targets: numpy.ndarray,
+    *,
+    usable: NDArray[numpy.bool_],
+    place: str,
+    drop: bool,
 ) -> TensorDataset:
     import torch
     from torch.utils.data import TensorDataset
 
     finite = _finite_rows(inputs)
     if not drop:
-        _refuse(finite, fault="expected finite inputs, got NaN or an infinity. Mend or drop the record.", place=place)
+        _refuse(
+            finite,
+            fault="expected finite inputs, got NaN or an infinity. Mend or drop the record.",
+            place=place,
+        )
     valid = usable & finite
     inputs[~valid] = 0
     targets[~valid] = 0

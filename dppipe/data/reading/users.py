@@ -41,15 +41,21 @@ def ids_of(dataset: Dataset[Any]) -> NDArray[Any] | None:  # -> [records] of int
         return None
     ids = numpy.asarray(users)
     if ids.shape != (len(dataset),) or ids.dtype.kind not in "iuSU":  # type: ignore[arg-type]
-        raise UsageError("data: expected an integer or a text for each record in `users`, got something else.")
+        raise UsageError(
+            "data: expected an integer or a text for each record in `users`, got something else."
+        )
     return ids
 
 
 def check_users(users: NDArray[numpy.int64] | None, *, stated: int | None) -> NDArray[numpy.int64]:
     """Give the users of a data set that must tell them, and as many as are stated, where that is public."""
     if users is None or not len(users):
-        raise UsageError("data.users: expected a data set that says whose each record is, got one that doesn't. Leave it out.")
+        raise UsageError(
+            "data.users: expected a data set that says whose each record is, got one that doesn't. Leave it out."
+        )
     count = int(users.max()) + 1
     if stated not in (None, count):
-        raise UsageError(f"data.users: expected the number of users in the data, {count}, got {stated}.")
+        raise UsageError(
+            f"data.users: expected the number of users in the data, {count}, got {stated}."
+        )
     return users

@@ -44,7 +44,9 @@ def draw_parts(
 
     places = _user_places(dataset, seed=seed) if by_users else _record_places(dataset, seed=seed)
     edges = numpy.cumsum([0.0, split.train, split.val, split.test])
-    train, val, test = (numpy.flatnonzero((places >= low) & (places < high)) for low, high in pairwise(edges))
+    train, val, test = (
+        numpy.flatnonzero((places >= low) & (places < high)) for low, high in pairwise(edges)
+    )
     return train, val, test
 
 
@@ -67,7 +69,9 @@ def _user_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:
 
     ids = ids_of(dataset)
     if ids is None:
-        raise UsageError("data.users: expected a dataset that says whose each record is, got one that doesn't. Leave it out.")
+        raise UsageError(
+            "data.users: expected a dataset that says whose each record is, got one that doesn't. Leave it out."
+        )
     users, owners = numpy.unique(ids, return_inverse=True)
     # As Python values: the width of a NumPy text follows the longest id, which is another user's.
     digests = [_hash(encode_record(user), seed=seed) for user in users.tolist()]
@@ -83,7 +87,9 @@ def _read_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:
     if len(found) and not read.any():
         message = "expected records made of tensors, arrays, numbers and texts, got none that could be read"
         raise UsageError(f"data: {message}. Under add_remove they are split by their contents.")
-    digests = [_hash(b"", seed=seed) if isinstance(digest, Unreadable) else digest for digest in found]
+    digests = [
+        _hash(b"", seed=seed) if isinstance(digest, Unreadable) else digest for digest in found
+    ]
     return numpy.where(read, _to_places(digests), numpy.nan)
 
 
@@ -102,7 +108,9 @@ def _hash_rows(tensors: Sequence[Tensor], *, seed: int) -> list[bytes]:
     piece = max(1, _PIECE_BYTES // max(1, width))
     digests = []
     for start in range(0, rows, piece):
-        parts = [tensor[start : start + piece].contiguous().view(torch.uint8).numpy() for tensor in flat]
+        parts = [
+            tensor[start : start + piece].contiguous().view(torch.uint8).numpy() for tensor in flat
+        ]
         content = memoryview(numpy.concatenate(parts, axis=1).tobytes())
         for row in range(len(parts[0])):
             hasher = started.copy()

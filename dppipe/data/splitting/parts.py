@@ -25,12 +25,16 @@ class Split(Options):
 
     train: float = Field(0.8, gt=0, le=1, description="The share that is trained on.")
     val: float = Field(0.1, ge=0, lt=1, description="The share that validates.")
-    test: float = Field(0.1, ge=0, lt=1, description="The share that `dppipe evaluate` scores, once.")
+    test: float = Field(
+        0.1, ge=0, lt=1, description="The share that `dppipe evaluate` scores, once."
+    )
 
     @model_validator(mode="after")
     def _shares_fit(self) -> Self:
         if self.train + self.val + self.test > 1 + 1e-9:
-            raise ValueError(f"expected shares that sum to at most 1, got {self.train + self.val + self.test:g}. Lower one.")
+            raise ValueError(
+                f"expected shares that sum to at most 1, got {self.train + self.val + self.test:g}. Lower one."
+            )
         return self
 
     def counts(self, records: int) -> tuple[int, int, int]:

@@ -16,11 +16,24 @@ from torch.overrides import TorchFunctionMode
 _DROPOUTS = frozenset(
     getattr(home, name)
     for home in (F, torch)
-    for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "feature_dropout")
+    for name in (
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "alpha_dropout",
+        "feature_alpha_dropout",
+        "feature_dropout",
+    )
     if hasattr(home, name)
 )
 _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
-_MIDDLES: dict[Callable[..., Any], float] = {torch.rand: 0.5, torch.rand_like: 0.5, torch.randn: 0.0, torch.randn_like: 0.0}
+_MIDDLES: dict[Callable[..., Any], float] = {
+    torch.rand: 0.5,
+    torch.rand_like: 0.5,
+    torch.randn: 0.0,
+    torch.randn_like: 0.0,
+}
 
 
 class WithoutChance(TorchFunctionMode):
@@ -38,7 +51,13 @@ class WithoutChance(TorchFunctionMode):
         if func in (Tensor.bernoulli_, Tensor.uniform_):
             return args[0].fill_(0.5)
         if func is F.scaled_dot_product_attention:
-            given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False))
+            given = dict(
+                zip(
+                    ("query", "key", "value", "attn_mask", "dropout_p", "is_causal"),
+                    args,
+                    strict=False,
+                )
+            )
             kwargs = {**given, **kwargs, "dropout_p": 0.0}
             args = ()
         if func is F.multi_head_attention_forward:

@@ -14,13 +14,23 @@ from torch import Tensor
 
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.checks.chance import WithoutChance
-from dppipe.engine.checks.independence import ROWS, TOLERANCE, Row, close, distinct_rows, evaluate_rows, refuse_mixing
+from dppipe.engine.checks.independence import (
+    ROWS,
+    TOLERANCE,
+    Row,
+    close,
+    distinct_rows,
+    evaluate_rows,
+    refuse_mixing,
+)
 from dppipe.engine.checks.report import EngineReport, make_report
 from dppipe.engine.engine import Engine
 from dppipe.engine.losses import SingletonLoss, take_rows
 from dppipe.errors import PrivacyRefusal
 
-_ADVICE = "Write the layer without in-place changes and hidden state, or ask for the functional engine."
+_ADVICE = (
+    "Write the layer without in-place changes and hidden state, or ask for the functional engine."
+)
 
 
 def check_engine(engine: Engine, batch: Any) -> EngineReport:
@@ -41,29 +51,45 @@ def check_engine(engine: Engine, batch: Any) -> EngineReport:
         sums = engine.zeros()
         norms = engine.accumulate(batch, sums, bounds=bounds)
         with torch.no_grad():
-            if engine.needs != "projections":  # estimated norms aren't the true ones, and don't claim to be
+            if (
+                engine.needs != "projections"
+            ):  # estimated norms aren't the true ones, and don't claim to be
                 _compare_norms(engine, norms, rows)
-            _compare_sums(engine, sums, bounded_factors(engine.clipper, norms, bounds), bounds, rows)
+            _compare_sums(
+                engine, sums, bounded_factors(engine.clipper, norms, bounds), bounds, rows
+            )
         return make_report(engine, batch)
 
 
 def _compare_norms(engine: Engine, norms: Tensor, rows: list[Row]) -> None:
     if engine.order == 1:
-        sizes = {name: torch.stack([row.gradients[name].abs().sum() for row in rows]) for name in engine.parameters}
+        sizes = {
+            name: torch.stack([row.gradients[name].abs().sum() for row in rows])
+            for name in engine.parameters
+        }
         expected = engine.groups.totals(sizes, len(rows), like=norms)
     else:
-        squares = {name: torch.stack([row.gradients[name].square().sum() for row in rows]) for name in engine.parameters}
+        squares = {
+            name: torch.stack([row.gradients[name].square().sum() for row in rows])
+            for name in engine.parameters
+        }
         expected = engine.groups.norms(squares, len(rows), like=norms)
     for column, group in enumerate(engine.groups.names):
         if not close(norms[:, column], expected[:, column]):
-            raise PrivacyRefusal(f"engine: expected the norms of a one-row loop in group {group!r}, got others. {_ADVICE}")
+            raise PrivacyRefusal(
+                f"engine: expected the norms of a one-row loop in group {group!r}, got others. {_ADVICE}"
+            )
 
 
-def _compare_sums(engine: Engine, sums: dict[str, Tensor], factors: Tensor, bounds: Tensor, rows: list[Row]) -> None:
+def _compare_sums(
+    engine: Engine, sums: dict[str, Tensor], factors: Tensor, bounds: Tensor, rows: list[Row]
+) -> None:
     for name, found in sums.items():
         column = engine.groups.column[name]
         expected = torch.zeros_like(found)
         for factor, row in zip(factors[:, column], rows, strict=True):
             expected += factor * row.gradients[name]
         if not bool((found - expected).abs().max() <= TOLERANCE * bounds[column]):
-            raise PrivacyRefusal(f"{name}: expected the clipped sum of a one-row loop, got another. {_ADVICE}")
+            raise PrivacyRefusal(
+                f"{name}: expected the clipped sum of a one-row loop, got another. {_ADVICE}"
+            )

@@ -97,14 +97,18 @@ def close(found: Tensor, expected: Tensor) -> bool:
     """Return whether two tensors agree up to rounding at the size of their largest value; NaN agrees with nothing."""
     if found.shape != expected.shape:
         return False
-    return not found.numel() or bool((found - expected).abs().max() <= TOLERANCE * expected.abs().max() + 1e-9)
+    return not found.numel() or bool(
+        (found - expected).abs().max() <= TOLERANCE * expected.abs().max() + 1e-9
+    )
 
 
 def _row(engine: Engine, batch: Any, place: int) -> Row:
     parameters = list(engine.parameters.values())
     with torch.enable_grad():
         losses = engine.per_sample_loss(engine.model, batch)
-        gradients = torch.autograd.grad(losses[place], parameters, allow_unused=True, materialize_grads=True)
+        gradients = torch.autograd.grad(
+            losses[place], parameters, allow_unused=True, materialize_grads=True
+        )
     return Row(losses[place].detach(), dict(zip(engine.parameters, gradients, strict=True)))
 
 

@@ -31,7 +31,11 @@ def refuse_mixing_layers(model: nn.Module) -> None:
                 f"{place}: expected a layer that treats each record alone, got {kind}, which mixes the records of a batch. "
                 f"Use GroupNorm({_groups(module.num_features)}, {module.num_features}), or freeze it with eval()."
             )
-        if isinstance(module, _InstanceNorm) and module.training and module.running_mean is not None:
+        if (
+            isinstance(module, _InstanceNorm)
+            and module.training
+            and module.running_mean is not None
+        ):
             raise PrivacyRefusal(
                 f"{place}: expected a layer without memory of records, got {kind} with running statistics. "
                 f"Set track_running_stats=False."
@@ -53,7 +57,10 @@ def refuse_changed_state(model: nn.Module) -> Iterator[None]:
 
 def _state(model: nn.Module) -> dict[str, tuple[Tensor, int]]:
     named = [*model.named_buffers(), *model.named_parameters()]
-    return {name: (tensor, 0 if torch.is_inference(tensor) else tensor._version) for name, tensor in named}
+    return {
+        name: (tensor, 0 if torch.is_inference(tensor) else tensor._version)
+        for name, tensor in named
+    }
 
 
 def _groups(channels: int) -> int:

@@ -52,11 +52,24 @@ def make_report(engine: Engine, batch: Any) -> EngineReport:
     reports = []
     for name, parameter in engine.parameters.items():
         gradients = found.get(name)
-        held = sum(value.numel() for value in vars(gradients).values() if isinstance(value, Tensor)) if gradients else 0
+        held = (
+            sum(value.numel() for value in vars(gradients).values() if isinstance(value, Tensor))
+            if gradients
+            else 0
+        )
         form = type(gradients).__name__.lower() if gradients else "unused"
         group = engine.groups.names[engine.groups.column[name]]
         reports.append(
-            ParameterReport(name, parameter.numel(), group, form, engine.gradients.chosen.get(name, ""), held // max(1, rows))
+            ParameterReport(
+                name,
+                parameter.numel(),
+                group,
+                form,
+                engine.gradients.chosen.get(name, ""),
+                held // max(1, rows),
+            )
         )
     slow = {path or "model": reason for path, reason in engine.plan.fallback.items()}
-    return EngineReport(tuple(reports), {"model": engine.plan.functional} if engine.plan.functional else slow)
+    return EngineReport(
+        tuple(reports), {"model": engine.plan.functional} if engine.plan.functional else slow
+    )

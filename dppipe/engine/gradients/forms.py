@@ -69,7 +69,9 @@ class Dense(Gradients):
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         """Add one matrix-vector product."""
-        total.view(-1).addmv_(self.values.reshape(len(factors), -1).to(total.dtype).t(), factors.to(total.dtype))
+        total.view(-1).addmv_(
+            self.values.reshape(len(factors), -1).to(total.dtype).t(), factors.to(total.dtype)
+        )
 
     def keep(self, rows: Tensor) -> Dense:
         """Zero the other rows."""
@@ -83,7 +85,9 @@ class Outer(Gradients):
     together.
     """
 
-    def __init__(self, inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> None:  # [B, T, d], [B, T, p]
+    def __init__(
+        self, inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None
+    ) -> None:  # [B, T, d], [B, T, p]
         self.inputs = inputs
         self.outputs = outputs
         self.input_squares = input_squares
@@ -108,7 +112,9 @@ class Outer(Gradients):
             inputs = inputs * scale
         else:
             outputs = outputs * scale
-        total.view(outputs.shape[2], inputs.shape[2]).addmm_(outputs.flatten(0, 1).t(), inputs.flatten(0, 1))
+        total.view(outputs.shape[2], inputs.shape[2]).addmm_(
+            outputs.flatten(0, 1).t(), inputs.flatten(0, 1)
+        )
 
     def keep(self, rows: Tensor) -> Outer:
         """Zero the other rows in both factors."""
@@ -149,7 +155,9 @@ class Total(Gradients):
 
     def keep(self, rows: Tensor) -> Total:
         """Zero the other rows of each use."""
-        return Total([use.keep(rows) for use in self.uses], [zero_rows(inner, rows) for inner in self._inner])
+        return Total(
+            [use.keep(rows) for use in self.uses], [zero_rows(inner, rows) for inner in self._inner]
+        )
 
 
 def combine(uses: list[Gradients]) -> Gradients:

@@ -59,7 +59,10 @@ def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
 @lru_cache
 def block_of(size: int) -> int:
     """Return the length of the blocks that a row is cut into: equal ones, where its size has a divisor for that."""
-    return next((block for block in range(min(size, BLOCK), BLOCK // 4, -1) if size % block == 0), min(size, BLOCK))
+    return next(
+        (block for block in range(min(size, BLOCK), BLOCK // 4, -1) if size % block == 0),
+        min(size, BLOCK),
+    )
 
 
 def row_sizes(rows: Tensor) -> Tensor:  # [B, ...] -> [B]

@@ -43,7 +43,9 @@ class Gram(NamedTuple):
     terms: int
 
 
-def outer_squares(inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None) -> Tensor:  # -> [B]
+def outer_squares(
+    inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None
+) -> Tensor:  # -> [B]
     """Return the squared norms of `sum_t outputs_t inputs_t^T`, for inputs `[B, T, d]` and outputs `[B, T, p]`."""
     if inputs.shape[1] > FEW:
         return gram_sizes(gram(inputs), gram(outputs)).squares
@@ -143,7 +145,9 @@ def _norm(of: Gram, trace: Tensor) -> Tensor:  # [B] -> [B]
     return found + share * (found + trace) + 3 * positions * math.sqrt(rounding.tiny)
 
 
-def _lost(inputs: Gram, outputs: Gram, left: Tensor, right: Tensor, *, reach: Tensor) -> Tensor:  # -> [B]
+def _lost(
+    inputs: Gram, outputs: Gram, left: Tensor, right: Tensor, *, reach: Tensor
+) -> Tensor:  # -> [B]
     """Return what rounding and underflow may have taken from the squared norms (lemma 5).
 
     It is the smaller of two bounds. Of few positions it is the first alone, which is hardly larger there.
@@ -160,7 +164,9 @@ def _lost(inputs: Gram, outputs: Gram, left: Tensor, right: Tensor, *, reach: Te
         by_norm += rounding.gamma(outputs.roundings + 1) * right_trace * left_norm
         by_norm += (rounding.gamma(short) + wide) * left_norm * right_norm
         lost = torch.minimum(lost, by_norm)
-    underflow = left_trace.mul_(outputs.terms).add_(right_trace, alpha=inputs.terms).add_(2 * positions)
+    underflow = (
+        left_trace.mul_(outputs.terms).add_(right_trace, alpha=inputs.terms).add_(2 * positions)
+    )
     return lost.add_(underflow, alpha=2 * positions * rounding.tiny)
 
 
@@ -169,4 +175,8 @@ def short_sums(values: Tensor) -> Tensor:  # [B, ...] -> [B]
     flat = values.flatten(1)
     whole = flat.shape[1] // SHORT * SHORT
     rest = wider(flat[:, whole:].sum(1))
-    return rest + wider(torch.unflatten(flat[:, :whole], 1, (-1, SHORT)).sum(2)).sum(1) if whole else rest
+    return (
+        rest + wider(torch.unflatten(flat[:, :whole], 1, (-1, SHORT)).sum(2)).sum(1)
+        if whole
+        else rest
+    )

@@ -54,31 +54,53 @@ class Projections:
             # 0 times infinity is not 0, so another row stands in for each that isn't finite, and counts for nothing.
             losses, slopes = self._slopes(parameters, take_finite(batch, finite))
             slopes = slopes.where(finite, torch.inf)
-        averaged = slopes if units is None else torch.stack([units.average(slope) for slope in slopes])
+        averaged = (
+            slopes if units is None else torch.stack([units.average(slope) for slope in slopes])
+        )
         norms = (averaged.square().mean(0).sqrt() / (1 - self._tolerance))[:, None].to(bounds.dtype)
         factors = bounded_factors(clipper, norms, bounds)[:, 0]
         weights = factors if units is None else factors[units.slots] * units.weights
         weights = weights if units is not None or mask is None else weights * mask
         found = torch.autograd.grad(
-            losses, list(parameters.values()), weights.to(losses.dtype), allow_unused=True, materialize_grads=True
+            losses,
+            list(parameters.values()),
+            weights.to(losses.dtype),
+            allow_unused=True,
+            materialize_grads=True,
         )
         for name, gradient in zip(parameters, found, strict=True):
             into[name].add_(gradient.to(into[name].dtype))
         return norms
 
-    def _slopes(self, parameters: Mapping[str, Tensor], batch: Any) -> tuple[Tensor, Tensor]:  # -> [B], [r, B]
+    def _slopes(
+        self, parameters: Mapping[str, Tensor], batch: Any
+    ) -> tuple[Tensor, Tensor]:  # -> [B], [r, B]
         """Give the losses, and each row's slope along every direction."""
         given = list(parameters.values())
         with torch.enable_grad():
             losses = self._per_sample_loss(self._model, batch)
             weights = torch.zeros_like(losses, requires_grad=True)
-            sums = torch.autograd.grad(losses, given, weights, create_graph=True, allow_unused=True, materialize_grads=True)
-            generator = torch.Generator(losses.device).manual_seed(int.from_bytes(os.urandom(8), "big", signed=True))
+            sums = torch.autograd.grad(
+                losses, given, weights, create_graph=True, allow_unused=True, materialize_grads=True
+            )
+            generator = torch.Generator(losses.device).manual_seed(
+                int.from_bytes(os.urandom(8), "big", signed=True)
+            )
             slopes = []
             for _ in range(self._count):
-                directions = (torch.randn(p.shape, generator=generator, dtype=p.dtype, device=p.device) for p in given)
-                along = torch.stack([(value * direction).sum() for value, direction in zip(sums, directions, strict=True)]).sum()
-                (slope,) = torch.autograd.grad(along, weights, retain_graph=True, allow_unused=True, materialize_grads=True)
+                directions = (
+                    torch.randn(p.shape, generator=generator, dtype=p.dtype, device=p.device)
+                    for p in given
+                )
+                along = torch.stack(
+                    [
+                        (value * direction).sum()
+                        for value, direction in zip(sums, directions, strict=True)
+                    ]
+                ).sum()
+                (slope,) = torch.autograd.grad(
+                    along, weights, retain_graph=True, allow_unused=True, materialize_grads=True
+                )
                 slopes.append(slope.to(torch.promote_types(slope.dtype, torch.float32)))
         return losses, torch.stack(slopes)
 
@@ -86,4 +108,6 @@ class Projections:
 def take_finite(batch: Any, finite: Tensor) -> Any:  # [B] of bool
     """Put the first row that is kept in place of every row that isn't."""
     chosen = torch.arange(len(finite), device=finite.device).where(finite, finite.int().argmax())
-    return tree_map(lambda leaf: leaf[chosen] if isinstance(leaf, Tensor) and leaf.dim() else leaf, batch)
+    return tree_map(
+        lambda leaf: leaf[chosen] if isinstance(leaf, Tensor) and leaf.dim() else leaf, batch
+    )

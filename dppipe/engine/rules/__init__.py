@@ -42,5 +42,7 @@ RULES: tuple[Rule, ...] = (
     broadcast.RULE,
 )
 
-RULE_OF: dict[Callable[..., Any], Rule] = {function: rule for rule in RULES for function in rule.functions}
+RULE_OF: dict[Callable[..., Any], Rule] = {
+    function: rule for rule in RULES for function in rule.functions
+}
 """The rule that answers each torch function."""

@@ -41,28 +41,47 @@ def answer(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Answer `F.multi_head_attention_forward`, on inputs `[positions, rows, features]`."""
-    if query.dim() != 3 or any(extra is not None for extra in (bias_k, bias_v, static_k, static_v)) or add_zero_attn:
+    if (
+        query.dim() != 3
+        or any(extra is not None for extra in (bias_k, bias_v, static_k, static_v))
+        or add_zero_attn
+    ):
         raise Unhandled("attention without rows, or with bias_k, add_zero_attn or static keys")
-    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
+    weights = (
+        (q_proj_weight, k_proj_weight, v_proj_weight)
+        if use_separate_proj_weight
+        else in_proj_weight
+    )
     projected = _project(use, (query, key, value), weights, in_proj_bias)
     queries, keys, values = (_split(part, num_heads) for part in projected)
     mask, drop = _merge(attn_mask, key_padding_mask, queries), dropout_p if training else 0.0
     if need_weights:
         mixed, attention = _attend(queries, keys, values, mask=mask, drop=drop)
     else:
-        mixed, attention = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=drop), None
-    output = use.call(F.linear, mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias)
-    return output, attention.mean(1) if attention is not None and average_attn_weights else attention
+        mixed, attention = (
+            F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=drop),
+            None,
+        )
+    output = use.call(
+        F.linear, mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias
+    )
+    return output, attention.mean(
+        1
+    ) if attention is not None and average_attn_weights else attention
 
 
-def _project(use: Use, inputs: tuple[Tensor, ...], weights: Any, bias: Tensor | None) -> tuple[Tensor, ...]:
+def _project(
+    use: Use, inputs: tuple[Tensor, ...], weights: Any, bias: Tensor | None
+) -> tuple[Tensor, ...]:
     """Project queries, keys and values, at once where they are one tensor."""
     if isinstance(weights, Tensor) and inputs[0] is inputs[1] is inputs[2]:
         together: Tensor = use.call(F.linear, inputs[0], weights, bias)
         return together.chunk(3, dim=2)
     parts = use.call(Tensor.chunk, weights, 3) if isinstance(weights, Tensor) else weights
     biases = (None, None, None) if bias is None else use.call(Tensor.chunk, bias, 3)
-    return tuple(use.call(F.linear, *projection) for projection in zip(inputs, parts, biases, strict=True))
+    return tuple(
+        use.call(F.linear, *projection) for projection in zip(inputs, parts, biases, strict=True)
+    )
 
 
 def _split(values: Tensor, heads: int) -> Tensor:  # [T, B, E] -> [B, heads, T, E / heads]
@@ -71,14 +90,18 @@ def _split(values: Tensor, heads: int) -> Tensor:  # [T, B, E] -> [B, heads, T, 
 
 def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, *, mask: Tensor | None, drop: float
-) -> tuple[Tensor, Tensor]:  # [B, heads, T or S, E / heads] each -> [B, heads, T, E / heads], [B, heads, T, S]
+) -> tuple[
+    Tensor, Tensor
+]:  # [B, heads, T or S, E / heads] each -> [B, heads, T, E / heads], [B, heads, T, S]
     """Mix the values, and give the weights that they are mixed with, which a fused kernel keeps to itself."""
     scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[3])
     attention = F.dropout((scores if mask is None else scores + mask).softmax(3), drop)
     return attention @ values, attention
 
 
-def _merge(mask: Tensor | None, padding: Tensor | None, queries: Tensor) -> Tensor | None:  # -> broadcasts to [B, heads, T, S]
+def _merge(
+    mask: Tensor | None, padding: Tensor | None, queries: Tensor
+) -> Tensor | None:  # -> broadcasts to [B, heads, T, S]
     """Give both masks as one that is added to the scores."""
     parts = []
     if mask is not None:
@@ -86,7 +109,9 @@ def _merge(mask: Tensor | None, padding: Tensor | None, queries: Tensor) -> Tens
     if padding is not None:
         parts.append(padding[:, None, None, :])
     added = [
-        torch.zeros_like(part, dtype=queries.dtype).masked_fill(part, -math.inf) if part.dtype == torch.bool else part
+        torch.zeros_like(part, dtype=queries.dtype).masked_fill(part, -math.inf)
+        if part.dtype == torch.bool
+        else part
         for part in parts
     ]
     return None if not added else sum(added[1:], added[0])

@@ -49,7 +49,9 @@ class Use(Protocol):
     def trains(self, weight: Tensor | None) -> bool:
         """Whether gradients of this argument are wanted."""
 
-    def tap(self, output: Tensor, saved: tuple[Tensor, ...], gradients: Callable[..., Found]) -> Tensor:
+    def tap(
+        self, output: Tensor, saved: tuple[Tensor, ...], gradients: Callable[..., Found]
+    ) -> Tensor:
         """Give the output back; in the backward pass call `gradients(gradient of the output, *saved)`."""
 
     def require_axis(self, axis: int) -> None:
@@ -113,4 +115,8 @@ def wide(values: Tensor) -> Tensor:
 def autocast_wide(values: Tensor) -> Tensor:
     """Widen a normalisation's input where autocast would: torch's inner functions don't do it themselves."""
     device = values.device.type
-    return wide(values) if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device) else values
+    return (
+        wide(values)
+        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        else values
+    )

@@ -13,8 +13,32 @@ from torch import Tensor, nn
 
 from dppipe.engine.rules.base import Example, Rule, Use
 
-_NAMES = ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "maximum", "minimum", "where", "lerp")
-_METHODS = ("add_", "sub_", "mul_", "div_", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__rsub__", "__rtruediv__")
+_NAMES = (
+    "add",
+    "sub",
+    "subtract",
+    "mul",
+    "multiply",
+    "div",
+    "divide",
+    "true_divide",
+    "maximum",
+    "minimum",
+    "where",
+    "lerp",
+)
+_METHODS = (
+    "add_",
+    "sub_",
+    "mul_",
+    "div_",
+    "__iadd__",
+    "__isub__",
+    "__imul__",
+    "__itruediv__",
+    "__rsub__",
+    "__rtruediv__",
+)
 _VIEWS = (Tensor.expand, Tensor.expand_as, Tensor.broadcast_to, torch.broadcast_to)
 
 
@@ -25,7 +49,10 @@ def answer(use: Use, *args: Any, **kwargs: Any) -> Any:
             dims = use.function(*args, **kwargs).dim()
     else:
         dims = max(value.dim() for value in args if isinstance(value, Tensor))
-    replaced = [use.leaf(value, dims=dims) if isinstance(value, Tensor) and use.trains(value) else value for value in args]
+    replaced = [
+        use.leaf(value, dims=dims) if isinstance(value, Tensor) and use.trains(value) else value
+        for value in args
+    ]
     return use.function(*replaced, **kwargs)
 
 
@@ -47,7 +74,12 @@ RULE = Rule(
     name="broadcast",
     functions=(
         *_VIEWS,
-        *(getattr(home, name) for home in (torch, Tensor) for name in (*_NAMES, *_METHODS) if hasattr(home, name)),
+        *(
+            getattr(home, name)
+            for home in (torch, Tensor)
+            for name in (*_NAMES, *_METHODS)
+            if hasattr(home, name)
+        ),
     ),
     answer=answer,
     looks_at="output",

@@ -36,7 +36,10 @@ def forward(
     """Answer `F.conv1d`, `F.conv2d` and `F.conv3d`."""
     dims = _FORWARD[use.function]
     if isinstance(padding, str):
-        input, padding = _pad(input, weight, _each(dilation, dims)) if padding == "same" else input, 0
+        input, padding = (
+            _pad(input, weight, _each(dilation, dims)) if padding == "same" else input,
+            0,
+        )
     geometry = Geometry(_each(stride, dims), _each(padding, dims), _each(dilation, dims), groups)
     output = use.function(input, weight.detach(), plain(bias), stride, padding, dilation, groups)
     return _tap(use, output, input, weight, bias, geometry, exchange=False)
@@ -56,12 +59,21 @@ def transposed(
     """Answer `F.conv_transpose1d`, `F.conv_transpose2d` and `F.conv_transpose3d`."""
     dims = _TRANSPOSED[use.function]
     geometry = Geometry(_each(stride, dims), _each(padding, dims), _each(dilation, dims), groups)
-    output = use.function(input, weight.detach(), plain(bias), stride, padding, output_padding, groups, dilation)
+    output = use.function(
+        input, weight.detach(), plain(bias), stride, padding, output_padding, groups, dilation
+    )
     return _tap(use, output, input, weight, bias, geometry, exchange=True)
 
 
 def _tap(
-    use: Use, output: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, *, exchange: bool
+    use: Use,
+    output: Tensor,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    geometry: Geometry,
+    *,
+    exchange: bool,
 ) -> Tensor:
     use.require_axis(0)
 
@@ -87,7 +99,9 @@ def _each(sizes: Sizes, dims: int) -> tuple[int, ...]:
 def _pad(input: Tensor, weight: Tensor, dilation: tuple[int, ...]) -> Tensor:
     """Pad so that the output is as large as the input, the odd position last."""
     spans = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
-    return F.pad(input, [side for span in reversed(spans) for side in (span // 2, span - span // 2)])
+    return F.pad(
+        input, [side for span in reversed(spans) for side in (span // 2, span - span // 2)]
+    )
 
 
 def _example(layer: Callable[..., nn.Module], *shape: int, **options: Any) -> Example:
@@ -103,7 +117,17 @@ RULE = Rule(
         _example(nn.Conv1d, 3, 8, kernel_size=3, stride=2, padding=1),
         _example(nn.Conv1d, 2, 7, kernel_size=4, dilation=2, padding="same"),
         _example(nn.Conv2d, 3, 6, 5, kernel_size=3, bias=False),
-        _example(nn.Conv2d, 2, 7, 8, kernel_size=(3, 2), stride=(2, 3), padding=(2, 1), dilation=(1, 2), groups=2),
+        _example(
+            nn.Conv2d,
+            2,
+            7,
+            8,
+            kernel_size=(3, 2),
+            stride=(2, 3),
+            padding=(2, 1),
+            dilation=(1, 2),
+            groups=2,
+        ),
         _example(nn.Conv2d, 2, 5, 5, kernel_size=3, padding=1, padding_mode="circular"),
         _example(nn.Conv2d, 3, 4, 4, kernel_size=1, stride=2),
         _example(nn.Conv3d, 2, 4, 5, 4, kernel_size=2, stride=(1, 2, 1), padding=1),

@@ -39,13 +39,25 @@ class Geometry:
     dilation: tuple[int, ...]
     groups: int
 
-    def weight_gradient(self, inputs: Tensor, outputs: Tensor, weight: Tensor, *, groups: int | None = None) -> Tensor:
+    def weight_gradient(
+        self, inputs: Tensor, outputs: Tensor, weight: Tensor, *, groups: int | None = None
+    ) -> Tensor:
         """Give the gradient of a weight of this shape, summed over rows."""
         none = [0] * len(self.stride)
         count = self.groups if groups is None else groups
         found: Tensor
         _, found, _ = torch.ops.aten.convolution_backward(
-            outputs, inputs, weight, None, self.stride, self.padding, self.dilation, False, none, count, [False, True, False]
+            outputs,
+            inputs,
+            weight,
+            None,
+            self.stride,
+            self.padding,
+            self.dilation,
+            False,
+            none,
+            count,
+            [False, True, False],
         )
         return found
 
@@ -61,15 +73,27 @@ class Geometry:
 
     def padded(self, inputs: Tensor) -> Tensor:
         """Give the inputs with their padding."""
-        return F.pad(inputs, [side for size in reversed(self.padding) for side in (size, size)]) if any(self.padding) else inputs
+        return (
+            F.pad(inputs, [side for size in reversed(self.padding) for side in (size, size)])
+            if any(self.padding)
+            else inputs
+        )
 
-    def unfold(self, inputs: Tensor, weight: Tensor, positions: Sequence[int]) -> Tensor:  # -> [B, groups, T, k * C / groups]
+    def unfold(
+        self, inputs: Tensor, weight: Tensor, positions: Sequence[int]
+    ) -> Tensor:  # -> [B, groups, T, k * C / groups]
         """Give the patch under the window at every position, channels last: neighbours in memory stay together."""
         dims = len(self.stride)
         patches = self.padded(inputs).movedim(1, -1).contiguous()
-        for i, (stride, dilation, size) in enumerate(zip(self.stride, self.dilation, weight.shape[2:], strict=True)):
-            patches = patches.unfold(i + 1, dilation * (size - 1) + 1, stride)[..., ::dilation].narrow(i + 1, 0, positions[i])
-        split = torch.unflatten(patches, 1 + dims, (self.groups, -1))  # [B, *positions, groups, C / groups, *window]
+        for i, (stride, dilation, size) in enumerate(
+            zip(self.stride, self.dilation, weight.shape[2:], strict=True)
+        ):
+            patches = patches.unfold(i + 1, dilation * (size - 1) + 1, stride)[
+                ..., ::dilation
+            ].narrow(i + 1, 0, positions[i])
+        split = torch.unflatten(
+            patches, 1 + dims, (self.groups, -1)
+        )  # [B, *positions, groups, C / groups, *window]
         order = (0, 1 + dims, *range(1, 1 + dims), *range(3 + dims, 3 + 2 * dims), 2 + dims)
         return split.permute(order).reshape(len(inputs), self.groups, math.prod(positions), -1)
 
@@ -97,12 +121,16 @@ def grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor)
     return Dense(values)
 
 
-def _grouped(geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> Tensor:  # -> [B, *weight.shape]
+def _grouped(
+    geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor
+) -> Tensor:  # -> [B, *weight.shape]
     rows = len(inputs)
     together = geometry.weight_gradient(
         inputs.reshape(1, -1, *inputs.shape[2:]),
         outputs.reshape(1, -1, *outputs.shape[2:]),
-        weight.new_zeros(()).expand(rows * len(weight), *weight.shape[1:]),  # only its shape is looked at
+        weight.new_zeros(()).expand(
+            rows * len(weight), *weight.shape[1:]
+        ),  # only its shape is looked at
         groups=rows * geometry.groups,
     )
     return together.view(rows, *weight.shape)
@@ -112,11 +140,17 @@ class Unfolded(Gradients):
     """Gradients formed from unfolded patches, and held as those come: channels last."""
 
     def __init__(self, geometry: Geometry, inputs: Tensor, outputs: Tensor, weight: Tensor) -> None:
-        values = inputs.new_empty(len(inputs), geometry.groups, len(weight) // geometry.groups, weight[0].numel())
+        values = inputs.new_empty(
+            len(inputs), geometry.groups, len(weight) // geometry.groups, weight[0].numel()
+        )
         gradients = outputs.reshape(*values.shape[:3], -1)
         for piece in row_pieces(inputs, outputs, weight):
             patches = geometry.unfold(inputs[piece], weight, outputs.shape[2:])
-            torch.bmm(gradients[piece].flatten(0, 1), patches.flatten(0, 1), out=values[piece].flatten(0, 1))
+            torch.bmm(
+                gradients[piece].flatten(0, 1),
+                patches.flatten(0, 1),
+                out=values[piece].flatten(0, 1),
+            )
         self.values = values.flatten(1)  # [B, p * k * C / groups]
         self.shape = weight.shape
 
@@ -137,7 +171,9 @@ class Unfolded(Gradients):
         return Dense(zero_rows(self.dense(), rows))
 
     def _in_order(self, values: Tensor) -> Tensor:  # [n, ...] -> [n, *shape]
-        return values.reshape(len(values), self.shape[0], *self.shape[2:], self.shape[1]).movedim(-1, 2)
+        return values.reshape(len(values), self.shape[0], *self.shape[2:], self.shape[1]).movedim(
+            -1, 2
+        )
 
 
 class Convolution(Gradients):
@@ -154,7 +190,9 @@ class Convolution(Gradients):
         for piece in row_pieces(self.inputs, self.outputs, self.weight):
             inputs, outputs = self.inputs[piece], self.outputs[piece]
             patches = self.geometry.unfold(inputs, self.weight, outputs.shape[2:])
-            squares = Outer(patches.flatten(0, 1), self.geometry.split_outputs(outputs).flatten(0, 1)).squares
+            squares = Outer(
+                patches.flatten(0, 1), self.geometry.split_outputs(outputs).flatten(0, 1)
+            ).squares
             found.append(squares.view(-1, self.geometry.groups).sum(1))
         return torch.cat(found)
 
@@ -169,7 +207,9 @@ class Convolution(Gradients):
 
     def keep(self, rows: Tensor) -> Convolution:
         """Zero the other rows in inputs and output gradients."""
-        return type(self)(self.geometry, zero_rows(self.inputs, rows), zero_rows(self.outputs, rows), self.weight)
+        return type(self)(
+            self.geometry, zero_rows(self.inputs, rows), zero_rows(self.outputs, rows), self.weight
+        )
 
 
 class PixelConvolution(Convolution):
@@ -196,7 +236,9 @@ class PixelConvolution(Convolution):
             patches += view
         channels, window = pixels.shape[2], len(shifted)
         patches = patches.flatten(1).view(len(outputs), outputs.shape[1], -1)
-        found = gram_sizes(Gram(patches, roundings_of(channels) + window - 1, 3 * channels * window), gram(outputs))
+        found = gram_sizes(
+            Gram(patches, roundings_of(channels) + window - 1, 3 * channels * window), gram(outputs)
+        )
         return found.squares.view(len(padded), -1).sum(1)
 
 
@@ -208,18 +250,31 @@ KERNELS: dict[str, Callable[[Geometry, Tensor, Tensor, Tensor], Gradients]] = {
 }
 
 
-def kernel_costs(geometry: Geometry, inputs: torch.Size, outputs: torch.Size, weight: torch.Size) -> dict[str, float]:
+def kernel_costs(
+    geometry: Geometry, inputs: torch.Size, outputs: torch.Size, weight: torch.Size
+) -> dict[str, float]:
     """Give what each kernel adds to the cost of the ordinary weight gradient, per row."""
     rows, positions, window = inputs[0], math.prod(outputs[2:]), weight[2:].numel()
-    products, patches, moved = positions * weight.numel(), window * inputs[1] * positions, inputs[1:].numel()
-    pixels = math.prod(size + 2 * pad for size, pad in zip(inputs[2:], geometry.padding, strict=True))
-    held, outer = formed(rows, weight.numel()), outer_costs(rows, positions, patches // positions, weight[0])
+    products, patches, moved = (
+        positions * weight.numel(),
+        window * inputs[1] * positions,
+        inputs[1:].numel(),
+    )
+    pixels = math.prod(
+        size + 2 * pad for size, pad in zip(inputs[2:], geometry.padding, strict=True)
+    )
+    held, outer = (
+        formed(rows, weight.numel()),
+        outer_costs(rows, positions, patches // positions, weight[0]),
+    )
     # Vector kernels for convolutions with many groups want blocks of 16 channels in each; others run far below their speed.
     blocks = weight[1] % 16 == 0 and (weight[0] // geometry.groups) % 16 == 0
     return {
-        "grouped": (held + 60 * weight.numel() + MOVE / 2 * (moved + outputs[1:].numel())) * (1 if blocks else 20),
+        "grouped": (held + 60 * weight.numel() + MOVE / 2 * (moved + outputs[1:].numel()))
+        * (1 if blocks else 20),
         "unfolded": held + products * (0.2 + 20 / weight[0]) + MOVE * (patches + moved),
-        "ghost": outer["ghost"] / geometry.groups + MOVE * (patches + moved + 2 * outputs[1:].numel()),
+        "ghost": outer["ghost"] / geometry.groups
+        + MOVE * (patches + moved + 2 * outputs[1:].numel()),
         "pixel": (pixels**2 * inputs[1] + positions**2 * weight[0]) / geometry.groups
         + window * positions**2 * (MOVE + 600 / outputs[-1]),
     }

@@ -28,7 +28,9 @@ class Lookups(Gradients):
     def reach(self) -> Tensor:  # -> [B]
         """The sum of the norms of all lookups' gradients: rounding errors are a share of it."""
         rounding = rounding_of(self.outputs.dtype)
-        squares = row_squares(self.outputs.flatten(0, 1)) + 4 * self.outputs.shape[2] * rounding.tiny
+        squares = (
+            row_squares(self.outputs.flatten(0, 1)) + 4 * self.outputs.shape[2] * rounding.tiny
+        )
         return squares.sqrt().view_as(self.ids).sum(1)
 
     def _squares(self) -> Tensor:
@@ -38,10 +40,18 @@ class Lookups(Gradients):
         ids, order = self.ids.sort(dim=1)
         first = torch.ones_like(ids)
         first[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        place = first.cumsum(1) - 1 + torch.arange(len(ids), device=ids.device)[:, None] * ids.shape[1]
+        place = (
+            first.cumsum(1) - 1 + torch.arange(len(ids), device=ids.device)[:, None] * ids.shape[1]
+        )
         place = torch.empty_like(place).scatter_(1, order, place)
-        sums = torch.zeros_like(self.outputs).flatten(0, 1).index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
-        share = rounding_of(sums.dtype).gamma(ids.shape[1] + 2) + wide_share(self.outputs.shape[1:].numel())
+        sums = (
+            torch.zeros_like(self.outputs)
+            .flatten(0, 1)
+            .index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
+        )
+        share = rounding_of(sums.dtype).gamma(ids.shape[1] + 2) + wide_share(
+            self.outputs.shape[1:].numel()
+        )
         lost = share * self.reach  # lemma 6
         return (row_squares(sums.view_as(self.outputs)).sqrt() + lost).square()
 
@@ -52,15 +62,21 @@ class Lookups(Gradients):
         picked = other.outputs.gather(2, self.ids[:, None].expand(-1, other.outputs.shape[1], -1))
         found = short_sums(picked.mul_(cross_products(other.inputs, self.outputs)))
         rounding, size = rounding_of(picked.dtype), self.outputs.shape[2]
-        share = rounding.gamma(roundings_of(size) + SHORT + 4) + wide_share(picked.shape[1:].numel())
+        share = rounding.gamma(roundings_of(size) + SHORT + 4) + wide_share(
+            picked.shape[1:].numel()
+        )
         lost = share * other.sizes.reach * self.reach
-        lost += rounding.gamma(BLOCK + 8) * (self.squares + other.squares)  # what these lack may be all that is left of the sum
+        lost += rounding.gamma(BLOCK + 8) * (
+            self.squares + other.squares
+        )  # what these lack may be all that is left of the sum
         underflow = 3 * size * other.sizes.outputs + 2 * picked.shape[1]
         return found + lost + 2 * self.ids.shape[1] * rounding.tiny * underflow  # lemma 7
 
     def dense(self) -> Tensor:
         """Form the gradients: a whole table for each row."""
-        place = self.ids + torch.arange(len(self.ids), device=self.ids.device)[:, None] * self.entries
+        place = (
+            self.ids + torch.arange(len(self.ids), device=self.ids.device)[:, None] * self.entries
+        )
         table = self.outputs.new_zeros(len(self.ids) * self.entries, self.outputs.shape[2])
         table.index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
         return table.view(len(self.ids), self.entries, -1)
@@ -78,7 +94,9 @@ class Lookups(Gradients):
         """Lay the lookups of a unit's rows side by side."""
         if units.ragged:
             return super().average(units)
-        return Lookups(units.gather(self.ids), units.gather(self.outputs, weighted=True), self.entries)
+        return Lookups(
+            units.gather(self.ids), units.gather(self.outputs, weighted=True), self.entries
+        )
 
 
 def answer(

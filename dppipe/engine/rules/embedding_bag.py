@@ -24,10 +24,20 @@ def answer(
     padding_idx: int | None = None,
 ) -> Tensor:
     """Answer `F.embedding_bag`."""
-    if input.dim() != 2 or offsets is not None or max_norm is not None or scale_grad_by_freq or mode not in ("mean", "sum"):
+    if (
+        input.dim() != 2
+        or offsets is not None
+        or max_norm is not None
+        or scale_grad_by_freq
+        or mode not in ("mean", "sum")
+    ):
         raise Unhandled("a bag with offsets, a maximum, max_norm or scale_grad_by_freq")
     looked_up: Tensor = use.call(F.embedding, input, weight)
-    counted = torch.ones_like(looked_up[..., :1]) if per_sample_weights is None else per_sample_weights.unsqueeze(2)
+    counted = (
+        torch.ones_like(looked_up[..., :1])
+        if per_sample_weights is None
+        else per_sample_weights.unsqueeze(2)
+    )
     if padding_idx is not None:
         counted = counted * (input != padding_idx % len(weight)).unsqueeze(2)
     total = (looked_up * counted).sum(1)
@@ -40,6 +50,9 @@ RULE = Rule(
     answer=answer,
     examples=(
         Example(lambda: nn.EmbeddingBag(6, 3), lambda rows: (torch.randint(0, 6, (rows, 4)),)),
-        Example(lambda: nn.EmbeddingBag(6, 3, mode="sum", padding_idx=0), lambda rows: (torch.randint(0, 6, (rows, 4)),)),
+        Example(
+            lambda: nn.EmbeddingBag(6, 3, mode="sum", padding_idx=0),
+            lambda rows: (torch.randint(0, 6, (rows, 4)),),
+        ),
     ),
 )

@@ -7,18 +7,34 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dppipe.engine.gradients.forms import Dense
-from dppipe.engine.rules.base import Example, Found, Rule, Unhandled, Use, autocast_wide, plain, wide
+from dppipe.engine.rules.base import (
+    Example,
+    Found,
+    Rule,
+    Unhandled,
+    Use,
+    autocast_wide,
+    plain,
+    wide,
+)
 
 
 def answer(
-    use: Use, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+    use: Use,
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
 ) -> Tensor:
     """Answer `F.group_norm`."""
     use.require_axis(0)
     rows, channels = input.shape[:2]
     size = input.numel() // (rows * channels)
     values = autocast_wide(input)
-    output, mean, scale = torch.native_group_norm(values, plain(weight), plain(bias), rows, channels, size, num_groups, eps)
+    output, mean, scale = torch.native_group_norm(
+        values, plain(weight), plain(bias), rows, channels, size, num_groups, eps
+    )
 
     def gradients(output: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor) -> Found:
         shifts = channel_sums(wide(output))
@@ -52,7 +68,9 @@ def instance_norm(
     """Answer `F.instance_norm`: a group norm with one channel in each group."""
     if not use_input_stats or running_mean is not None:
         raise Unhandled("an instance norm with running statistics")
-    normalised: Tensor = use.call(F.group_norm, input, input.shape[1], weight=weight, bias=bias, eps=eps)
+    normalised: Tensor = use.call(
+        F.group_norm, input, input.shape[1], weight=weight, bias=bias, eps=eps
+    )
     return normalised
 
 
@@ -63,7 +81,10 @@ RULE = Rule(
     examples=(
         Example(lambda: nn.GroupNorm(2, 6), lambda rows: (torch.randn(rows, 6, 3, 4) + 1,)),
         Example(lambda: nn.GroupNorm(3, 3), lambda rows: (torch.randn(rows, 3, 5),)),
-        Example(lambda: nn.GroupNorm(2, 4), lambda rows: (torch.randn(rows, 4, 3, 5).to(memory_format=torch.channels_last),)),
+        Example(
+            lambda: nn.GroupNorm(2, 4),
+            lambda rows: (torch.randn(rows, 4, 3, 5).to(memory_format=torch.channels_last),),
+        ),
     ),
 )
 INSTANCE = Rule(
@@ -72,6 +93,8 @@ INSTANCE = Rule(
     answer=instance_norm,
     examples=(
         Example(lambda: nn.InstanceNorm1d(3, affine=True), lambda rows: (torch.randn(rows, 3, 5),)),
-        Example(lambda: nn.InstanceNorm2d(2, affine=True), lambda rows: (torch.randn(rows, 2, 3, 4),)),
+        Example(
+            lambda: nn.InstanceNorm2d(2, affine=True), lambda rows: (torch.randn(rows, 2, 3, 4),)
+        ),
     ),
 )

@@ -18,12 +18,19 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, receive: Receive
+        ctx: Any,
+        gates: Tensor,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        receive: Receive,
     ) -> tuple[Tensor, Tensor]:
         """Run through the positions and keep what the way back needs."""
         steps, rows, size = len(gates), *hidden.shape
         active, hiddens = gates.clone(), gates.new_empty(steps + 1, rows, size)
-        recurrent = gates.new_empty(steps, rows, size)  # the new gate's recurrent part, before it is reset
+        recurrent = gates.new_empty(
+            steps, rows, size
+        )  # the new gate's recurrent part, before it is reset
         hiddens[0] = hidden
         shift = torch.zeros_like(gates[0, 0]) if bias is None else bias
         for t in range(steps):
@@ -61,7 +68,9 @@ class _Recurrence(torch.autograd.Function):
         return outer, hidden, None, None, None
 
 
-def _run(gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive) -> tuple[Tensor, ...]:
+def _run(
+    gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive
+) -> tuple[Tensor, ...]:
     found: tuple[Tensor, ...] = _Recurrence.apply(gates, *states, weight, bias, receive)  # type: ignore[no-untyped-call]
     return found
 

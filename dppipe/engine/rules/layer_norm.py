@@ -21,12 +21,18 @@ def answer(
     eps: float = 1e-5,
 ) -> Tensor:
     """Answer `F.layer_norm`."""
-    output, mean, scale = torch.native_layer_norm(autocast_wide(input), list(normalized_shape), plain(weight), plain(bias), eps)
+    output, mean, scale = torch.native_layer_norm(
+        autocast_wide(input), list(normalized_shape), plain(weight), plain(bias), eps
+    )
 
     def gradients(output: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor) -> Found:
         size = output[(0,) * (output.dim() - len(normalized_shape))].numel()
-        flat, values = (_positions(wide(tensor), use.axis, size) for tensor in (output, inputs))  # [B, T, size]
-        mean, scale = (_positions(wide(tensor), use.axis, 1).transpose(1, 2) for tensor in (mean, scale))  # [B, 1, T]
+        flat, values = (
+            _positions(wide(tensor), use.axis, size) for tensor in (output, inputs)
+        )  # [B, T, size]
+        mean, scale = (
+            _positions(wide(tensor), use.axis, 1).transpose(1, 2) for tensor in (mean, scale)
+        )  # [B, 1, T]
         if use.trains(weight):
             products = torch.bmm(scale, flat * values) - torch.bmm(scale * mean, flat)
             yield weight, Dense(products.reshape(use.rows, *normalized_shape))

@@ -26,7 +26,16 @@ def answer(use: Use, input: Tensor, weight: Tensor, bias: Tensor | None = None) 
     def gradients(output: Tensor, inputs: Tensor) -> Found:
         outputs = rows_first(wide(output), use.axis)
         if use.trains(weight):
-            yield weight, outer(use, weight, rows_first(inputs, use.axis).to(outputs.dtype), outputs, input_squares=squares)
+            yield (
+                weight,
+                outer(
+                    use,
+                    weight,
+                    rows_first(inputs, use.axis).to(outputs.dtype),
+                    outputs,
+                    input_squares=squares,
+                ),
+            )
         if use.trains(bias):
             yield bias, Dense(outputs.sum(1) if outputs.shape[1] > 1 else outputs.squeeze(1))
 
@@ -41,12 +50,20 @@ def _with_squares(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[T
 
 
 def outer(
-    use: Use, weight: Tensor, inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None
+    use: Use,
+    weight: Tensor,
+    inputs: Tensor,
+    outputs: Tensor,
+    *,
+    input_squares: Tensor | None = None,
 ) -> Outer | Dense:  # [B, T, d], [B, T, p]
     """Hold a product by its factors, or form it where that is cheaper."""
     product = Outer(inputs, outputs, input_squares=input_squares)
     rows, positions, size = inputs.shape
-    if positions == 1 or use.choose(weight, outer_costs(rows, positions, size, outputs.shape[2])) == "ghost":
+    if (
+        positions == 1
+        or use.choose(weight, outer_costs(rows, positions, size, outputs.shape[2])) == "ghost"
+    ):
         return product
     return Dense(product.dense())
 

@@ -17,7 +17,13 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, gates: Tensor, hidden: Tensor, cell: Tensor, weight: Tensor, bias: Tensor | None, receive: Receive
+        ctx: Any,
+        gates: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        receive: Receive,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Run through the positions and keep what the way back needs."""
         steps, rows, size = len(gates), *hidden.shape
@@ -49,9 +55,14 @@ class _Recurrence(torch.autograd.Function):
         # How each gate's input moves the cell (input, forget, update) or the hidden state (output); then times those gradients.
         gates = torch.empty_like(active)
         for slope, gate, times in zip(
-            torch.split(gates, size, 2), (inputs, forget, update, output), (update, cells[:-1], inputs, squashed), strict=True
+            torch.split(gates, size, 2),
+            (inputs, forget, update, output),
+            (update, cells[:-1], inputs, squashed),
+            strict=True,
         ):
-            torch.mul(times, 1 - gate.square() if gate is update else gate - gate.square(), out=slope)
+            torch.mul(
+                times, 1 - gate.square() if gate is update else gate - gate.square(), out=slope
+            )
         hidden, cell = gradients[1].clone(), gradients[2].clone()
         for t in range(len(active) - 1, -1, -1):
             hidden += gradients[0][t]
@@ -66,7 +77,9 @@ class _Recurrence(torch.autograd.Function):
         return gates, hidden, cell, None, None, None
 
 
-def _run(gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive) -> tuple[Tensor, ...]:
+def _run(
+    gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive
+) -> tuple[Tensor, ...]:
     found: tuple[Tensor, ...] = _Recurrence.apply(gates, *states, weight, bias, receive)  # type: ignore[no-untyped-call]
     return found
 

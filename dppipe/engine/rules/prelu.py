@@ -17,7 +17,9 @@ def answer(use: Use, input: Tensor, weight: Tensor) -> Tensor:
         raise Unhandled("a rectifier on rows of one value")
 
     def gradients(output: Tensor, inputs: Tensor) -> Found:
-        slopes = (wide(output) * wide(inputs).clamp(max=0)).view(use.rows, inputs.shape[1], -1).sum(2)
+        slopes = (
+            (wide(output) * wide(inputs).clamp(max=0)).view(use.rows, inputs.shape[1], -1).sum(2)
+        )
         yield weight, Dense(slopes if weight.numel() > 1 else slopes.sum(1, keepdim=True))
 
     return use.tap(F.prelu(input, weight.detach()), (input,), gradients)

@@ -42,19 +42,31 @@ def run_stack(
     directions, count = (2 if bidirectional else 1), (4 if has_biases else 2)
     if len(params) != num_layers * directions * count:
         raise Unhandled("a recurrent layer with projections")
-    values, last = input.transpose(0, 1).contiguous() if batch_first else input, []  # else products go position by position
+    values, last = (
+        input.transpose(0, 1).contiguous() if batch_first else input,
+        [],
+    )  # else products go position by position
     for layer in range(num_layers):
         outputs = []
         for direction in range(directions):
             index = layer * directions + direction
             given = (*params[index * count : (index + 1) * count], None, None)[:4]
-            found = _run_layer(use, recurrence, values, [state[index] for state in states], *given, backwards=direction == 1)
+            found = _run_layer(
+                use,
+                recurrence,
+                values,
+                [state[index] for state in states],
+                *given,
+                backwards=direction == 1,
+            )
             outputs.append(found[0])
             last.append(found[1:])
         values = torch.cat(outputs, 2) if bidirectional else outputs[0]
         if layer < num_layers - 1:
             values = F.dropout(values, dropout, train)
-    return values.transpose(0, 1) if batch_first else values, *(torch.stack(states) for states in zip(*last, strict=True))
+    return values.transpose(0, 1) if batch_first else values, *(
+        torch.stack(states) for states in zip(*last, strict=True)
+    )
 
 
 def _run_layer(
@@ -80,7 +92,9 @@ def _run_layer(
     return hidden.flip(0) if backwards else hidden, *last
 
 
-def _recurrent_gradients(use: Use, weight: Tensor, bias: Tensor | None, earlier: Tensor, gates: Tensor) -> Found:
+def _recurrent_gradients(
+    use: Use, weight: Tensor, bias: Tensor | None, earlier: Tensor, gates: Tensor
+) -> Found:
     outputs = rows_first(wide(gates), 1)
     if use.trains(weight):
         yield weight, outer(use, weight, rows_first(wide(earlier), 1), outputs)

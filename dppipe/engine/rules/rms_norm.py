@@ -13,7 +13,11 @@ from dppipe.engine.rules.base import Example, Found, Rule, Use, wide
 
 
 def answer(
-    use: Use, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    use: Use,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """Answer `F.rms_norm`."""
     shape = list(normalized_shape)
@@ -22,7 +26,11 @@ def answer(
         products = wide(output) * wide(F.rms_norm(inputs, shape, eps=eps))
         yield weight, Dense(products.movedim(use.axis, 0).reshape(use.rows, -1, *shape).sum(1))
 
-    return use.tap(F.rms_norm(input, shape, None if weight is None else weight.detach(), eps), (input,), gradients)
+    return use.tap(
+        F.rms_norm(input, shape, None if weight is None else weight.detach(), eps),
+        (input,),
+        gradients,
+    )
 
 
 RULE = Rule(

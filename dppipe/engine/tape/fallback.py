@@ -35,7 +35,9 @@ class _Body(nn.Module):
 class RowByRow:
     """The replaced forward of one module."""
 
-    def __init__(self, module: nn.Module, rows: ModuleRows, tape: Callable[[], Tape | None]) -> None:
+    def __init__(
+        self, module: nn.Module, rows: ModuleRows, tape: Callable[[], Tape | None]
+    ) -> None:
         self._body = _Body(module, module.forward)
         self._rows = rows
         self._tape = tape
@@ -66,20 +68,30 @@ class RowByRow:
             filled = list(values)
             for i, axis, value in zip(at, axes, row, strict=True):
                 filled[i] = value.unsqueeze(axis)
-            result, spec = tree_flatten(torch.func.functional_call(self._body, weights, *tree_unflatten(filled, inputs)))
+            result, spec = tree_flatten(
+                torch.func.functional_call(self._body, weights, *tree_unflatten(filled, inputs))
+            )
             outputs[:] = [spec]
-            return tuple(value.squeeze(axis) for value, axis in zip(result, self._rows.outputs, strict=True))
+            return tuple(
+                value.squeeze(axis) for value, axis in zip(result, self._rows.outputs, strict=True)
+            )
 
         results = self._each(one, leaves, [values[i] for i in at], axes)
         return tree_unflatten(list(results), outputs[0])
 
     def _each(
-        self, one: Callable[..., tuple[Tensor, ...]], leaves: dict[str, Tensor], inputs: list[Tensor], axes: list[int]
+        self,
+        one: Callable[..., tuple[Tensor, ...]],
+        leaves: dict[str, Tensor],
+        inputs: list[Tensor],
+        axes: list[int],
     ) -> Any:
         outputs = tuple(axis for axis in self._rows.outputs if axis is not None)
         if self._vmap:
             try:
-                mapped = torch.func.vmap(one, in_dims=(0, axes), out_dims=outputs, randomness="different")
+                mapped = torch.func.vmap(
+                    one, in_dims=(0, axes), out_dims=outputs, randomness="different"
+                )
                 with quiet_vmap():
                     return mapped(leaves, inputs)
             except VMAP_REFUSALS:
@@ -91,7 +103,10 @@ class RowByRow:
             )
             for i in range(inputs[0].shape[axes[0]])
         ]
-        return [torch.stack(values, axis) for values, axis in zip(zip(*rows, strict=True), outputs, strict=True)]
+        return [
+            torch.stack(values, axis)
+            for values, axis in zip(zip(*rows, strict=True), outputs, strict=True)
+        ]
 
 
 @contextmanager

@@ -25,7 +25,9 @@ VMAP_REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError)
 def quiet_vmap() -> Iterator[None]:
     """Keep torch from warning of operations that vmap runs in a loop of its own: they are right, and the report says so."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="There is a performance drop", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message="There is a performance drop", category=UserWarning
+        )
         yield
 
 
@@ -50,7 +52,9 @@ class FunctionalGradients:
         self.settled = False
         """Whether an error no longer decides how later batches are evaluated: a record may raise it."""
 
-    def __call__(self, parameters: Mapping[str, Tensor], batch: Any) -> dict[str, Tensor]:  # -> {name: [B, ...]}
+    def __call__(
+        self, parameters: Mapping[str, Tensor], batch: Any
+    ) -> dict[str, Tensor]:  # -> {name: [B, ...]}
         """Give each parameter's gradient for every row."""
         detached = {name: parameter.detach() for name, parameter in parameters.items()}
         if self._vmap:
@@ -68,12 +72,15 @@ class FunctionalGradients:
 
     def _by_vmap(self, parameters: dict[str, Tensor], batch: Any) -> dict[str, Tensor]:
         def one(values: dict[str, Tensor], row: Any) -> Tensor:
-            return self._row_loss(values, tree_map(lambda leaf: leaf.unsqueeze(0) if isinstance(leaf, Tensor) else leaf, row))
+            return self._row_loss(
+                values,
+                tree_map(lambda leaf: leaf.unsqueeze(0) if isinstance(leaf, Tensor) else leaf, row),
+            )
 
         axes = tree_map(lambda leaf: 0 if isinstance(leaf, Tensor) and leaf.dim() else None, batch)
-        gradients: dict[str, Tensor] = torch.func.vmap(torch.func.grad(one), in_dims=(None, axes), randomness="different")(
-            parameters, batch
-        )
+        gradients: dict[str, Tensor] = torch.func.vmap(
+            torch.func.grad(one), in_dims=(None, axes), randomness="different"
+        )(parameters, batch)
         return gradients
 
     def _by_loop(self, parameters: dict[str, Tensor], batch: Any) -> dict[str, Tensor]:
@@ -82,6 +89,8 @@ class FunctionalGradients:
             leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
             with torch.enable_grad():
                 loss = self._row_loss(leaves, take_rows(batch, i, i + 1))
-            found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, materialize_grads=True)
+            found = torch.autograd.grad(
+                loss, list(leaves.values()), allow_unused=True, materialize_grads=True
+            )
             rows.append(dict(zip(leaves, found, strict=True)))
         return {name: torch.stack([row[name] for row in rows]) for name in parameters}

@@ -37,7 +37,11 @@ class ModuleRows:
     @property
     def complete(self) -> bool:
         """Whether every output has rows, so that the module can be evaluated row by row."""
-        return bool(self.outputs) and None not in self.outputs and any(axis is not None for axis in self.inputs)
+        return (
+            bool(self.outputs)
+            and None not in self.outputs
+            and any(axis is not None for axis in self.inputs)
+        )
 
 
 @dataclass
@@ -63,7 +67,9 @@ class Probe(Tape):
         super().__init__(weights, rows=rows, axes={})
         self.shapes: dict[Key, list[tuple[int, ...]]] = {}
 
-    def dispatch(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def dispatch(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Note the shape a rule looks at, and compute."""
         used = self.weights.among((args, kwargs))
         if not used or not torch.is_grad_enabled():
@@ -80,8 +86,14 @@ class Probe(Tape):
             except Unhandled:
                 result = func(*args, **kwargs)
         if rule is not None:
-            looked_at = result if rule.looks_at == "output" else [t for t in tensors_in((args, kwargs)) if t not in self.weights]
-            self.shapes.setdefault(key, []).extend(tuple(tensor.shape) for tensor in list(tensors_in(looked_at))[:1])
+            looked_at = (
+                result
+                if rule.looks_at == "output"
+                else [t for t in tensors_in((args, kwargs)) if t not in self.weights]
+            )
+            self.shapes.setdefault(key, []).extend(
+                tuple(tensor.shape) for tensor in list(tensors_in(looked_at))[:1]
+            )
         return result
 
     def tap(self, output: Tensor, saved: tuple[Tensor, ...], gradients: Gradient) -> Tensor:
@@ -115,7 +127,11 @@ def make_plan(
             except CheckpointError:
                 plan.functional = "activation checkpointing"
             except Unhandled as problem:
-                unseen, paths, reason = problem.unseen, watched.stack or _owners(problem), str(problem)
+                unseen, paths, reason = (
+                    problem.unseen,
+                    watched.stack or _owners(problem),
+                    str(problem),
+                )
         if plan.functional is None and unseen and looks < LOOKS:
             looks += 1
             _look(plan, model, per_sample_loss, batch, parameters)
@@ -124,7 +140,13 @@ def make_plan(
     return plan
 
 
-def _look(plan: Plan, model: nn.Module, per_sample_loss: PerSampleLoss, batch: Any, parameters: Mapping[str, Tensor]) -> None:
+def _look(
+    plan: Plan,
+    model: nn.Module,
+    per_sample_loss: PerSampleLoss,
+    batch: Any,
+    parameters: Mapping[str, Tensor],
+) -> None:
     """Run the model on two and on three copies of a row, and add where the rows stand to the plan."""
     runs = []
     for rows in (2, 3):
@@ -134,7 +156,11 @@ def _look(plan: Plan, model: nn.Module, per_sample_loss: PerSampleLoss, batch: A
         runs.append((probe.shapes, watched.calls))
     (two, calls_two), (three, calls_three) = runs
     plan.axes |= {key: _common(two[key], three[key]) for key in two if key in three}
-    plan.modules |= {path: _module_rows(calls_two[path], calls_three[path]) for path in calls_two if path in calls_three}
+    plan.modules |= {
+        path: _module_rows(calls_two[path], calls_three[path])
+        for path in calls_two
+        if path in calls_three
+    }
 
 
 def _fall_back(plan: Plan, paths: list[str], *, reason: str) -> None:
@@ -185,11 +211,18 @@ def watch_modules(model: nn.Module) -> Iterator[Watched]:
 
 def copies_of_row(batch: Any, rows: int) -> Any:
     """Give a batch that is a few copies of the first row."""
-    return tree_map(lambda leaf: leaf[:1].repeat_interleave(rows, 0) if isinstance(leaf, Tensor) and leaf.dim() else leaf, batch)
+    return tree_map(
+        lambda leaf: (
+            leaf[:1].repeat_interleave(rows, 0) if isinstance(leaf, Tensor) and leaf.dim() else leaf
+        ),
+        batch,
+    )
 
 
 def _shapes(values: Any) -> list[Any]:
-    return [tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in tree_flatten(values)[0]]
+    return [
+        tuple(leaf.shape) if isinstance(leaf, Tensor) else None for leaf in tree_flatten(values)[0]
+    ]
 
 
 def _axis(two: tuple[int, ...] | None, three: tuple[int, ...] | None) -> int | None:
@@ -206,9 +239,14 @@ def _common(two: list[tuple[int, ...]], three: list[tuple[int, ...]]) -> int | N
     return axes.pop() if len(axes) == 1 else None
 
 
-def _module_rows(two: list[tuple[list[Any], list[Any]]], three: list[tuple[list[Any], list[Any]]]) -> ModuleRows:
+def _module_rows(
+    two: list[tuple[list[Any], list[Any]]], three: list[tuple[list[Any], list[Any]]]
+) -> ModuleRows:
     found = {
-        tuple(tuple(_axis(*shapes) for shapes in zip(left, right, strict=False)) for left, right in zip(*calls, strict=True))
+        tuple(
+            tuple(_axis(*shapes) for shapes in zip(left, right, strict=False))
+            for left, right in zip(*calls, strict=True)
+        )
         for calls in zip(two, three, strict=False)
     }
     return ModuleRows(*found.pop()) if len(found) == 1 else ModuleRows((), ())

@@ -61,7 +61,9 @@ class Tape(TorchFunctionMode):
         """Answer a call of a torch function."""
         return self.dispatch(func, args, kwargs or {})
 
-    def dispatch(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def dispatch(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Answer by a rule where a weight is used; all other calls go through untouched."""
         used = self.weights.among((args, kwargs)) if self.listening else []
         if not used:
@@ -73,7 +75,10 @@ class Tape(TorchFunctionMode):
         result = func(*args, **kwargs)
         if any(tensor.requires_grad for tensor in tensors_in(result)):
             if not self.weights.alone((args, kwargs)):
-                raise Unhandled(f"{name_of(func)} on {', '.join(key[1])}", unseen=rule is not None and key not in self._axes)
+                raise Unhandled(
+                    f"{name_of(func)} on {', '.join(key[1])}",
+                    unseen=rule is not None and key not in self._axes,
+                )
             self.weights.derive(result, used, transposed=func in TRANSPOSES)
         return result
 
@@ -101,7 +106,12 @@ class Tape(TorchFunctionMode):
 
         # Tapping a view in place would make autograd copy its gradient, so what it is a view of is tapped instead.
         base = output._base if output._is_view() else None
-        whole = base is not None and base.numel() == output.numel() and base.is_contiguous() and output.is_contiguous()
+        whole = (
+            base is not None
+            and base.numel() == output.numel()
+            and base.is_contiguous()
+            and output.is_contiguous()
+        )
         tapped: Tensor = Tap.apply(base if whole else output, self._anchor, receive, *saved)  # type: ignore[no-untyped-call]
         return tapped.view(shape) if whole else tapped
 
@@ -109,7 +119,9 @@ class Tape(TorchFunctionMode):
         """Give a copy of a weight for every row, aligned for broadcasting; its gradient is the weight's, row by row."""
         aligned = weight.detach().reshape(*[1] * (dims - weight.dim()), *weight.shape)
         if dims < weight.dim() or aligned.shape[axis] != 1:
-            raise Unhandled(f"a parameter of shape {tuple(weight.shape)} that differs from row to row")
+            raise Unhandled(
+                f"a parameter of shape {tuple(weight.shape)} that differs from row to row"
+            )
         sizes = [self.rows if i == axis else size for i, size in enumerate(aligned.shape)]
         leaf = aligned.expand(sizes).requires_grad_()
         self._leaves.append((weight, leaf, axis))
@@ -135,14 +147,29 @@ class Tape(TorchFunctionMode):
         """Run the one backward pass and give each parameter's gradients, unused parameters left out."""
         if losses.requires_grad:
             names = list(self.weights.parameters)
-            inputs = [self._anchor, *self.weights.parameters.values(), *(leaf for _, leaf, _ in self._leaves)]
-            found = torch.autograd.grad(losses, inputs, torch.ones_like(losses), allow_unused=True)[1:]
-            leaked = [name for name, gradient in zip(names, found, strict=False) if gradient is not None]
+            inputs = [
+                self._anchor,
+                *self.weights.parameters.values(),
+                *(leaf for _, leaf, _ in self._leaves),
+            ]
+            found = torch.autograd.grad(losses, inputs, torch.ones_like(losses), allow_unused=True)[
+                1:
+            ]
+            leaked = [
+                name for name, gradient in zip(names, found, strict=False) if gradient is not None
+            ]
             if leaked:
                 raise Unhandled(f"a function out of sight on {', '.join(leaked)}", names=leaked)
             for (weight, _, axis), gradient in zip(self._leaves, found[len(names) :], strict=True):
                 if gradient is not None:
-                    self.give([(weight, Dense(gradient.movedim(axis, 0).reshape(self.rows, *weight.shape)))])
+                    self.give(
+                        [
+                            (
+                                weight,
+                                Dense(gradient.movedim(axis, 0).reshape(self.rows, *weight.shape)),
+                            )
+                        ]
+                    )
         with exact(self._anchor.device):
             return self._by_parameter()
 
@@ -211,7 +238,9 @@ class Tap(torch.autograd.Function):
     """The identity; its backward hands the gradient on to a rule as it passes."""
 
     @staticmethod
-    def forward(ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[..., None], *saved: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[..., None], *saved: Tensor
+    ) -> Tensor:
         """Keep what the rule wants back: autograd refuses it should it be changed in place before then."""
         ctx.receive, ctx.strides = receive, output.stride()
         ctx.mark_dirty(output)
@@ -222,19 +251,27 @@ class Tap(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Hand the gradient over."""
         gradient = gradients[0]
-        if gradient.stride() != ctx.strides:  # One copy here saves one in each product that takes it.
-            gradient = torch.empty_strided(gradient.shape, ctx.strides, dtype=gradient.dtype, device=gradient.device).copy_(
-                gradient
-            )
+        if (
+            gradient.stride() != ctx.strides
+        ):  # One copy here saves one in each product that takes it.
+            gradient = torch.empty_strided(
+                gradient.shape, ctx.strides, dtype=gradient.dtype, device=gradient.device
+            ).copy_(gradient)
         saved, receive = ctx.saved_tensors, ctx.receive
         ctx.receive = None
-        receive(gradient.detach(), *(tensor.detach() for tensor in saved))  # Without history: it would keep the tape alive.
+        receive(
+            gradient.detach(), *(tensor.detach() for tensor in saved)
+        )  # Without history: it would keep the tape alive.
         return gradient, None, None, *[None] * len(saved)
 
 
 def make_key(func: Callable[..., Any], used: list[Weight], values: Any) -> Key:
     """Give what a call is recognised by from one forward pass to the next."""
-    return func, tuple(name for weight in used for name in weight.names), tuple(tensor.dim() for tensor in tensors_in(values))
+    return (
+        func,
+        tuple(name for weight in used for name in weight.names),
+        tuple(tensor.dim() for tensor in tensors_in(values)),
+    )
 
 
 TRANSPOSES = frozenset({torch.t, Tensor.t, Tensor.T.__get__, Tensor.mT.__get__})  # type: ignore[attr-defined]

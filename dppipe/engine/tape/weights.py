@@ -37,18 +37,25 @@ class Weights:
 
     def among(self, values: Any) -> list[Weight]:
         """Give the weights among a call's arguments."""
-        return [self._known[id(tensor)] for tensor in tensors_in(values) if id(tensor) in self._known]
+        return [
+            self._known[id(tensor)] for tensor in tensors_in(values) if id(tensor) in self._known
+        ]
 
     def alone(self, values: Any) -> bool:
         """Whether a call's arguments hold no tensor that could depend on the batch."""
-        return all(id(tensor) in self._known or id(tensor) in self._constants for tensor in tensors_in(values))
+        return all(
+            id(tensor) in self._known or id(tensor) in self._constants
+            for tensor in tensors_in(values)
+        )
 
     def derive(self, results: Any, sources: list[Weight], *, transposed: bool) -> None:
         """Let the results of a call on weights alone count as weights."""
         names = tuple(dict.fromkeys(name for source in sources for name in source.names))
         for tensor in tensors_in(results):
             if tensor.requires_grad and id(tensor) not in self._known:
-                self._known[id(tensor)] = Weight(tensor, names, sources[0].tensor if transposed else None)
+                self._known[id(tensor)] = Weight(
+                    tensor, names, sources[0].tensor if transposed else None
+                )
 
     def __getitem__(self, tensor: Tensor) -> Weight:
         """Give what is known about a weight."""
@@ -72,7 +79,11 @@ class Weights:
                 retain_graph=True,
                 allow_unused=True,
             )
-        yield from ((name, Dense(values)) for name, values in zip(weight.names, found, strict=True) if values is not None)
+        yield from (
+            (name, Dense(values))
+            for name, values in zip(weight.names, found, strict=True)
+            if values is not None
+        )
 
 
 def constants_of(model: nn.Module) -> dict[int, Tensor]:
@@ -83,7 +94,13 @@ def constants_of(model: nn.Module) -> dict[int, Tensor]:
 def tensors_in(values: Any) -> list[Tensor]:
     """Give the tensors among nested tuples, lists and dictionaries."""
     found: list[Tensor] = []
-    for value in values.values() if isinstance(values, dict) else values if isinstance(values, (tuple, list)) else (values,):
+    for value in (
+        values.values()
+        if isinstance(values, dict)
+        else values
+        if isinstance(values, (tuple, list))
+        else (values,)
+    ):
         if isinstance(value, Tensor):
             found.append(value)
         elif isinstance(value, (tuple, list, dict)):

@@ -127,10 +127,16 @@ class PrivateLoader:
         """
         plan, stream = self.require_callback()
         if not plan.epochwise:
-            return self.sampler.draw(self.units, rate=plan.batch(step).sample_rate, generator=stream)
+            return self.sampler.draw(
+                self.units, rate=plan.batch(step).sample_rate, generator=stream
+            )
         place = plan.place_in_epoch(step)
         if place == 0 or not self._epoch:
-            self._epoch = dict(enumerate(self.sampler.draw_epoch(self.units, rate=plan.sample_rate, generator=stream)))
+            self._epoch = dict(
+                enumerate(
+                    self.sampler.draw_epoch(self.units, rate=plan.sample_rate, generator=stream)
+                )
+            )
         return self._epoch.pop(place)
 
     def __len__(self) -> int:
@@ -161,7 +167,11 @@ class PrivateLoader:
         if self._made_up is None:
             self._made_up = self._make_up()
         return tree_map(
-            lambda leaf: leaf[torch.arange(count) % len(leaf)] if isinstance(leaf, torch.Tensor) and leaf.dim() else leaf,
+            lambda leaf: (
+                leaf[torch.arange(count) % len(leaf)]
+                if isinstance(leaf, torch.Tensor) and leaf.dim()
+                else leaf
+            ),
             self._made_up,
         )
 
@@ -220,7 +230,9 @@ def refuse_foreign_batch(batch: Any, loader: PrivateLoader | None) -> None:
         )
 
 
-def make_reader(dataset: Dataset[Any], *, collate: Callable[[list[Any]], Any] | None, ranges: Any) -> RecordReader:
+def make_reader(
+    dataset: Dataset[Any], *, collate: Callable[[list[Any]], Any] | None, ranges: Any
+) -> RecordReader:
     """Make the reader of a data set; what can be said of its records in memory is said once, here."""
     from torch.utils.data import TensorDataset
 

@@ -30,7 +30,11 @@ def made_up_examples(example: Any, *, ranges: Any = None) -> list[Any]:
 def made_up_row(record: Any, made_up: Any) -> Any:
     """Return a made-up row in the shapes and types of a record, which is a batch of one as well."""
     leaves, structure = tree_flatten_with_path(record)
-    known = {keystr(path): leaf for path, leaf in tree_flatten_with_path(made_up)[0] if isinstance(leaf, Tensor)}
+    known = {
+        keystr(path): leaf
+        for path, leaf in tree_flatten_with_path(made_up)[0]
+        if isinstance(leaf, Tensor)
+    }
     missing = known.keys() ^ {keystr(path) for path, leaf in leaves if isinstance(leaf, Tensor)}
     if missing:
         where = ", ".join(sorted(missing))
@@ -38,7 +42,10 @@ def made_up_row(record: Any, made_up: Any) -> Any:
             f"data: expected records with the parts of the made-up ones of synthetic(n), got a difference at batch{where}. "
             "Change the data set, or synthetic."
         )
-    made = [_cast(known[keystr(path)], leaf) if isinstance(leaf, Tensor) else _like_plain(leaf) for path, leaf in leaves]
+    made = [
+        _cast(known[keystr(path)], leaf) if isinstance(leaf, Tensor) else _like_plain(leaf)
+        for path, leaf in leaves
+    ]
     return tree_unflatten(made, structure)
 
 
@@ -63,7 +70,9 @@ def _like(value: Any, limits: Any, row: int, generator: torch.Generator) -> Any:
         return {name: _like(item, inner.get(name), row, generator) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
         inside = limits if isinstance(limits, (tuple, list)) else [None] * len(value)
-        items = [_like(item, each, row, generator) for item, each in zip(value, inside, strict=True)]
+        items = [
+            _like(item, each, row, generator) for item, each in zip(value, inside, strict=True)
+        ]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         made: Tensor = _like(torch.from_numpy(numpy.asarray(value)), limits, row, generator)

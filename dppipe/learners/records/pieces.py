@@ -20,7 +20,9 @@ BASELINE_PIECE = 512
 """Records at once without a budget: there the engine, whose memory would be measured, has nothing to do."""
 
 
-def choose_piece(engine: Engine, loader: PrivateLoader, plan: Plan, *, place: Callable[[Any], Any]) -> int:
+def choose_piece(
+    engine: Engine, loader: PrivateLoader, plan: Plan, *, place: Callable[[Any], Any]
+) -> int:
     """Give the physical batch size that the sampler names or, for `auto`, one that fits and is fast.
 
     Guarantee: only made-up records go through the model for it, and only public numbers and the machine's memory decide it. In a
@@ -44,7 +46,9 @@ def likely_records(plan: Plan, loader: PrivateLoader) -> int:
     """Give a number that the records of one rank's share of a batch hardly ever exceed, from public numbers."""
     drawn = plan.largest_likely_batch
     if drawn is None:
-        expected = max([plan.expected_batch_size, *(run.expected_batch_size for run in plan.batches)])
+        expected = max(
+            [plan.expected_batch_size, *(run.expected_batch_size for run in plan.batches)]
+        )
         drawn = math.ceil(expected + 5 * math.sqrt(expected) + 5)
     each = loader.sampler.max_records_per_user if isinstance(loader.sampler, User) else 1
     return max(1, math.ceil(drawn * each / loader.ranks.world))

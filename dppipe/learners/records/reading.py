@@ -202,7 +202,9 @@ def check_ranges(row: Any, ranges: Any) -> None:
     """Raise a ValueError where an integer lies outside its range: a device couldn't recover."""
     if isinstance(ranges, range):
         values = torch.as_tensor(row)
-        if values.numel() and not (ranges.start <= int(values.min()) and int(values.max()) < ranges.stop):
+        if values.numel() and not (
+            ranges.start <= int(values.min()) and int(values.max()) < ranges.stop
+        ):
             raise ValueError("a record outside its declared range")
     elif isinstance(ranges, Mapping):
         for name, inner in ranges.items():

@@ -14,7 +14,9 @@ Slots = Callable[[Indices], Indices]
 """The slot of each record, by its index alone."""
 
 
-def slot_pieces(drawn: Indices, slots: Slots, *, size: int, ranks: Ranks) -> Iterator[tuple[Indices, Indices]]:
+def slot_pieces(
+    drawn: Indices, slots: Slots, *, size: int, ranks: Ranks
+) -> Iterator[tuple[Indices, Indices]]:
     """Give this rank's records slot by slot, in pieces of at most `size` records unless one slot alone holds more.
 
     Guarantee: the records of a slot stand in one piece of one rank, and those of all pieces and ranks make up the draw.

@@ -22,7 +22,9 @@ class UserIndex:
     Guarantee: which of a user's records are used depends on that user's own records alone, never on other users.
     """
 
-    def __init__(self, users: Indices, *, at_most: int) -> None:  # [records]: each record's user, numbered from 0
+    def __init__(
+        self, users: Indices, *, at_most: int
+    ) -> None:  # [records]: each record's user, numbered from 0
         order = numpy.argsort(users, kind="stable")
         counts = numpy.bincount(users)
         starts = numpy.cumsum(counts) - counts
@@ -53,5 +55,7 @@ def user_index(dataset: Dataset[Any], *, at_most: int) -> UserIndex:
     """Give the users of a data set that says whose each record is."""
     users = users_of(dataset)
     if users is None:
-        raise UsageError("sampler: expected data that says whose each record is, for sampler: user. Give it `users`.")
+        raise UsageError(
+            "sampler: expected data that says whose each record is, for sampler: user. Give it `users`."
+        )
     return UserIndex(users, at_most=at_most)

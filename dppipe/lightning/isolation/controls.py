@@ -47,8 +47,14 @@ class _Attributes:
     def __init__(self, owner: Any) -> None:
         self._owner = owner
         self._values = _public(owner)
-        self._lists = [(value, list(value)) for value in self._values.values() if isinstance(value, list)]
-        self._counters = [(value, copy.deepcopy(vars(value))) for value in self._values.values() if is_dataclass(value)]
+        self._lists = [
+            (value, list(value)) for value in self._values.values() if isinstance(value, list)
+        ]
+        self._counters = [
+            (value, copy.deepcopy(vars(value)))
+            for value in self._values.values()
+            if is_dataclass(value)
+        ]
 
     def restore(self) -> None:
         for name in _public(self._owner).keys() - self._values.keys():

@@ -11,7 +11,13 @@ from typing import Any
 import numpy
 from torch import Tensor, nn
 
-from dppipe.lightning.isolation.module_state import FITTED, PLAIN, captured, own_attributes, slot_values
+from dppipe.lightning.isolation.module_state import (
+    FITTED,
+    PLAIN,
+    captured,
+    own_attributes,
+    slot_values,
+)
 
 MOST = 20_000
 """Objects that are looked at: an attribute may lead to a whole program."""
@@ -24,7 +30,9 @@ _PASSED_BY = (
 """Packages whose objects aren't looked into: a Trainer leads to everything."""
 
 
-def find_held(values: Iterable[Any], kinds: tuple[type, ...], *, onwards: bool = False) -> list[Any]:
+def find_held(
+    values: Iterable[Any], kinds: tuple[type, ...], *, onwards: bool = False
+) -> list[Any]:
     """Return the objects of some kinds that values hold in attributes, containers and closures.
 
     With `onwards` what the found objects hold is looked at as well; modules end the way.

@@ -46,7 +46,9 @@ class PrivateHoldout:
         self._module = module
         self._patches = Patches()
         self._guard_loaders()
-        self._patches.put(module, "validation_step", _shaped_like(module.validation_step, self._step))
+        self._patches.put(
+            module, "validation_step", _shaped_like(module.validation_step, self._step)
+        )
         for name in VALIDATION_HOOKS:
             self._patches.put(module, name, _unbroken(getattr(module, name)))
         for name in ("on_validation_model_eval", "on_validation_model_train"):
@@ -139,7 +141,11 @@ class ReadableRecords(Dataset[Any]):
 
 
 def _readable(dataset: Dataset[Any]) -> Dataset[Any]:
-    return ReadableStream(dataset) if isinstance(dataset, IterableDataset) else ReadableRecords(dataset)
+    return (
+        ReadableStream(dataset)
+        if isinstance(dataset, IterableDataset)
+        else ReadableRecords(dataset)
+    )
 
 
 class ReadableStream(IterableDataset[Any]):

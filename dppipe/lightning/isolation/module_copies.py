@@ -39,7 +39,9 @@ def copy_value(value: Any, memo: dict[int, Any]) -> Any:
 
 def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
     """Return a function with copies of what it has captured; it sees the replica in the module's place."""
-    if id(function) in memo or not (function.__closure__ or function.__defaults__ or function.__kwdefaults__):
+    if id(function) in memo or not (
+        function.__closure__ or function.__defaults__ or function.__kwdefaults__
+    ):
         return cast(FunctionType, memo.get(id(function), function))
     cells = tuple(memo.setdefault(id(cell), CellType()) for cell in function.__closure__ or ())
     made = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
@@ -51,7 +53,9 @@ def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionTy
     if function.__defaults__ is not None:
         made.__defaults__ = tuple(_captured_copy(value, memo) for value in function.__defaults__)
     if function.__kwdefaults__ is not None:
-        made.__kwdefaults__ = {name: _captured_copy(value, memo) for name, value in function.__kwdefaults__.items()}
+        made.__kwdefaults__ = {
+            name: _captured_copy(value, memo) for name, value in function.__kwdefaults__.items()
+        }
     return made
 
 
@@ -133,7 +137,9 @@ def replaced(held: dict[str, Any], names: dict[str, Any]) -> bool:
         return True
     for name, value in names.items():
         now = held[name]
-        if now is not value and (not isinstance(value, nn.Parameter) or isinstance(now, nn.Parameter)):
+        if now is not value and (
+            not isinstance(value, nn.Parameter) or isinstance(now, nn.Parameter)
+        ):
             return True
     return False
 

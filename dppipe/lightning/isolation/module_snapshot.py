@@ -6,8 +6,22 @@ from typing import Any
 
 from torch import nn
 
-from dppipe.lightning.isolation.module_copies import copy_value, lazy_copy, refill, registers, replaced, shared_objects, untouched
-from dppipe.lightning.isolation.module_state import FITTED, class_containers, hooks_of, own_attributes, stateful
+from dppipe.lightning.isolation.module_copies import (
+    copy_value,
+    lazy_copy,
+    refill,
+    registers,
+    replaced,
+    shared_objects,
+    untouched,
+)
+from dppipe.lightning.isolation.module_state import (
+    FITTED,
+    class_containers,
+    hooks_of,
+    own_attributes,
+    stateful,
+)
 from dppipe.lightning.isolation.object_snapshot import CODE, ObjectSnapshot
 
 

@@ -61,18 +61,24 @@ class PrivateModel:
         """Why rows don't see each other: "checked" or "by construction"; known once rehearsed."""
         self._prefix = "network." if isinstance(module, SpecModule) else ""
         self._replica = Replica(network, trainer=trainer)
-        self._frozen = [(name, each) for name, each in network.named_parameters() if not each.requires_grad]
+        self._frozen = [
+            (name, each) for name, each in network.named_parameters() if not each.requires_grad
+        ]
         self._row: Any = None
         order: Literal[1, 2] = 1 if parts.noise.mechanism == "laplace" else 2
         evaluated = from_clean_state(loss, self._replica)
         self.engine = Engine(self._replica.module, evaluated, parts.clipping, order=order)
-        stream = Keystream(stream_key("model", seed=None if seed is None else seed + trainer.global_rank))
+        stream = Keystream(
+            stream_key("model", seed=None if seed is None else seed + trainer.global_rank)
+        )
         device = next(iter(self.engine.parameters.values()), torch.zeros(())).device
         self._own_code = self._replica.has_own_code or not loader.in_memory
         self._randomness = ModelRandomness(stream, device=device, own_code=self._own_code)
         self._reading = (loader.dataset, loader.reader.collate)
 
-    def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
+    def rehearse(
+        self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None
+    ) -> None:
         """Try the module on made-up rows, and choose how many records are evaluated at once."""
         self._replica.follow()
         with self._randomness.secret(), secretly_seeded(self._generators()):
@@ -101,7 +107,12 @@ class PrivateModel:
             return
         self._replica.follow()
         generators = self._generators()
-        with self._randomness.secret(), unheard(), secretly_seeded(generators), self._replica.guarded():
+        with (
+            self._randomness.secret(),
+            unheard(),
+            secretly_seeded(generators),
+            self._replica.guarded(),
+        ):
             yield
 
     def _generators(self) -> list[Any]:
@@ -130,7 +141,9 @@ class PrivateModel:
 
     def clean(self, state: dict[str, Any]) -> None:
         """Put buffers and frozen parameters of the start into a Lightning module's state dict."""
-        state.update({f"{self._prefix}{name}": value for name, value in self._replica.start.items()})
+        state.update(
+            {f"{self._prefix}{name}": value for name, value in self._replica.start.items()}
+        )
 
 
 class PlainModel:
@@ -143,7 +156,9 @@ class PlainModel:
         self.independence: str | None = None
         self._logs = StepLogs(module)
 
-    def rehearse(self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None) -> None:
+    def rehearse(
+        self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None
+    ) -> None:
         """Choose how many records are evaluated at once."""
         loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
 

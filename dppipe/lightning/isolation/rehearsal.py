@@ -48,7 +48,9 @@ def naming_mistakes(batch: Any) -> Iterator[None]:
         if is_machine_fault(error):
             raise
         place = find_users_line(error) or "model"
-        raise UsageError(f"{place}: expected code that takes {_described(tree_leaves(batch)[0])}, got {_said(error)}.") from error
+        raise UsageError(
+            f"{place}: expected code that takes {_described(tree_leaves(batch)[0])}, got {_said(error)}."
+        ) from error
 
 
 def _described(inputs: Any) -> str:

@@ -33,7 +33,13 @@ from dppipe.lightning.isolation.module_copies import (
     trainable_names,
     untouched,
 )
-from dppipe.lightning.isolation.module_state import FITTED, Trail, hooks_of, own_attributes, stateful
+from dppipe.lightning.isolation.module_state import (
+    FITTED,
+    Trail,
+    hooks_of,
+    own_attributes,
+    stateful,
+)
 from dppipe.lightning.isolation.own_generators import GENERATORS, find_generators
 from dppipe.lightning.isolation.quiet_trainer import QuietTrainer
 
@@ -60,9 +66,13 @@ class Replica:
         self._pairs = list(zip(original.modules(), self.module.modules(), strict=True))
         self._memo = shared | {id(module): twin for module, twin in self._pairs}
         # Code of the user's own can write to every module of the tree, torch's own layers included.
-        self._stateful = [path for path, _ in original.named_modules()] if stateful(original) else []
+        self._stateful = (
+            [path for path, _ in original.named_modules()] if stateful(original) else []
+        )
         self._flags = [(twin, twin.training) for _, twin in self._pairs]
-        self._registered = [(held, dict(held)) for _, twin in self._pairs for held in registers(twin)]
+        self._registered = [
+            (held, dict(held)) for _, twin in self._pairs for held in registers(twin)
+        ]
         self._trainable = [p for p in self.module.parameters() if p.requires_grad]
         self._guarded: list[tuple[Tensor, Tensor]] = []
         self._sources = [(holder, name) for holder, name, _ in held_tensors(original)]
@@ -104,7 +114,9 @@ class Replica:
                     tensor.data = lazy_copy(kept)
             for tensor, kept in self._guarded:
                 if not untouched(tensor):
-                    tensor.detach().copy_(kept)  # in place: what stands for it under torch.func shares its memory
+                    tensor.detach().copy_(
+                        kept
+                    )  # in place: what stands for it under torch.func shares its memory
             if self.written:
                 self._copy_attributes()
 

@@ -57,4 +57,6 @@ def _mean(values: list[Any]) -> Any:
     numbers = [value for value in values if isinstance(value, torch.Tensor | int | float)]
     if len(numbers) < len(values):
         return values[-1]
-    return torch.stack([torch.as_tensor(value, dtype=torch.float32).mean() for value in numbers]).mean()
+    return torch.stack(
+        [torch.as_tensor(value, dtype=torch.float32).mean() for value in numbers]
+    ).mean()

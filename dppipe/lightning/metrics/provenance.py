@@ -101,7 +101,11 @@ class Provenance:
         def guarded() -> Any:
             before: list[Controls | ModuleSnapshot | CallbackSnapshot] = []
             if self._hides:
-                before = [Controls(trainer), ModuleSnapshot(trainer.lightning_module), CallbackSnapshot(trainer)]
+                before = [
+                    Controls(trainer),
+                    ModuleSnapshot(trainer.lightning_module),
+                    CallbackSnapshot(trainer),
+                ]
             self.metrics.clear()
             self._validating = True
             try:

@@ -7,7 +7,11 @@ from typing import Any
 
 def forget_validation(checkpoint: dict[str, Any]) -> None:
     """Set the counters of the validation loop back to zero, in place; every validation starts from there anyway."""
-    progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_loop.val_loop.batch_progress", {})
+    progress = (
+        checkpoint.get("loops", {})
+        .get("fit_loop", {})
+        .get("epoch_loop.val_loop.batch_progress", {})
+    )
     for name in ("total", "current"):
         progress[name] = dict.fromkeys(progress.get(name, {}), 0)
     progress["is_last_batch"] = False

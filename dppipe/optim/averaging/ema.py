@@ -9,7 +9,12 @@ from dppipe.optim.averaging.base import Averaging
 class Ema(Averaging, kind="ema"):
     """A mean in which each step counts `decay` times as much as the next, freed of the zeros that it would start from."""
 
-    decay: float = Field(0.99, gt=0, lt=1, description="What a step's weight in the mean is multiplied by at the next step.")
+    decay: float = Field(
+        0.99,
+        gt=0,
+        lt=1,
+        description="What a step's weight in the mean is multiplied by at the next step.",
+    )
 
     def weight(self, step: int, *, steps: int) -> float:
         return (1 - self.decay) / (1 - self.decay**step)

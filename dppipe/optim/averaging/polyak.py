@@ -11,7 +11,12 @@ from dppipe.optim.averaging.base import Averaging
 class Polyak(Averaging, kind="polyak"):
     """The mean of the weights after each of the last steps, all counted alike; before that, the weights themselves."""
 
-    start: float = Field(0.5, ge=0, lt=1, description="The share of the run that is left out: 0.5 averages its second half.")
+    start: float = Field(
+        0.5,
+        ge=0,
+        lt=1,
+        description="The share of the run that is left out: 0.5 averages its second half.",
+    )
 
     def weight(self, step: int, *, steps: int) -> float:
         return 1 / max(1, step - math.floor(self.start * steps))

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 class LRSchedule(Component):
     """How a factor, on the learning rate for one, moves over a run."""
 
-    warmup: float = Field(0.0, ge=0, lt=1, description="The share of the run over which the factor rises to its full size.")
+    warmup: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="The share of the run over which the factor rises to its full size.",
+    )
 
     @property
     def moves(self) -> bool:

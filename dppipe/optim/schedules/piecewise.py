@@ -15,7 +15,9 @@ from dppipe.optim.schedules.base import LRSchedule
 class Piecewise(LRSchedule, kind="piecewise"):
     """The factor is each of `values` in turn and goes to the next at each of `boundaries`."""
 
-    values: tuple[Annotated[float, Field(gt=0)], ...] = Field((1.0, 0.1), min_length=1, description="The factor in each part.")
+    values: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (1.0, 0.1), min_length=1, description="The factor in each part."
+    )
     boundaries: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         (0.5,), description="Where each next part begins, as a share of the run: 0.5 is half-way."
     )
@@ -28,7 +30,9 @@ class Piecewise(LRSchedule, kind="piecewise"):
                 "Give each value but the first its boundary."
             )
         if any(later <= earlier for earlier, later in pairwise(self.boundaries)):
-            raise ValueError(f"expected boundaries in ascending order, got {list(self.boundaries)}. Sort them.")
+            raise ValueError(
+                f"expected boundaries in ascending order, got {list(self.boundaries)}. Sort them."
+            )
         return self
 
     def factor(self, progress: float) -> float:

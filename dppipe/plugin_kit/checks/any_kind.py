@@ -49,7 +49,9 @@ EXERCISES: dict[str, Callable[[Any], Any]] = {
 def docstring(trial: Trial) -> Remark:
     """Its docstring says what it does."""
     if not (vars(trial.cls).get("__doc__") or "").strip():
-        raise Fault("expected a docstring, got none: its first sentence is the kind's help. Write one.")
+        raise Fault(
+            "expected a docstring, got none: its first sentence is the kind's help. Write one."
+        )
     silent = [name for name, field in fields_by_key(trial.cls).items() if not field.description]
     return f"no description=... for {', '.join(silent)}" if silent else None
 
@@ -57,9 +59,16 @@ def docstring(trial: Trial) -> Remark:
 @check_kind("any")
 def light(trial: Trial) -> Remark:
     """It loads without what is heavy."""
-    names = [node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in _imports(trial)]
+    names = [
+        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in _imports(trial)
+    ]
     heavy = sorted({(name or "").split(".")[0] for name in names} & set(HEAVY))
-    return f"it loads {', '.join(heavy)} even where a spec is only validated: import it inside the method" if heavy else None
+    return (
+        f"it loads {', '.join(heavy)} even where a spec is only validated: import it inside the method"
+        if heavy
+        else None
+    )
 
 
 def _imports(trial: Trial) -> list[ast.Import | ast.ImportFrom]:
@@ -72,7 +81,9 @@ def frozen(trial: Trial) -> Remark:
     """Its options are frozen, and unknown ones are refused."""
     config = trial.cls.model_config
     if not config.get("frozen") or config.get("extra") != "forbid":
-        raise Fault("expected frozen options and extra='forbid', got another model_config. Leave model_config as it is.")
+        raise Fault(
+            "expected frozen options and extra='forbid', got another model_config. Leave model_config as it is."
+        )
     try:
         trial.cls.from_data({"no_such_option": 1}, context=trial.registry)
     except ValidationError:
@@ -86,8 +97,13 @@ def survives_yaml(trial: Trial) -> Remark:
     for component in trial.made:
         read = read_yaml(write_yaml({trial.block: component.to_data()}))
         kind, options = split_kind(trial.block, read.data[trial.block])
-        if kind != trial.cls.kind or trial.cls.from_data(options, context=trial.registry) != component:
-            raise Fault(f"expected {component.to_data()} back from YAML, got another. Use plain types for options.")
+        if (
+            kind != trial.cls.kind
+            or trial.cls.from_data(options, context=trial.registry) != component
+        ):
+            raise Fault(
+                f"expected {component.to_data()} back from YAML, got another. Use plain types for options."
+            )
     return f"{len(trial.made)} sets of options" if len(trial.made) > 1 else None
 
 
@@ -96,9 +112,15 @@ def fits_schema(trial: Trial) -> Remark:
     """Its options fit the JSON schema."""
     schema = json.loads(json.dumps(json_schema(trial.registry)))
     for component in trial.made:
-        found = misfit({"$ref": f"#/$defs/any-{trial.block}"}, json.loads(json.dumps(component.to_data())), root=schema)
+        found = misfit(
+            {"$ref": f"#/$defs/any-{trial.block}"},
+            json.loads(json.dumps(component.to_data())),
+            root=schema,
+        )
         if found:
-            raise Fault(f"expected {component.to_data()} to fit the schema that editors read, got: {found}.")
+            raise Fault(
+                f"expected {component.to_data()} to fit the schema that editors read, got: {found}."
+            )
     return None
 
 
@@ -116,7 +138,9 @@ def pickles(trial: Trial) -> Remark:
         check=False,
     )
     if worker.returncode:
-        raise Fault(f"expected a worker process to read it, got: {worker.stderr.decode(errors='replace').splitlines()[-1]}")
+        raise Fault(
+            f"expected a worker process to read it, got: {worker.stderr.decode(errors='replace').splitlines()[-1]}"
+        )
     if json.loads(worker.stdout) != json.loads(json.dumps([one.to_data() for one in trial.made])):
         raise Fault("expected equal options in a worker process, got others.")
     return None
@@ -127,7 +151,9 @@ def file_hash(trial: Trial) -> Remark:
     """The hash of its file goes into the plan."""
     digests = list(plugin_files([trial.made[0]]).values())
     if digests != [hash_file(trial.file)]:
-        raise Fault("expected the hash of the file as it is now, got another: it was changed while it was in use.")
+        raise Fault(
+            "expected the hash of the file as it is now, got another: it was changed while it was in use."
+        )
     return f"sha256 {digests[0][:12]}"
 
 
@@ -135,7 +161,9 @@ def file_hash(trial: Trial) -> Remark:
 def deterministic(component: Component) -> Remark:
     """Equal calls give equal results."""
     if digest(_exercise(component)) != digest(_exercise(component)):
-        raise Fault("expected the same results again, got others. Use no randomness, no clock and no state.")
+        raise Fault(
+            "expected the same results again, got others. Use no randomness, no clock and no state."
+        )
     return None
 
 
@@ -157,6 +185,8 @@ def _exercise(component: Component) -> Any:
     """Put a component through its paces, as its family does."""
     for block, exercise in EXERCISES.items():
         family = FAMILIES[block]
-        if isinstance(component, getattr(importlib.import_module(f"{family.package}.base"), family.base)):
+        if isinstance(
+            component, getattr(importlib.import_module(f"{family.package}.base"), family.base)
+        ):
             return exercise(component)
     return None

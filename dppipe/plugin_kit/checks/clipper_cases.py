@@ -14,7 +14,13 @@ from dppipe.plugin_kit.checks.table import Fault, Remark
 ONE = {"weight": torch.zeros(3)}
 MANY = {
     name: torch.zeros(shape)
-    for name, shape in {"0.weight": (4, 3), "0.bias": (4,), "2.weight": (2, 4), "2.bias": (2,), "scale": ()}.items()
+    for name, shape in {
+        "0.weight": (4, 3),
+        "0.bias": (4,),
+        "2.weight": (2, 4),
+        "2.bias": (2,),
+        "scale": (),
+    }.items()
 }
 TINY, HUGE = (1e-30, 1e-12, 1e-6), (1e6, 1e18, 1e30)
 TOLERANCE = 1e-3
@@ -48,21 +54,33 @@ def ask_factors(clipper: Clipper, norms: Tensor, bounds: Tensor) -> Tensor:  # [
     """Ask for the factors of a batch, one example at a time as a run does; refuse another shape or type."""
     found = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms.clone(), bounds.clone())
     if not isinstance(found, Tensor) or found.shape != norms.shape:
-        got = f"shape {list(found.shape[1:])}" if isinstance(found, Tensor) else type(found).__name__
-        raise Fault(f"expected one factor for each group, shape [{len(bounds)}], got {got}. Give [groups] for [groups].")
+        got = (
+            f"shape {list(found.shape[1:])}" if isinstance(found, Tensor) else type(found).__name__
+        )
+        raise Fault(
+            f"expected one factor for each group, shape [{len(bounds)}], got {got}. Give [groups] for [groups]."
+        )
     if not found.is_floating_point():
-        raise Fault(f"expected factors that are floating-point numbers, got {found.dtype}. Multiply, or use torch.where.")
+        raise Fault(
+            f"expected factors that are floating-point numbers, got {found.dtype}. Multiply, or use torch.where."
+        )
     return found
 
 
-def judge_factors(factors: Tensor, norms: Tensor, bounds: Tensor, *, label: str, tolerance: float = TOLERANCE) -> None:
+def judge_factors(
+    factors: Tensor, norms: Tensor, bounds: Tensor, *, label: str, tolerance: float = TOLERANCE
+) -> None:
     """Refuse factors that aren't from 0 to bound / norm."""
     factors, norms, bounds = factors.double(), norms.double(), bounds.double()
     for wrong, why, instead in (
         (factors.isnan(), "which is no number", "0"),
         (factors.isinf(), "which is infinite", "0"),
         (factors < 0, "which is negative", "0"),
-        (factors * norms > bounds * (1 + tolerance), "so factor x norm exceeds the bound", "bound / norm"),
+        (
+            factors * norms > bounds * (1 + tolerance),
+            "so factor x norm exceeds the bound",
+            "bound / norm",
+        ),
     ):
         if wrong.any():
             row, group = wrong.nonzero()[0].tolist()

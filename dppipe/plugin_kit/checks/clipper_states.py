@@ -24,12 +24,20 @@ def statistics_are_bounded(clipper: Clipper) -> Remark:
     if std is None:
         return "it releases none"
     if not 0 < std < float("inf"):
-        raise Fault(f"expected finite noise > 0 on the statistics, got {std:g}. Fix statistics_std().")
+        raise Fault(
+            f"expected finite noise > 0 on the statistics, got {std:g}. Fix statistics_std()."
+        )
     for label, bounds in bounds_cases(clipper):
-        norms = torch.cat([mixed_norms(bounds), torch.zeros(1, len(bounds)), torch.full((1, len(bounds)), 1e30)])
-        found = torch.func.vmap(clipper.statistics, in_dims=(0, None))(norms.clone(), bounds.clone())
+        norms = torch.cat(
+            [mixed_norms(bounds), torch.zeros(1, len(bounds)), torch.full((1, len(bounds)), 1e30)]
+        )
+        found = torch.func.vmap(clipper.statistics, in_dims=(0, None))(
+            norms.clone(), bounds.clone()
+        )
         if found.dim() != 2 or not (found.abs() <= 0.5).all():
-            raise Fault(f"expected statistics [n] from -1/2 to 1/2, got others for {label}. The core cuts them off there.")
+            raise Fault(
+                f"expected statistics [n] from -1/2 to 1/2, got others for {label}. The core cuts them off there."
+            )
     return None
 
 
@@ -44,11 +52,15 @@ def state_comes_and_goes(clipper: Clipper) -> Remark:
         before = digest(state)
         after = clipper.update(state, _released(clipper, len(groups.names), mean=mean))
         if digest(state) != before:
-            raise Fault("expected update() to leave the state that it is given, got another. Make a new one.")
+            raise Fault(
+                "expected update() to leave the state that it is given, got another. Make a new one."
+            )
         bounds = clipper.bounds(after)
         values = [bounds] if isinstance(bounds, (int, float)) else list(bounds)
         if not all(0 < value < float("inf") for value in values):
-            raise Fault(f"expected finite bounds > 0 after released means of {mean:g}, got {values}. Keep them within limits.")
+            raise Fault(
+                f"expected finite bounds > 0 after released means of {mean:g}, got {values}. Keep them within limits."
+            )
         if digest(_saved(after)) != digest(after):
             raise Fault(
                 "expected a state of numbers, text, tuples, dicts and tensors, got another: a checkpoint would change it."
@@ -67,7 +79,9 @@ def slots_by_index_alone(clipper: Clipper) -> Remark:
     indices = numpy.arange(1000)
     slots = clipper.slots(indices, expected_batch_size=BATCH)
     if not numpy.array_equal(clipper.slots(indices[::3], expected_batch_size=BATCH), slots[::3]):
-        raise Fault("expected the slot of a record to stay when others are left out, got another. Use its index alone.")
+        raise Fault(
+            "expected the slot of a record to stay when others are left out, got another. Use its index alone."
+        )
     return None
 
 
@@ -77,7 +91,12 @@ def _released(clipper: Clipper, groups: int, *, mean: float) -> dict[str, Any]:
     if clipper.statistics_std(BATCH) is not None:
         count = len(clipper.statistics(torch.ones(groups), torch.ones(groups)))
     gradient = {name: torch.full(parameter.shape, 0.01 * mean) for name, parameter in MANY.items()}
-    return {"means": [mean] * count, "gradient": gradient, "noise_std": 0.01, "expected_batch_size": BATCH}
+    return {
+        "means": [mean] * count,
+        "gradient": gradient,
+        "noise_std": 0.01,
+        "expected_batch_size": BATCH,
+    }
 
 
 def _saved(state: State) -> Any:

@@ -36,7 +36,11 @@ def exercise(clipper: Clipper) -> Any:
     """Call everything that a run calls, on several batches; equal calls must give equal results."""
     found: list[Any] = []
     for _, bounds in bounds_cases(clipper):
-        found += [bounds, ask_factors(clipper, mixed_norms(bounds), bounds), ask_factors(clipper, bounds.repeat(2, 1), bounds)]
+        found += [
+            bounds,
+            ask_factors(clipper, mixed_norms(bounds), bounds),
+            ask_factors(clipper, bounds.repeat(2, 1), bounds),
+        ]
     return found
 
 
@@ -45,7 +49,9 @@ def groups_and_bounds(clipper: Clipper) -> Remark:
     """Every parameter has a group, and every group a bound > 0."""
     for label, bounds in bounds_cases(clipper):
         if not (bounds.isfinite() & (bounds > 0)).all():
-            raise Fault(f"expected finite bounds > 0, got {bounds.tolist()} for {label}. Fix bounds().")
+            raise Fault(
+                f"expected finite bounds > 0, got {bounds.tolist()} for {label}. Fix bounds()."
+            )
     return None
 
 
@@ -65,7 +71,12 @@ def tiny_norms(clipper: Clipper) -> Remark:
 def ordinary_norms(clipper: Clipper) -> Remark:
     """Norms around the bound, other ones in each group, get one too."""
     for label, bounds in bounds_cases(clipper):
-        judge_factors(ask_factors(clipper, mixed_norms(bounds), bounds), mixed_norms(bounds), bounds, label=label)
+        judge_factors(
+            ask_factors(clipper, mixed_norms(bounds), bounds),
+            mixed_norms(bounds),
+            bounds,
+            label=label,
+        )
     return None
 
 
@@ -82,7 +93,9 @@ def norms_that_are_no_numbers(clipper: Clipper) -> Remark:
         norms = torch.tensor([[torch.inf], [torch.nan]]) * torch.ones_like(bounds)
         ask_factors(clipper, norms, bounds)
         if bounded_factors(clipper, norms, bounds).any():
-            raise Fault("expected the core to drop an example whose norm is no number, got a factor > 0")
+            raise Fault(
+                "expected the core to drop an example whose norm is no number, got a factor > 0"
+            )
     return "the core drops such an example whatever the factor"
 
 
@@ -102,7 +115,9 @@ def vmap_and_loop(clipper: Clipper) -> Remark:
     for label, bounds in bounds_cases(clipper):
         norms = mixed_norms(bounds)
         alone = torch.stack([clipper.factors(row.clone(), bounds.clone()) for row in norms])
-        if not torch.allclose(ask_factors(clipper, norms, bounds), alone, rtol=1e-5, equal_nan=True):
+        if not torch.allclose(
+            ask_factors(clipper, norms, bounds), alone, rtol=1e-5, equal_nan=True
+        ):
             raise Fault(
                 f"expected the same factors in a batch and alone, got others for {label}. Use no randomness and no state."
             )
@@ -138,7 +153,9 @@ def inputs_untouched(clipper: Clipper) -> Remark:
         before = norms.clone()
         clipper.factors(norms, given)
         if not (torch.equal(norms, before) and torch.equal(given, bounds)):
-            raise Fault("expected norms and bounds as they were, got others: an operation works in place. Drop its underscore.")
+            raise Fault(
+                "expected norms and bounds as they were, got others: an operation works in place. Drop its underscore."
+            )
     return None
 
 
@@ -148,7 +165,13 @@ def other_precisions(clipper: Clipper) -> Remark:
     for dtype, tolerance in ((torch.float64, TOLERANCE), (torch.bfloat16, 0.05)):
         for label, bounds in bounds_cases(clipper):
             norms, given = mixed_norms(bounds).to(dtype), bounds.to(dtype)
-            judge_factors(ask_factors(clipper, norms, given), norms, given, label=f"{label} in {dtype}", tolerance=tolerance)
+            judge_factors(
+                ask_factors(clipper, norms, given),
+                norms,
+                given,
+                label=f"{label} in {dtype}",
+                tolerance=tolerance,
+            )
     return None
 
 
@@ -190,9 +213,16 @@ def one_record_moves_little(clipper: Clipper) -> Remark:
     whole = clipped_sum(network, _loss, batch, clipper)
     for row in range(len(batch)):
         rest = clipped_sum(network, _loss, torch.cat([batch[:row], batch[row + 1 :]]), clipper)
-        moved = math.sqrt(sum(float((whole.sums[name] - rest.sums[name]).double().square().sum()) for name in whole.sums))
+        moved = math.sqrt(
+            sum(
+                float((whole.sums[name] - rest.sums[name]).double().square().sum())
+                for name in whole.sums
+            )
+        )
         if not moved <= stated * (1 + TOLERANCE):
-            raise Fault(f"expected one record to move the sum by at most {stated:g}, got {moved:g}. Use no state.")
+            raise Fault(
+                f"expected one record to move the sum by at most {stated:g}, got {moved:g}. Use no state."
+            )
     return f"{stated:g} with {len(groups.names)} group{'s' if len(groups.names) > 1 else ''}"
 
 

@@ -26,13 +26,24 @@ SMALL = 100_000
 
 def exercise(data: Data) -> Any:
     """Ask what a plan asks."""
-    return [data.count(), data.train_count(), tuple(data.input_shape), data.outputs, data.task, data.synthetic(3)]
+    return [
+        data.count(),
+        data.train_count(),
+        tuple(data.input_shape),
+        data.outputs,
+        data.task,
+        data.synthetic(3),
+    ]
 
 
 @check_kind("data")
 def no_record_is_read(trial: Trial) -> Remark:
     """No record is read for counts, shapes and made-up batches."""
-    unread: Any = type("Unread", (trial.cls,), {"__module__": trial.cls.__module__, "load": _refuse, "splits": _refuse})
+    unread: Any = type(
+        "Unread",
+        (trial.cls,),
+        {"__module__": trial.cls.__module__, "load": _refuse, "splits": _refuse},
+    )
     exercise(unread.from_data(_options(trial), context=trial.registry))
     before = _bytes_read()
     _fresh(trial).count()
@@ -40,7 +51,9 @@ def no_record_is_read(trial: Trial) -> Remark:
     _fresh(trial).load()
     loaded = _bytes_read() - before - counted
     if loaded > SMALL and counted > loaded / 2:
-        raise Fault(f"expected count() to read a header at most, got {counted} bytes of the {loaded} that load() reads.")
+        raise Fault(
+            f"expected count() to read a header at most, got {counted} bytes of the {loaded} that load() reads."
+        )
     return None
 
 
@@ -50,8 +63,14 @@ def facts_fit(trial: Trial) -> Remark:
     data = _fresh(trial)
     if data.task not in ("multiclass", "binary", "regression"):
         raise Fault(f"expected task multiclass, binary or regression, got {data.task!r}.")
-    if data.count() < 1 or data.outputs < 1 or not all(isinstance(size, int) and size > 0 for size in data.input_shape):
-        raise Fault("expected at least one record, one output and an input shape of sizes > 0, got less.")
+    if (
+        data.count() < 1
+        or data.outputs < 1
+        or not all(isinstance(size, int) and size > 0 for size in data.input_shape)
+    ):
+        raise Fault(
+            "expected at least one record, one output and an input shape of sizes > 0, got less."
+        )
     if data.task == "binary" and data.outputs != 1:
         raise Fault(f"expected 1 output of a binary task, got {data.outputs}.")
     return f"{data.count()} records of shape {tuple(data.input_shape)}, {data.task}"
@@ -62,7 +81,9 @@ def counts_agree(trial: Trial) -> Remark:
     """As many records are loaded as were counted."""
     data, found = _fresh(trial), len(cast(Sized, _splits(trial).train))
     if found != data.train_count():
-        raise Fault(f"expected {data.train_count()} training records, as train_count() says, got {found}. Fix count().")
+        raise Fault(
+            f"expected {data.train_count()} training records, as train_count() says, got {found}. Fix count()."
+        )
     return None
 
 
@@ -89,14 +110,23 @@ def synthetic_fits(trial: Trial) -> Remark:
     for n in (0, 1, 5):
         inputs, targets = data.synthetic(n)
         if len(inputs) != n or len(targets) != n:
-            raise Fault(f"expected {n} made-up examples, got {len(inputs)} inputs and {len(targets)} targets.")
+            raise Fault(
+                f"expected {n} made-up examples, got {len(inputs)} inputs and {len(targets)} targets."
+            )
         for ours, theirs, name in zip((inputs, targets), real, ("inputs", "targets"), strict=True):
             if (ours.shape[1:], ours.dtype) != (theirs.shape[1:], theirs.dtype):
-                got, wanted = f"{tuple(ours.shape[1:])} {ours.dtype}", f"{tuple(theirs.shape[1:])} {theirs.dtype}"
-                raise Fault(f"expected made-up {name} like real ones, {wanted}, got {got}. Leave synthetic() out, or fix it.")
+                got, wanted = (
+                    f"{tuple(ours.shape[1:])} {ours.dtype}",
+                    f"{tuple(theirs.shape[1:])} {theirs.dtype}",
+                )
+                raise Fault(
+                    f"expected made-up {name} like real ones, {wanted}, got {got}. Leave synthetic() out, or fix it."
+                )
     inputs, _ = data.synthetic(5)
     if any(torch.equal(row, record) for row in inputs for record in real[0]):
-        raise Fault("expected made-up examples, got a record. They feed checks that aren't private.")
+        raise Fault(
+            "expected made-up examples, got a record. They feed checks that aren't private."
+        )
     return None
 
 
@@ -117,7 +147,9 @@ def loads_the_same(trial: Trial) -> Remark:
     random.setstate(kept[0])
     numpy.random.set_state(kept[1])
     if len(found) > 1:
-        raise Fault("expected the same records each time, got others. Draw nothing, or from a seed that is an option.")
+        raise Fault(
+            "expected the same records each time, got others. Draw nothing, or from a seed that is an option."
+        )
     return None
 
 
@@ -139,14 +171,20 @@ def _splits(trial: Trial) -> Splits:
 def _batches(splits: Splits) -> Iterator[tuple[Tensor, Tensor]]:
     for split in splits:
         if split is not None and len(cast(Sized, split)):
-            yield default_collate([split[row] for row in range(min(LOOKED_AT, len(cast(Sized, split))))])
+            yield default_collate(
+                [split[row] for row in range(min(LOOKED_AT, len(cast(Sized, split))))]
+            )
 
 
 def _require_batch(data: Data, inputs: Tensor, targets: Tensor, *, what: str) -> None:
     if tuple(inputs.shape[1:]) != tuple(data.input_shape) or not inputs.is_floating_point():
         got = f"{tuple(inputs.shape[1:])} {inputs.dtype}"
         raise Fault(f"expected {what} to be floats of shape {tuple(data.input_shape)}, got {got}.")
-    wanted = {"multiclass": (torch.int64, ()), "binary": (torch.float32, ()), "regression": (torch.float32, (data.outputs,))}
+    wanted = {
+        "multiclass": (torch.int64, ()),
+        "binary": (torch.float32, ()),
+        "regression": (torch.float32, (data.outputs,)),
+    }
     dtype, shape = wanted[data.task]
     if (targets.dtype, tuple(targets.shape[1:])) != (dtype, shape):
         got = f"{targets.dtype} of shape {tuple(targets.shape[1:])}"
@@ -154,7 +192,9 @@ def _require_batch(data: Data, inputs: Tensor, targets: Tensor, *, what: str) ->
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:
-    raise Fault("expected count(), input_shape, outputs, task and synthetic() to do without load(), got a call of it.")
+    raise Fault(
+        "expected count(), input_shape, outputs, task and synthetic() to do without load(), got a call of it."
+    )
 
 
 def _bytes_read() -> int:

@@ -24,7 +24,10 @@ def remembered(component: Component) -> dict[str, str]:
     cls = type(component)
     module = sys.modules[cls.__module__]
     own = [base for base in cls.__mro__ if base.__module__ == module.__name__]
-    return {place: digest(value) for place, value in [*_attributes(component), *_class_places(own), *_globals(module)]}
+    return {
+        place: digest(value)
+        for place, value in [*_attributes(component), *_class_places(own), *_globals(module)]
+    }
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -34,7 +37,9 @@ def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 def digest(value: Any) -> str:
     """Give a digest of what a value holds, however deep."""
-    return hashlib.sha256(repr(_plain(value, depth=0)).encode(errors="backslashreplace")).hexdigest()
+    return hashlib.sha256(
+        repr(_plain(value, depth=0)).encode(errors="backslashreplace")
+    ).hexdigest()
 
 
 def _attributes(component: Component) -> Iterator[tuple[str, Any]]:
@@ -59,16 +64,24 @@ def _globals(module: ModuleType) -> Iterator[tuple[str, Any]]:
     for name, value in vars(module).items():
         if isinstance(value, FunctionType) and value.__module__ == module.__name__:
             yield from _function_places(name, value)
-        elif not (name.startswith("__") or isinstance(value, (type, ModuleType)) or callable(value)):
+        elif not (
+            name.startswith("__") or isinstance(value, (type, ModuleType)) or callable(value)
+        ):
             yield f"the global {name}", value
-        elif callable(value) and not isinstance(value, (type, FunctionType)) and type(value).__module__ == module.__name__:
+        elif (
+            callable(value)
+            and not isinstance(value, (type, FunctionType))
+            and type(value).__module__ == module.__name__
+        ):
             yield f"the global {name}", vars(value) if hasattr(value, "__dict__") else value
 
 
 def _function_places(name: str, function: FunctionType) -> Iterator[tuple[str, Any]]:
     yield f"a default of {name}", (function.__defaults__, function.__kwdefaults__)
     yield f"an attribute of {name}", vars(function)
-    for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+    for variable, cell in zip(
+        function.__code__.co_freevars, function.__closure__ or (), strict=True
+    ):
         if variable != "__class__":
             yield f"{variable} around {name}", cell
 
@@ -78,7 +91,10 @@ def _plain(value: Any, *, depth: int) -> Any:
     if depth > DEEPEST or isinstance(value, (type, ModuleType, FunctionType)):
         return type(value).__name__
     if isinstance(value, Mapping):
-        return "map", [(_plain(key, depth=depth + 1), _plain(item, depth=depth + 1)) for key, item in list(value.items())]
+        return "map", [
+            (_plain(key, depth=depth + 1), _plain(item, depth=depth + 1))
+            for key, item in list(value.items())
+        ]
     if isinstance(value, (set, frozenset)):
         return "set", sorted(repr(_plain(item, depth=depth + 1)) for item in value)
     if isinstance(value, Random):

@@ -18,7 +18,14 @@ from dppipe.engine import clipped_sum
 from dppipe.models.base import Model
 from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
 
-SHAPES: tuple[tuple[int, ...], ...] = ((4,), (6, 5), (1, 8, 8), (3, 16, 16), (1, 28, 28), (3, 32, 32))
+SHAPES: tuple[tuple[int, ...], ...] = (
+    (4,),
+    (6, 5),
+    (1, 8, 8),
+    (3, 16, 16),
+    (1, 28, 28),
+    (3, 32, 32),
+)
 """Inputs to try: numbers, a sequence, images."""
 OUTPUTS = 3
 
@@ -55,12 +62,22 @@ def several_shapes(model: Model) -> Remark:
         taken.append(shape)
         with seeded(0):
             module.train()(inputs).square().mean().backward()
-        bad = [name for name, p in module.named_parameters() if p.grad is not None and not p.grad.isfinite().all()]
+        bad = [
+            name
+            for name, p in module.named_parameters()
+            if p.grad is not None and not p.grad.isfinite().all()
+        ]
         if bad:
-            raise Fault(f"expected finite gradients for inputs of shape {shape}, got others at {bad[0]}.")
-        unused = [name for name, p in module.named_parameters() if p.requires_grad and p.grad is None]
+            raise Fault(
+                f"expected finite gradients for inputs of shape {shape}, got others at {bad[0]}."
+            )
+        unused = [
+            name for name, p in module.named_parameters() if p.requires_grad and p.grad is None
+        ]
         if unused:
-            raise Fault(f"expected every trainable parameter to be used, got {unused[0]} unused for shape {shape}. Drop it.")
+            raise Fault(
+                f"expected every trainable parameter to be used, got {unused[0]} unused for shape {shape}. Drop it."
+            )
     left = [str(shape) for shape in SHAPES if shape not in taken]
     return f"doesn't take {', '.join(left)}" if left else None
 
@@ -83,8 +100,12 @@ def no_mixing(model: Model) -> Remark:
     """No layer mixes examples."""
     module, inputs = build(model)
     for path, layer in module.named_modules():
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not isinstance(layer, nn.modules.instancenorm._InstanceNorm):
-            raise Fault(f"expected no batch normalisation, got {type(layer).__name__} at {path or 'the top'}. Use nn.GroupNorm.")
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not isinstance(
+            layer, nn.modules.instancenorm._InstanceNorm
+        ):
+            raise Fault(
+                f"expected no batch normalisation, got {type(layer).__name__} at {path or 'the top'}. Use nn.GroupNorm."
+            )
     others = torch.cat([inputs[:1], 1 - inputs[1:]])
     for mode in (True, False):
         with seeded(0), torch.no_grad():
@@ -92,7 +113,9 @@ def no_mixing(model: Model) -> Remark:
         with seeded(0), torch.no_grad():
             second = module.train(mode)(others)[0]
         if not torch.allclose(first, second, rtol=1e-4, atol=1e-6):
-            raise Fault("expected an example's output to stay when the others change, got another one. Something mixes examples.")
+            raise Fault(
+                "expected an example's output to stay when the others change, got another one. Something mixes examples."
+            )
     return None
 
 
@@ -103,7 +126,11 @@ def buffers_untouched(model: Model) -> Remark:
     before = copy.deepcopy(dict(module.named_buffers()))
     with seeded(0), torch.no_grad():
         module.train()(inputs)
-    moved = [name for name, value in module.named_buffers() if name not in before or not torch.equal(value, before[name])]
+    moved = [
+        name
+        for name, value in module.named_buffers()
+        if name not in before or not torch.equal(value, before[name])
+    ]
     if moved:
         raise Fault(
             f"expected buffers as they were, got another {moved[0]}: it would keep private records. Don't track statistics."
@@ -120,10 +147,14 @@ def weights_by_seed(model: Model) -> Remark:
             built.append(build(model)[0].state_dict())
     first, second = built
     if first.keys() != second.keys():
-        raise Fault("expected the same names in every build, got others. Build the same layers from the same options.")
+        raise Fault(
+            "expected the same names in every build, got others. Build the same layers from the same options."
+        )
     moved = [name for name in first if not torch.equal(first[name], second[name])]
     if moved:
-        raise Fault(f"expected the same weights from the same seed, got others at {moved[0]}. Draw them with torch alone.")
+        raise Fault(
+            f"expected the same weights from the same seed, got others at {moved[0]}. Draw them with torch alone."
+        )
     return None
 
 
@@ -134,10 +165,15 @@ def engine_agrees(model: Model) -> Remark:
     module.eval()
     found = clipped_sum(module, _loss, inputs, Flat(max_grad_norm=1e6)).sums
     parameters = dict(module.named_parameters())
-    alone = [torch.autograd.grad(_loss(module, row[None]).sum(), list(parameters.values())) for row in inputs]
+    alone = [
+        torch.autograd.grad(_loss(module, row[None]).sum(), list(parameters.values()))
+        for row in inputs
+    ]
     for name, gradients in zip(parameters, zip(*alone, strict=True), strict=True):
         if not torch.allclose(found[name], torch.stack(gradients).sum(0), rtol=1e-3, atol=1e-5):
-            raise Fault(f"expected the engine's sum to be that of single examples, got another at {name}. Something mixes them.")
+            raise Fault(
+                f"expected the engine's sum to be that of single examples, got another at {name}. Something mixes them."
+            )
     return None
 
 
@@ -148,7 +184,9 @@ def other_places(model: Model) -> Remark:
     module.double().eval()(inputs.double())
     shape = tuple(module.to("meta").eval()(inputs.double().to("meta")).shape)
     if shape != (len(inputs), OUTPUTS):
-        raise Fault(f"expected outputs of shape {(len(inputs), OUTPUTS)} on the meta device, got {shape}.")
+        raise Fault(
+            f"expected outputs of shape {(len(inputs), OUTPUTS)} on the meta device, got {shape}."
+        )
     return None
 
 
@@ -166,7 +204,9 @@ def _working(model: Model) -> Iterator[tuple[Sequence[int], nn.Module, Tensor]]:
         try:
             module = model.build(shape, OUTPUTS)
             if not isinstance(module, nn.Module):
-                raise Fault(f"expected build() to give a torch.nn.Module, got {type(module).__name__}.")
+                raise Fault(
+                    f"expected build() to give a torch.nn.Module, got {type(module).__name__}."
+                )
             with seeded(0), torch.no_grad():
                 got = module.eval()(inputs)
         except Fault:
@@ -176,7 +216,9 @@ def _working(model: Model) -> Iterator[tuple[Sequence[int], nn.Module, Tensor]]:
             continue
         if not isinstance(got, Tensor) or tuple(got.shape) != (4, OUTPUTS):
             seen = tuple(got.shape) if isinstance(got, Tensor) else type(got).__name__
-            raise Fault(f"expected outputs of shape {(4, OUTPUTS)} for inputs {(4, *shape)}, got {seen}.")
+            raise Fault(
+                f"expected outputs of shape {(4, OUTPUTS)} for inputs {(4, *shape)}, got {seen}."
+            )
         yield shape, module, inputs
     if len(failures) == len(SHAPES):
         raise failures[0]

@@ -28,10 +28,14 @@ def holds_parameters(optimizer: Optimizer) -> Remark:
     module = nn.Linear(3, 2)
     built = optimizer.build(parameter for parameter in module.parameters())
     if not isinstance(built, torch.optim.Optimizer):
-        raise Fault(f"expected build() to give a torch.optim.Optimizer, got {type(built).__name__}.")
+        raise Fault(
+            f"expected build() to give a torch.optim.Optimizer, got {type(built).__name__}."
+        )
     held = sorted(id(parameter) for group in built.param_groups for parameter in group["params"])
     if held != sorted(id(parameter) for parameter in module.parameters()):
-        raise Fault("expected every parameter once, got others. Pass params on as they come; a generator can be read once.")
+        raise Fault(
+            "expected every parameter once, got others. Pass params on as they come; a generator can be read once."
+        )
     return None
 
 
@@ -73,7 +77,9 @@ def saved_state(optimizer: Optimizer) -> Remark:
     _take_steps(built, parameter, steps=2)
     _take_steps(resumed, other, steps=2)
     if not torch.equal(parameter, other):
-        raise Fault("expected the same steps after loading the state, got others. Keep what steps need in `self.state`.")
+        raise Fault(
+            "expected the same steps after loading the state, got others. Keep what steps need in `self.state`."
+        )
     return None
 
 
@@ -82,7 +88,9 @@ def schedule_acts(optimizer: Optimizer) -> Remark:
     """A learning-rate schedule acts on it."""
     built = optimizer.build([nn.Parameter(torch.ones(2))])
     if any("lr" not in group for group in built.param_groups):
-        raise Fault("expected `lr` in every parameter group, got none: learning-rate schedules set it there.")
+        raise Fault(
+            "expected `lr` in every parameter group, got none: learning-rate schedules set it there."
+        )
     optimizer.schedule.build(built, steps=10)
     return None
 

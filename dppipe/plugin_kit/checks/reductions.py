@@ -8,10 +8,43 @@ from typing import Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-_SECOND = ("norm", "vector_norm", "linalg_vector_norm", "quantile", "nanquantile", "kthvalue", "topk")
+_SECOND = (
+    "norm",
+    "vector_norm",
+    "linalg_vector_norm",
+    "quantile",
+    "nanquantile",
+    "kthvalue",
+    "topk",
+)
 _FIRST = (
-    *("mean", "nanmean", "sum", "nansum", "prod", "std", "var", "std_mean", "var_mean", "median", "nanmedian", "mode"),
-    *("amax", "amin", "aminmax", "max", "min", "argmax", "argmin", "all", "any", "count_nonzero", "logsumexp"),
+    *(
+        "mean",
+        "nanmean",
+        "sum",
+        "nansum",
+        "prod",
+        "std",
+        "var",
+        "std_mean",
+        "var_mean",
+        "median",
+        "nanmedian",
+        "mode",
+    ),
+    *(
+        "amax",
+        "amin",
+        "aminmax",
+        "max",
+        "min",
+        "argmax",
+        "argmin",
+        "all",
+        "any",
+        "count_nonzero",
+        "logsumexp",
+    ),
     *("softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort"),
 )
 _DIM_AT = dict.fromkeys(_FIRST, 1) | dict.fromkeys(_SECOND, 2)
@@ -26,7 +59,11 @@ class Reductions(TorchFunctionMode):
         self.found: list[str] = []
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call the function, and note it if it reduces over dimension 0."""
         named = dict(kwargs or {})

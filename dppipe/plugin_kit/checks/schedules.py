@@ -51,18 +51,26 @@ def every_length(schedule: NoiseSchedule) -> Remark:
     for steps in LENGTHS:
         sizes = schedule.relative(steps)
         if len(sizes) != steps:
-            raise Fault(f"expected {steps} numbers for {steps} steps, got {len(sizes)}. Fix relative().")
+            raise Fault(
+                f"expected {steps} numbers for {steps} steps, got {len(sizes)}. Fix relative()."
+            )
         for step, size in enumerate(sizes):
             _require_size(size, f"at step {step} of {steps}")
         widest = max(widest, max(sizes) / min(sizes))
-    return f"the noise moves by a factor of {widest:g}: its smallest steps cost nearly all of the budget" if widest > 20 else None
+    return (
+        f"the noise moves by a factor of {widest:g}: its smallest steps cost nearly all of the budget"
+        if widest > 20
+        else None
+    )
 
 
 @check_each("noise")
 def constant_is_constant(schedule: NoiseSchedule) -> Remark:
     """It says that it is constant only where it is."""
     if schedule.constant and len({schedule.multiplier(k / 10) for k in range(11)}) > 1:
-        raise Fault("expected one multiplier, as `constant = True` says, got several. Leave `constant` out.")
+        raise Fault(
+            "expected one multiplier, as `constant = True` says, got several. Leave `constant` out."
+        )
     return None
 
 
@@ -71,8 +79,12 @@ def every_history(schedule: NoiseSchedule) -> Remark:
     """If it adapts, any released values give a finite size > 0."""
     overrides = type(schedule).next_multiplier is not NoiseSchedule.next_multiplier
     if schedule.adaptive != overrides:
-        missing = "next_multiplier(history)" if schedule.adaptive else "adaptive: ClassVar[bool] = True"
-        raise Fault(f"expected next_multiplier and `adaptive = True` together, got one of them. Add {missing}.")
+        missing = (
+            "next_multiplier(history)" if schedule.adaptive else "adaptive: ClassVar[bool] = True"
+        )
+        raise Fault(
+            f"expected next_multiplier and `adaptive = True` together, got one of them. Add {missing}."
+        )
     if not schedule.adaptive:
         return "not adaptive"
     for history in HISTORIES:
@@ -93,7 +105,11 @@ def plan_lands_on_budget(trial: Trial) -> Remark:
     from dppipe.sampling.poisson import Poisson
 
     schedule = trial.made[0]
-    if not isinstance(schedule, NoiseSchedule) or schedule.adaptive or schedule.noise_multiplier != "auto":
+    if (
+        not isinstance(schedule, NoiseSchedule)
+        or schedule.adaptive
+        or schedule.noise_multiplier != "auto"
+    ):
         return "nothing to calibrate"
     budget = Budget(epsilon=2.0, delta=1e-5)
     parts = PrivateParts(Poisson(sample_rate=0.1), Flat(), schedule, Rdp(), budget)
@@ -107,7 +123,9 @@ def _require_size(size: Any, where: str) -> None:
     if isinstance(size, bool) or not isinstance(size, (int, float)):
         raise Fault(f"expected a plain number {where}, got {type(size).__name__}. Return a float.")
     if not (math.isfinite(size) and size > 0):
-        raise Fault(f"expected a finite number > 0 {where}, got {size:g}. Noise of no size, or none, protects nobody.")
+        raise Fault(
+            f"expected a finite number > 0 {where}, got {size:g}. Noise of no size, or none, protects nobody."
+        )
 
 
 def _show(history: Sequence[float]) -> str:

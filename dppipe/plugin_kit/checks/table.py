@@ -87,5 +87,11 @@ def _title(function: Callable[..., Remark]) -> str:
 def _changed_options(trial: Trial, component: Component) -> str:
     """Say which options were not the defaults."""
     usual: dict[str, Any] = trial.made[0].to_data()
-    changed = {name: value for name, value in component.to_data().items() if usual.get(name) != value}
-    return f"(with {', '.join(f'{name}: {value}' for name, value in changed.items())})" if changed else ""
+    changed = {
+        name: value for name, value in component.to_data().items() if usual.get(name) != value
+    }
+    return (
+        f"(with {', '.join(f'{name}: {value}' for name, value in changed.items())})"
+        if changed
+        else ""
+    )

@@ -57,7 +57,11 @@ def _limits(field: FieldInfo) -> Iterator[Any]:
 def _ends(field: FieldInfo, *, whole: bool) -> Iterator[float]:
     low, open_low = _limit(field, annotated_types.Ge, "ge", annotated_types.Gt, "gt")
     high, open_high = _limit(field, annotated_types.Le, "le", annotated_types.Lt, "lt")
-    span = high - low if low is not None and high is not None else max(1.0, abs(low or 0), abs(high or 0))
+    span = (
+        high - low
+        if low is not None and high is not None
+        else max(1.0, abs(low or 0), abs(high or 0))
+    )
     step = 1 if whole else STEP * span
     if low is not None:
         yield low + step if open_low else low
@@ -65,7 +69,9 @@ def _ends(field: FieldInfo, *, whole: bool) -> Iterator[float]:
         yield high - step if open_high else high
 
 
-def _limit(field: FieldInfo, closed: Any, closed_name: str, opened: Any, opened_name: str) -> tuple[Any, bool]:
+def _limit(
+    field: FieldInfo, closed: Any, closed_name: str, opened: Any, opened_name: str
+) -> tuple[Any, bool]:
     for mark in field.metadata:
         if isinstance(mark, closed):
             return getattr(mark, closed_name), False

@@ -35,4 +35,6 @@ def test_larger_gradients_are_shrunk_more() -> None:
     assert (factors * norms < bounds).all()
 """
 
-STARTER = Starter("clipping", "Clipper", PLUGIN, TEST, "{kind: $kind, max_grad_norm: 1.0, softness: 0.1}")
+STARTER = Starter(
+    "clipping", "Clipper", PLUGIN, TEST, "{kind: $kind, max_grad_norm: 1.0, softness: 0.1}"
+)

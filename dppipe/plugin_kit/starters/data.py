@@ -57,4 +57,11 @@ def test_both_classes_are_there() -> None:
     assert torch.unique(outside).tolist() == [0.0, 1.0]
 """
 
-STARTER = Starter("data", "Data", PLUGIN, TEST, "{kind: $kind, size: 1000, holdout: public}", {"train": "{epochs: 20}"})
+STARTER = Starter(
+    "data",
+    "Data",
+    PLUGIN,
+    TEST,
+    "{kind: $kind, size: 1000, holdout: public}",
+    {"train": "{epochs: 20}"},
+)

@@ -66,4 +66,6 @@ class Starter:
     def pipeline(self) -> str:
         """Give the template of a spec that uses the plugin."""
         blocks = BLOCKS | self.others | {self.block: self.options}
-        return PIPELINE_HEAD + "".join(f"{name + ':':<12}{value}\n" for name, value in blocks.items())
+        return PIPELINE_HEAD + "".join(
+            f"{name + ':':<12}{value}\n" for name, value in blocks.items()
+        )

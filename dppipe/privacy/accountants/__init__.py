@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from dppipe.privacy.accountants.tcdp import Tcdp
     from dppipe.privacy.accountants.zcdp import Zcdp
 
-__all__ = ["Accountant", "Advanced", "Basic", "Certificate", "Estimate", "Gdp", "Pld", "Rdp", "Tcdp", "Zcdp"]
+__all__ = [
+    "Accountant",
+    "Advanced",
+    "Basic",
+    "Certificate",
+    "Estimate",
+    "Gdp",
+    "Pld",
+    "Rdp",
+    "Tcdp",
+    "Zcdp",
+]
 
 __getattr__ = lazy_names(
     __name__,

@@ -66,11 +66,17 @@ class _Cost:
         """Give the whole curve as plain data: epsilon (rounded up) at several deltas, and the curve's own parameters."""
         pairs = [(delta, round_up(self.epsilon(delta), 5)) for delta in deltas]
         known = [(delta, epsilon) for delta, epsilon in pairs if math.isfinite(epsilon)]
-        return {"deltas": [delta for delta, _ in known], "epsilons": [epsilon for _, epsilon in known], **self.curve.parameters()}
+        return {
+            "deltas": [delta for delta, _ in known],
+            "epsilons": [epsilon for _, epsilon in known],
+            **self.curve.parameters(),
+        }
 
     def _checked(self, name: str, value: float) -> float:
         if math.isnan(value):
-            raise PrivacyRefusal(f"{self.accountant}: expected {name} to be a number, got NaN. These events can't be accounted.")
+            raise PrivacyRefusal(
+                f"{self.accountant}: expected {name} to be a number, got NaN. These events can't be accounted."
+            )
         return max(0.0, float(value))
 
 
@@ -117,10 +123,15 @@ class Accountant(Component):
         (composition,) = self.compositions([merge(steps)], relation=relation)
         return composition
 
-    def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
+    def curve(
+        self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation
+    ) -> list[float]:
         """Give epsilon after each of the step counts `at` (ascending, up to the number of steps)."""
         stages = [merge(between(steps, low, high)) for low, high in zip([0, *at], at, strict=False)]
-        return [composition.epsilon(delta) for composition in self.compositions(stages, relation=relation)]
+        return [
+            composition.epsilon(delta)
+            for composition in self.compositions(stages, relation=relation)
+        ]
 
     curve_points: ClassVar[int] = 60
     """At how many points of a run a plan asks for epsilon: at each of its tenths, and between them where that is cheap."""
@@ -144,7 +155,9 @@ class Accountant(Component):
         if self.distinct is None or len(counts) <= self.distinct:
             return 0.0
         (up,), _ = coarsened([counts], distinct=self.distinct * 9 // 10, up=True)
-        spent, least = (self.compositions([each], relation=relation)[0].epsilon(delta) for each in (counts, up))
+        spent, least = (
+            self.compositions([each], relation=relation)[0].epsilon(delta) for each in (counts, up)
+        )
         return max(0.0, spent - least) if math.isfinite(spent) else 0.0
 
     def rough(self) -> Accountant:

@@ -33,7 +33,9 @@ class Gdp(Accountant, kind="gdp"):
             if precision is not None:
                 made.append(Certificate(self.kind, relation, GaussianCurve(math.sqrt(precision))))
             else:
-                square = math.fsum(count * _limit_square(event, relation) for event, count in counts.items())
+                square = math.fsum(
+                    count * _limit_square(event, relation) for event, count in counts.items()
+                )
                 made.append(Estimate(self.kind, relation, GaussianCurve(math.sqrt(square))))
         return made
 
@@ -48,4 +50,8 @@ def _limit_square(event: DpEvent, relation: Relation) -> float:
             f"{relation}. Take accountant: pld."
         )
     precision = float(inner.noise_multiplier) ** -2
-    return float(event.sampling_probability**2 * math.expm1(min(precision, 700.0))) if sampled else precision
+    return (
+        float(event.sampling_probability**2 * math.expm1(min(precision, 700.0)))
+        if sampled
+        else precision
+    )

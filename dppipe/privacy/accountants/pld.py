@@ -6,7 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from dppipe.privacy.accountants.base import Accountant, Certificate, Composition, Estimate, PrivacyCurve
+from dppipe.privacy.accountants.base import (
+    Accountant,
+    Certificate,
+    Composition,
+    Estimate,
+    PrivacyCurve,
+)
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.sequences import Counts, Steps
 
@@ -34,21 +40,35 @@ class Pld(Accountant, kind="pld"):
 
         found = (gaussian_precision(stage, relation=relation) for stage in stages)
         precisions = [precision for precision in found if precision is not None]
-        if len(precisions) == len(stages):  # unsampled Gaussians are one Gaussian, whose curve is exact
-            sums = (math.fsum(precisions[: done + 1]) for done in range(len(precisions)))  # each rounded once
+        if len(precisions) == len(
+            stages
+        ):  # unsampled Gaussians are one Gaussian, whose curve is exact
+            sums = (
+                math.fsum(precisions[: done + 1]) for done in range(len(precisions))
+            )  # each rounded once
             curves: Iterable[PrivacyCurve] = (GaussianCurve(math.sqrt(total)) for total in sums)
         else:
             asked = tuple(tuple(stage.items()) for stage in stages)
-            curves = remembered_curves(asked, relation=relation, distinct=self.distinct, finest=self._finest)
-        given = Estimate if any(estimated(event) for stage in stages for event in stage) else Certificate
+            curves = remembered_curves(
+                asked, relation=relation, distinct=self.distinct, finest=self._finest
+            )
+        given = (
+            Estimate
+            if any(estimated(event) for stage in stages for event in stage)
+            else Certificate
+        )
         return [given(self.kind, relation, curve) for curve in curves]
 
-    def curve(self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation) -> list[float]:
+    def curve(
+        self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation
+    ) -> list[float]:
         """Give epsilon after each of the step counts: on the fine grid at the last, on a coarse one, a bound too, before it."""
         from dppipe.privacy.events.sequences import first, merge
         from dppipe.privacy.pld.curves import grid_interval
 
-        coarse_enough = grid_interval(merge(steps), relation=relation, distinct=self.distinct, finest=self._finest)
+        coarse_enough = grid_interval(
+            merge(steps), relation=relation, distinct=self.distinct, finest=self._finest
+        )
         if coarse_enough >= _CoarsePld._finest or len(at) < 2:
             return super().curve(steps, at, delta=delta, relation=relation)
         coarse = _CoarsePld().curve(steps, at, delta=delta, relation=relation)

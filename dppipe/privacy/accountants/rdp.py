@@ -29,7 +29,10 @@ class Rdp(Accountant, kind="rdp"):
         from dppipe.privacy.rdp.divergences import ORDERS, divergences
 
         rounded, _ = coarsened(stages, distinct=self.distinct)
-        orders = (*ORDERS[: -4 : self._stride], *ORDERS[-4:])  # the highest matter where little is spent
+        orders = (
+            *ORDERS[: -4 : self._stride],
+            *ORDERS[-4:],
+        )  # the highest matter where little is spent
         total, made = RenyiCurve.zero(orders), []
         for stage in rounded:
             for event, count in stage.items():

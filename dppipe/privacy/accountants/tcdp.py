@@ -22,7 +22,12 @@ class Tcdp(Accountant, kind="tcdp"):
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.events.coarsening import coarsened
-        from dppipe.privacy.rdp.concentrated import ConcentratedCurve, TruncatedCurve, release_rho, sampled_rhos
+        from dppipe.privacy.rdp.concentrated import (
+            ConcentratedCurve,
+            TruncatedCurve,
+            release_rho,
+            sampled_rhos,
+        )
 
         rounded, _ = coarsened(stages, distinct=self.distinct)
         made: list[Composition] = []
@@ -33,5 +38,7 @@ class Tcdp(Accountant, kind="tcdp"):
                 unlimited = unlimited and rho is not None
                 whole += count * (rho or 0.0)
                 sampled = sampled.plus(sampled_rhos(event, relation=relation), count)
-            made.append(Certificate(self.kind, relation, ConcentratedCurve(whole) if unlimited else sampled))
+            made.append(
+                Certificate(self.kind, relation, ConcentratedCurve(whole) if unlimited else sampled)
+            )
         return made

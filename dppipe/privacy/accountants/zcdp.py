@@ -26,8 +26,14 @@ class Zcdp(Accountant, kind="zcdp"):
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.rdp.concentrated import ConcentratedCurve
 
-        spent = (math.fsum(count * _rho(event, relation) for event, count in stage.items()) for stage in stages)
-        return [Certificate(self.kind, relation, ConcentratedCurve(rho)) for rho in itertools.accumulate(spent)]
+        spent = (
+            math.fsum(count * _rho(event, relation) for event, count in stage.items())
+            for stage in stages
+        )
+        return [
+            Certificate(self.kind, relation, ConcentratedCurve(rho))
+            for rho in itertools.accumulate(spent)
+        ]
 
 
 def _rho(event: DpEvent, relation: Relation) -> float:

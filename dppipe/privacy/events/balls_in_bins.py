@@ -50,7 +50,9 @@ def bin_divergences(z: float, bins: int, orders: NDArray[np.float64]) -> NDArray
     Guarantee: an upper bound in both directions. Removing is exact at whole orders, and between them (order - 1) times the
     divergence is convex; adding is a quadrature with its error added, or Jensen's bound where that is smaller.
     """
-    known_bin = np.asarray(orders / (2 * z**2))  # a mixture is no further apart than the furthest of its parts
+    known_bin = np.asarray(
+        orders / (2 * z**2)
+    )  # a mixture is no further apart than the furthest of its parts
     if bins == 1:
         return known_bin
     return np.minimum(np.maximum(_removed(z, bins, orders), _added(z, bins, orders)), known_bin)
@@ -80,7 +82,9 @@ def _power(logs: NDArray[np.float64], count: int) -> NDArray[np.float64]:
 def _product(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     places = np.arange(len(left))
     behind = places[:, None] - places[None, :]
-    terms = np.where(behind >= 0, left[None, :] + right[behind], -np.inf)  # [k, j]: left_j right_(k-j)
+    terms = np.where(
+        behind >= 0, left[None, :] + right[behind], -np.inf
+    )  # [k, j]: left_j right_(k-j)
     largest = terms.max(axis=1)
     return np.asarray(largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1)))
 
@@ -92,21 +96,33 @@ def _added(z: float, bins: int, orders: NDArray[np.float64]) -> NDArray[np.float
     """
     powers = orders - 1
     jensen = 1 / (2 * z**2) + powers / (2 * bins * z**2)  # ln S >= the mean of ln L_t
-    following = (powers + 1) / (2 * z**2) + (powers + 1) ** 2 / (2 * bins * z**2)  # of the next power: it bounds the tail of s
+    following = (powers + 1) / (2 * z**2) + (powers + 1) ** 2 / (
+        2 * bins * z**2
+    )  # of the next power: it bounds the tail of s
     tops = np.log(powers) + following + 40
     found = np.full(len(orders), math.inf)
     for low, high in itertools.pairwise((0.0, 1.0, 4.0, 16.0, 64.0, 256.0)):
         near = np.flatnonzero((powers > low) & (powers <= high) & (tops < 200))
         if len(near):
-            step = 0.12 / math.sqrt(high + 1)  # the integrand is analytic within about 1/sqrt(p) in ln s
+            step = 0.12 / math.sqrt(
+                high + 1
+            )  # the integrand is analytic within about 1/sqrt(p) in ln s
             logs = np.arange(-40 / float(powers[near].min()), float(tops[near].max()) + step, step)
             decay = bins * _log_decay(np.exp(logs) / bins, 1 / z)
-            found[near] = [_added_at(float(powers[i]), logs[logs <= tops[i]], decay, step) for i in near]
+            found[near] = [
+                _added_at(float(powers[i]), logs[logs <= tops[i]], decay, step) for i in near
+            ]
     return np.asarray(np.minimum(found, jensen))
 
 
-def _added_at(power: float, logs: NDArray[np.float64], decay: NDArray[np.float64], step: float) -> float:
-    log_moment = special.logsumexp(power * logs + decay[: len(logs)]) + math.log(step) - special.gammaln(power)
+def _added_at(
+    power: float, logs: NDArray[np.float64], decay: NDArray[np.float64], step: float
+) -> float:
+    log_moment = (
+        special.logsumexp(power * logs + decay[: len(logs)])
+        + math.log(step)
+        - special.gammaln(power)
+    )
     return (max(float(log_moment), 0.0) + _MARGIN) / power
 
 
@@ -122,7 +138,9 @@ def _log_decay(rates: NDArray[np.float64], deviation: float) -> NDArray[np.float
     exponents = -rates[:, None] * np.exp(x - deviation**2 / 2)[None, :]
     falls = np.expm1(exponents) @ weights
     near_one = np.log1p(np.clip(falls, -1.0, -_ROUND_OFF) + _ROUND_OFF)
-    return np.asarray(np.where(falls > -0.5, near_one, np.log(np.exp(exponents) @ weights + _CUT) + _ROUND_OFF))
+    return np.asarray(
+        np.where(falls > -0.5, near_one, np.log(np.exp(exponents) @ weights + _CUT) + _ROUND_OFF)
+    )
 
 
 @functools.lru_cache(maxsize=4)
@@ -138,6 +156,8 @@ def sampled_losses(z: float, bins: int) -> tuple[NDArray[np.float64], NDArray[np
         for start in range(0, size, 10_000):
             x = generator.normal(scale=z, size=(min(10_000, size - start), bins))
             x[:, 0] += removed  # all bins are alike, so the record may be in the first
-            losses[start : start + len(x)] = special.logsumexp((2 * x - 1) / (2 * z**2), axis=1) - math.log(bins)
+            losses[start : start + len(x)] = special.logsumexp(
+                (2 * x - 1) / (2 * z**2), axis=1
+            ) - math.log(bins)
         found.append(losses if removed else -losses)
     return found[0], found[1]

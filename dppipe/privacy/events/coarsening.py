@@ -25,7 +25,9 @@ class _Setting(NamedTuple):
     rate: float
 
 
-def coarsened(stages: Sequence[Counts], *, distinct: int | None, up: bool = False) -> tuple[list[Counts], float]:
+def coarsened(
+    stages: Sequence[Counts], *, distinct: int | None, up: bool = False
+) -> tuple[list[Counts], float]:
     """Round until about `distinct` different events are left; a schedule that has no more stays as it is.
 
     Args:
@@ -44,10 +46,17 @@ def coarsened(stages: Sequence[Counts], *, distinct: int | None, up: bool = Fals
         forms.setdefault(setting.form, set()).add(setting)
     chosen, bins = dict(events), distinct
     while len(set(chosen.values())) > distinct and bins > 0:
-        noise = {form: _binned({had.noise for had in alike}, bins, down=not up) for form, alike in forms.items()}
-        rates = {form: _binned({had.rate for had in alike}, bins, down=up) for form, alike in forms.items()}
+        noise = {
+            form: _binned({had.noise for had in alike}, bins, down=not up)
+            for form, alike in forms.items()
+        }
+        rates = {
+            form: _binned({had.rate for had in alike}, bins, down=up)
+            for form, alike in forms.items()
+        }
         chosen = {
-            event: _Setting(had.form, noise[had.form][had.noise], rates[had.form][had.rate]) for event, had in events.items()
+            event: _Setting(had.form, noise[had.form][had.noise], rates[had.form][had.rate])
+            for event, had in events.items()
         }
         bins = bins * 3 // 4
     if chosen == events:
@@ -57,9 +66,12 @@ def coarsened(stages: Sequence[Counts], *, distinct: int | None, up: bool = Fals
         if setting not in made:
             made[setting] = _event(event, setting)
     factors = (
-        max(_factor(had.noise, chosen[event].noise), _factor(had.rate, chosen[event].rate)) for event, had in events.items()
+        max(_factor(had.noise, chosen[event].noise), _factor(had.rate, chosen[event].rate))
+        for event, had in events.items()
     )
-    return [_counted(stage, {event: made[chosen[event]] for event in stage}) for stage in stages], max(factors) - 1
+    return [
+        _counted(stage, {event: made[chosen[event]] for event in stage}) for stage in stages
+    ], max(factors) - 1
 
 
 def _setting(event: DpEvent) -> _Setting:
@@ -75,7 +87,11 @@ def _setting(event: DpEvent) -> _Setting:
     if name == "BallsInBinsDpEvent":
         return _Setting((*form, event.bins), noise, 1.0)
     if name == "TruncatedSubsampledGaussianDpEvent":
-        return _Setting((*form, event.dataset_size, event.sampling_probability, event.truncated_batch_size), noise, 1.0)
+        return _Setting(
+            (*form, event.dataset_size, event.sampling_probability, event.truncated_batch_size),
+            noise,
+            1.0,
+        )
     return _Setting(event, 1.0, 1.0)
 
 

@@ -21,8 +21,16 @@ _FIELDS: dict[str, dict[str, str]] = {
     "GaussianDpEvent": {"noise_multiplier": "float"},
     "LaplaceDpEvent": {"noise_multiplier": "float"},
     "PoissonSampledDpEvent": {"sampling_probability": "float", "event": "event"},
-    "SampledWithReplacementDpEvent": {"source_dataset_size": "int", "sample_size": "int", "event": "event"},
-    "SampledWithoutReplacementDpEvent": {"source_dataset_size": "int", "sample_size": "int", "event": "event"},
+    "SampledWithReplacementDpEvent": {
+        "source_dataset_size": "int",
+        "sample_size": "int",
+        "event": "event",
+    },
+    "SampledWithoutReplacementDpEvent": {
+        "source_dataset_size": "int",
+        "sample_size": "int",
+        "event": "event",
+    },
     "TruncatedSubsampledGaussianDpEvent": {
         "dataset_size": "int",
         "sampling_probability": "float",
@@ -30,7 +38,11 @@ _FIELDS: dict[str, dict[str, str]] = {
         "noise_multiplier": "float",
     },
     "BallsInBinsDpEvent": {"bins": "int", "event": "event"},
-    "MixtureOfGaussiansDpEvent": {"standard_deviation": "float", "sensitivities": "floats", "sampling_probs": "floats"},
+    "MixtureOfGaussiansDpEvent": {
+        "standard_deviation": "float",
+        "sensitivities": "floats",
+        "sampling_probs": "floats",
+    },
     "SelfComposedDpEvent": {"event": "event", "count": "int"},
     "ComposedDpEvent": {"events": "events"},
 }
@@ -40,16 +52,24 @@ def event_to_data(event: DpEvent) -> dict[str, Any]:
     """Give an event as plain data: its type's name and its fields."""
     name = type(event).__name__
     if name not in _FIELDS:
-        raise PrivacyRefusal(f"event: expected one of {', '.join(sorted(_FIELDS))}, got {name}. It can't be charged.")
-    return {"type": name} | {field: _plain(field, form, getattr(event, field)) for field, form in _FIELDS[name].items()}
+        raise PrivacyRefusal(
+            f"event: expected one of {', '.join(sorted(_FIELDS))}, got {name}. It can't be charged."
+        )
+    return {"type": name} | {
+        field: _plain(field, form, getattr(event, field)) for field, form in _FIELDS[name].items()
+    }
 
 
 def event_from_data(data: Any) -> DpEvent:
     """Read an event back from its plain data."""
     fields = _FIELDS.get(str(data.get("type"))) if isinstance(data, dict) else None
     if fields is None or set(data) != {"type", *fields}:
-        raise PrivacyRefusal(f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't be charged.")
-    return _class(data["type"])(**{field: _value(field, form, data[field]) for field, form in fields.items()})
+        raise PrivacyRefusal(
+            f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't be charged."
+        )
+    return _class(data["type"])(
+        **{field: _value(field, form, data[field]) for field, form in fields.items()}
+    )
 
 
 def changed_event(event: DpEvent, **numbers: float) -> DpEvent:
@@ -79,7 +99,10 @@ def _plain(field: str, form: str, value: Any) -> Any:
     if form == "event":
         return event_to_data(value)
     if form in ("events", "floats"):
-        return [event_to_data(one) if form == "events" else _number(field, "share", one) for one in value]
+        return [
+            event_to_data(one) if form == "events" else _number(field, "share", one)
+            for one in value
+        ]
     return _number(field, form, value)
 
 
@@ -90,13 +113,20 @@ def _value(field: str, form: str, value: Any) -> Any:
     if form in ("events", "floats"):
         if not isinstance(value, list):
             raise PrivacyRefusal(f"event.{field}: expected a list, got {value!r}.")
-        return tuple(event_from_data(one) if form == "events" else _number(field, "share", one) for one in value)
+        return tuple(
+            event_from_data(one) if form == "events" else _number(field, "share", one)
+            for one in value
+        )
     return _number(field, form, value)
 
 
 def _number(field: str, form: str, value: Any) -> int | float:
     try:
-        bad = isinstance(value, bool | str) or not math.isfinite(value) or (form == "int" and int(value) != value)
+        bad = (
+            isinstance(value, bool | str)
+            or not math.isfinite(value)
+            or (form == "int" and int(value) != value)
+        )
     except (TypeError, ValueError, OverflowError):
         bad = True
     if bad or value < 0 or (value == 0 and form != "share"):

@@ -67,7 +67,9 @@ def between(steps: Steps, low: int, high: int) -> Steps:
     """Give the steps after the first `low`, up to `high`."""
     _check_count(low)
     if low > high:
-        raise PrivacyRefusal(f"steps: expected step counts in ascending order, got {high} after {low}.")
+        raise PrivacyRefusal(
+            f"steps: expected step counts in ascending order, got {high} after {low}."
+        )
     taken, done = [], 0
     for event, times in first(steps, high):
         if done + times > low:
@@ -82,7 +84,9 @@ def gaussian_precision(counts: Mapping[DpEvent, int], *, relation: Relation) -> 
         return None
     sensitivity = 2 if relation == "replace_one" else 1
     ratios = [(sensitivity / event.noise_multiplier, count) for event, count in counts.items()]
-    return math.fsum(count * (ratio * ratio) for ratio, count in ratios)  # unlike a power, a product overflows to infinity
+    return math.fsum(
+        count * (ratio * ratio) for ratio, count in ratios
+    )  # unlike a power, a product overflows to infinity
 
 
 def total(steps: Steps) -> int:
@@ -92,7 +96,9 @@ def total(steps: Steps) -> int:
 
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_COUNTED:
-        raise PrivacyRefusal(f"steps: expected a whole number of steps from 0 to {MOST_COUNTED:,}, got {count!r}.")
+        raise PrivacyRefusal(
+            f"steps: expected a whole number of steps from 0 to {MOST_COUNTED:,}, got {count!r}."
+        )
 
 
 def _parts(event: DpEvent) -> Iterator[tuple[DpEvent, int]]:
@@ -144,7 +150,11 @@ def _one_form(event: DpEvent) -> DpEvent:
     import dp_accounting
 
     name = type(event).__name__
-    if name in ("PoissonSampledDpEvent", "SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent"):
+    if name in (
+        "PoissonSampledDpEvent",
+        "SampledWithReplacementDpEvent",
+        "SampledWithoutReplacementDpEvent",
+    ):
         inner = _one_mechanism(event.event)
         if name == "PoissonSampledDpEvent":
             event = dp_accounting.PoissonSampledDpEvent(event.sampling_probability, inner)
@@ -153,13 +163,16 @@ def _one_form(event: DpEvent) -> DpEvent:
     event = event_from_data(event_to_data(event))
     rate = getattr(event, "sampling_probability", None)
     if rate is not None and rate > 1:
-        raise PrivacyRefusal(f"event.sampling_probability: expected a number of at most 1, got {rate}.")
+        raise PrivacyRefusal(
+            f"event.sampling_probability: expected a number of at most 1, got {rate}."
+        )
     if name == "SampledWithoutReplacementDpEvent" and event.sample_size > event.source_dataset_size:
         raise PrivacyRefusal(
             f"event.sample_size: expected at most the {event.source_dataset_size} records there are, got {event.sample_size}."
         )
     if (name == "PoissonSampledDpEvent" and rate == 1) or (
-        name == "SampledWithoutReplacementDpEvent" and event.sample_size == event.source_dataset_size
+        name == "SampledWithoutReplacementDpEvent"
+        and event.sample_size == event.source_dataset_size
     ):
         return event.event
     return event
@@ -172,7 +185,15 @@ def _one_mechanism(event: DpEvent) -> DpEvent:
     parts = list(_parts(event))
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
-    multipliers = [(part.noise_multiplier, times) for part, times in parts if isinstance(part, dp_accounting.GaussianDpEvent)]
+    multipliers = [
+        (part.noise_multiplier, times)
+        for part, times in parts
+        if isinstance(part, dp_accounting.GaussianDpEvent)
+    ]
     if not parts or len(multipliers) < len(parts):
-        raise PrivacyRefusal("event: expected one mechanism or several Gaussians on each sample. The rest can't be charged.")
-    return dp_accounting.GaussianDpEvent(math.fsum(times / z**2 for z, times in multipliers) ** -0.5)
+        raise PrivacyRefusal(
+            "event: expected one mechanism or several Gaussians on each sample. The rest can't be charged."
+        )
+    return dp_accounting.GaussianDpEvent(
+        math.fsum(times / z**2 for z, times in multipliers) ** -0.5
+    )

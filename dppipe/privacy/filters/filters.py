@@ -19,7 +19,20 @@ from dppipe.privacy.events.sequences import Steps, merge
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, *(float(order) for order in range(3, 129)), 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0)
+_ORDERS = (
+    1.25,
+    1.5,
+    1.75,
+    2.0,
+    2.5,
+    *(float(order) for order in range(3, 129)),
+    192.0,
+    256.0,
+    384.0,
+    512.0,
+    768.0,
+    1024.0,
+)
 _ALL_ORDERS = tuple(1 + 10 ** (k / 50) for k in range(-100, 301))
 """For what is known at every order at once: from 1.01 to a million."""
 
@@ -108,7 +121,10 @@ class RdpFilter(Filter):
         from dppipe.privacy.rdp.divergences import divergences
 
         counts = merge(run.steps)
-        each = {event: float(divergences(event, relation=run.relation, orders=(self.order,))[0]) for event in counts}
+        each = {
+            event: float(divergences(event, relation=run.relation, orders=(self.order,))[0])
+            for event in counts
+        }
         return Amount(math.fsum(count * each[event] for event, count in counts.items()))
 
 
@@ -124,7 +140,9 @@ class ZcdpFilter(Filter):
 
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
         """Give the most that rho may add up to."""
-        return Amount(max(_room(order, epsilon=epsilon, delta=delta) / order for order in _ALL_ORDERS))
+        return Amount(
+            max(_room(order, epsilon=epsilon, delta=delta) / order for order in _ALL_ORDERS)
+        )
 
     def epsilon(self, used: Amount, *, delta: float) -> float:
         """Convert rho at the order that is best for it."""
@@ -134,7 +152,9 @@ class ZcdpFilter(Filter):
     def cost(self, run: Commitment) -> Amount:
         """Add up rho over a run's steps."""
         counts = merge(run.steps)
-        return Amount(math.fsum(count * _rho(event, relation=run.relation) for event, count in counts.items()))
+        return Amount(
+            math.fsum(count * _rho(event, relation=run.relation) for event, count in counts.items())
+        )
 
 
 class BasicFilter(Filter):
@@ -173,7 +193,9 @@ class AdvancedFilter(Filter):
     kind: ClassVar[str] = "advanced"
     refunds: ClassVar[bool] = False
 
-    set_aside: float = Field(0.5, gt=0, lt=1, description="The share of delta that the filter itself uses.")
+    set_aside: float = Field(
+        0.5, gt=0, lt=1, description="The share of delta that the filter itself uses."
+    )
 
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
         """Solve the theorem's inequality for the sum of squares."""
@@ -196,7 +218,9 @@ class AdvancedFilter(Filter):
         return math.sqrt(room.amount)
 
 
-FILTERS: dict[str, type[Filter]] = {cls.kind: cls for cls in (RdpFilter, ZcdpFilter, BasicFilter, AdvancedFilter)}
+FILTERS: dict[str, type[Filter]] = {
+    cls.kind: cls for cls in (RdpFilter, ZcdpFilter, BasicFilter, AdvancedFilter)
+}
 
 
 def read_filter(data: dict[str, Any]) -> Filter:
@@ -215,7 +239,9 @@ def best_order(*, epsilon: float, delta: float, like: Commitment | None = None) 
     """
     if like is not None:
         costs = {order: RdpFilter(order=order).cost(like).amount for order in _ORDERS}
-        return max(_ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / costs[order])
+        return max(
+            _ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / costs[order]
+        )
     best = max(_ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / order)
     return min(_ORDERS, key=lambda order: abs(order - (1 + (best - 1) * 2 / 3)))
 
@@ -227,12 +253,16 @@ def _room(order: float, *, epsilon: float, delta: float) -> float:
 def _rho(event: DpEvent, *, relation: Relation) -> float:
     name = type(event).__name__
     if name not in ("GaussianDpEvent", "LaplaceDpEvent"):
-        raise PrivacyRefusal(f"filter zcdp: expected releases on the whole data set, got {name}. Take a scope with filter rdp.")
+        raise PrivacyRefusal(
+            f"filter zcdp: expected releases on the whole data set, got {name}. Take a scope with filter rdp."
+        )
     loss = (2 if relation == "replace_one" else 1) / float(event.noise_multiplier)
     return loss**2 / 2
 
 
 def _certificate(run: Commitment) -> tuple[float, float]:
     if not (0 <= run.epsilon < math.inf and 0 <= run.delta < 1):
-        raise PrivacyRefusal(f"filter: expected a finite certificate, got epsilon {run.epsilon!r} at delta {run.delta!r}.")
+        raise PrivacyRefusal(
+            f"filter: expected a finite certificate, got epsilon {run.epsilon!r} at delta {run.delta!r}."
+        )
     return float(run.epsilon), float(run.delta)

@@ -19,7 +19,14 @@ import numpy as np
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.sequences import Steps, merge, total
-from dppipe.privacy.filters.filters import AdvancedFilter, Amount, Commitment, Filter, RdpFilter, ZcdpFilter
+from dppipe.privacy.filters.filters import (
+    AdvancedFilter,
+    Amount,
+    Commitment,
+    Filter,
+    RdpFilter,
+    ZcdpFilter,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -44,7 +51,10 @@ class StepFilter:
 
     def __init__(self, measure: Measure) -> None:
         self.measure = measure
-        self._spent = (Fraction(), Fraction())  # exact: rounded sums of a million steps would creep below what was charged
+        self._spent = (
+            Fraction(),
+            Fraction(),
+        )  # exact: rounded sums of a million steps would creep below what was charged
 
     def fits(self, event: DpEvent) -> bool:
         """Whether this step may be done."""
@@ -54,7 +64,9 @@ class StepFilter:
         """Pay for a step before it is done; refuse (BudgetExhausted) one that doesn't fit."""
         after = self._after(event)
         if after is None:
-            raise BudgetExhausted(f"budget: the next step would exceed what the {self.measure.name} filter has left. Stop here.")
+            raise BudgetExhausted(
+                f"budget: the next step would exceed what the {self.measure.name} filter has left. Stop here."
+            )
         self._spent = after
 
     def spent(self) -> Amount:
@@ -69,7 +81,10 @@ class StepFilter:
             return None
         if not (math.isfinite(cost.amount) and math.isfinite(cost.delta)):
             return None
-        amount, delta = self._spent[0] + Fraction(cost.amount), self._spent[1] + Fraction(cost.delta)
+        amount, delta = (
+            self._spent[0] + Fraction(cost.amount),
+            self._spent[1] + Fraction(cost.delta),
+        )
         return (amount, delta) if amount <= capacity.amount and delta <= capacity.delta else None
 
 
@@ -81,12 +96,20 @@ class Odometer:
     print during a run don't have that property: they hold for the committed end.
     """
 
-    def __init__(self, kind: str, *, budget: Budget, epsilons: Sequence[float], planned: Steps) -> None:
+    def __init__(
+        self, kind: str, *, budget: Budget, epsilons: Sequence[float], planned: Steps
+    ) -> None:
         if not epsilons:
-            raise PrivacyRefusal("odometer: expected at least one epsilon, got none. Give the budgets that it may claim.")
+            raise PrivacyRefusal(
+                "odometer: expected at least one epsilon, got none. Give the budgets that it may claim."
+            )
         share = budget.delta / len(epsilons)
         self._filters = {
-            epsilon: step_filter(kind, budget=budget.model_copy(update={"epsilon": epsilon, "delta": share}), planned=planned)
+            epsilon: step_filter(
+                kind,
+                budget=budget.model_copy(update={"epsilon": epsilon, "delta": share}),
+                planned=planned,
+            )
             for epsilon in sorted(epsilons)
         }
 
@@ -98,7 +121,9 @@ class Odometer:
         """Pay for a step in every filter; one that it doesn't fit is out for good."""
         left = {epsilon: filter for epsilon, filter in self._filters.items() if filter.fits(event)}
         if not left:
-            raise BudgetExhausted("budget: the next step would exceed every budget of the odometer. Stop here.")
+            raise BudgetExhausted(
+                "budget: the next step would exceed every budget of the odometer. Stop here."
+            )
         for filter in left.values():
             filter.charge(event)
         self._filters = left
@@ -145,7 +170,9 @@ def gdp_measure(budget: Budget) -> Measure:
     def cost(event: DpEvent) -> Amount:
         precision = gaussian_precision(merge([(event, 1)]), relation=budget.relation)
         if precision is None:
-            raise PrivacyRefusal(f"filter gdp: expected Gaussians without sampling, got {type(event).__name__}.")
+            raise PrivacyRefusal(
+                f"filter gdp: expected Gaussians without sampling, got {type(event).__name__}."
+            )
         return Amount(precision)
 
     return Measure("gdp", Amount(gaussian_scale(budget.epsilon, budget.delta) ** -2), cost)
@@ -159,9 +186,16 @@ def tcdp_measure(budget: Budget, *, omega: float) -> Measure:
 
     def cost(event: DpEvent) -> Amount:
         counts = merge([(event, 1)])
-        return Amount(sum(n * float(sampled_rhos(one, relation=budget.relation)[place]) for one, n in counts.items()))
+        return Amount(
+            sum(
+                n * float(sampled_rhos(one, relation=budget.relation)[place])
+                for one, n in counts.items()
+            )
+        )
 
-    return Measure("tcdp", Amount(max(_room(budget, order) / order for order in LIMITS[: place + 1])), cost)
+    return Measure(
+        "tcdp", Amount(max(_room(budget, order) / order for order in LIMITS[: place + 1])), cost
+    )
 
 
 def advanced_measure(budget: Budget, *, steps: int) -> Measure:
@@ -169,19 +203,28 @@ def advanced_measure(budget: Budget, *, steps: int) -> Measure:
     from dppipe.privacy.textbook.one_step import is_pure, step_epsilon
 
     capacity = AdvancedFilter().capacity(epsilon=budget.epsilon, delta=budget.delta)
-    each = capacity.delta / steps * (1 - 1e-9)  # so that their sum, rounded, is not above the capacity
+    each = (
+        capacity.delta / steps * (1 - 1e-9)
+    )  # so that their sum, rounded, is not above the capacity
 
     def cost(event: DpEvent) -> Amount:
         counts = merge([(event, 1)])
-        squares = (n * step_epsilon(one, delta=each, relation=budget.relation) ** 2 for one, n in counts.items())
-        return Amount(sum(squares), sum(0.0 if is_pure(one) else n * each for one, n in counts.items()))
+        squares = (
+            n * step_epsilon(one, delta=each, relation=budget.relation) ** 2
+            for one, n in counts.items()
+        )
+        return Amount(
+            sum(squares), sum(0.0 if is_pure(one) else n * each for one, n in counts.items())
+        )
 
     return Measure("advanced", capacity, cost)
 
 
 def _measure(form: Filter, budget: Budget) -> Measure:
     def cost(event: DpEvent) -> Amount:
-        return form.cost(Commitment([(event, 1)], budget.relation, budget.unit, budget.epsilon, budget.delta))
+        return form.cost(
+            Commitment([(event, 1)], budget.relation, budget.unit, budget.epsilon, budget.delta)
+        )
 
     return Measure(form.kind, form.capacity(epsilon=budget.epsilon, delta=budget.delta), cost)
 
@@ -195,8 +238,14 @@ def _best_order(budget: Budget, planned: Steps) -> float:
     from dppipe.privacy.rdp.divergences import ORDERS, divergences
 
     counts = merge(planned)
-    spent = sum((n * divergences(event, relation=budget.relation) for event, n in counts.items()), start=np.zeros(len(ORDERS)))
-    return max(zip(ORDERS, spent, strict=True), key=lambda pair: _room(budget, pair[0]) / max(pair[1], 1e-300))[0]
+    spent = sum(
+        (n * divergences(event, relation=budget.relation) for event, n in counts.items()),
+        start=np.zeros(len(ORDERS)),
+    )
+    return max(
+        zip(ORDERS, spent, strict=True),
+        key=lambda pair: _room(budget, pair[0]) / max(pair[1], 1e-300),
+    )[0]
 
 
 def _best_omega(budget: Budget, planned: Steps) -> float:
@@ -204,6 +253,9 @@ def _best_omega(budget: Budget, planned: Steps) -> float:
     from dppipe.privacy.rdp.concentrated import LIMITS, sampled_rhos
 
     counts = merge(planned)
-    spent = sum((n * sampled_rhos(event, relation=budget.relation) for event, n in counts.items()), start=np.zeros(len(LIMITS)))
+    spent = sum(
+        (n * sampled_rhos(event, relation=budget.relation) for event, n in counts.items()),
+        start=np.zeros(len(LIMITS)),
+    )
     capacity = np.maximum.accumulate([_room(budget, order) / order for order in LIMITS])
     return LIMITS[int(np.argmax(capacity / np.maximum(spent, 1e-300)))]

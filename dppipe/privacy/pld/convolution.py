@@ -44,9 +44,13 @@ def convolved(stages: Sequence[Stage]) -> Iterator[Way]:
     windows = Windows(whole)
     slope, log_moments = windows.tilt()
     kept = [windows.of(counts) for counts in done]
-    longest = max(*(last - first + 1 for first, last in kept), *(len(way.probabilities) for way in whole))
+    longest = max(
+        *(last - first + 1 for first, last in kept), *(len(way.probabilities) for way in whole)
+    )
     # Two places at least: `_Circles._mean` reads off one half and mirrors it.
-    circles = _Circles(1 << max(1, (longest - 1).bit_length()), slope=slope, log_moments=log_moments)
+    circles = _Circles(
+        1 << max(1, (longest - 1).bit_length()), slope=slope, log_moments=log_moments
+    )
     for stage, counts, (first, last) in zip(stages, done, kept, strict=True):
         for way, count in stage.items():
             circles.add(way, count)
@@ -60,7 +64,9 @@ def convolved(stages: Sequence[Stage]) -> Iterator[Way]:
 
 
 class _Transform(NamedTuple):
-    values: NDArray[np.complex128]  # [2, size // 2 + 1]: of losses as they are, and tilted; the other half mirrors this one
+    values: NDArray[
+        np.complex128
+    ]  # [2, size // 2 + 1]: of losses as they are, and tilted; the other half mirrors this one
     sizes: NDArray[np.float64]
     """The absolute values, and what the values may be off by."""
 
@@ -95,14 +101,21 @@ class _Circles:
         self._count += count
         self._moments.append(count * self._log_moments[way])
         exponent = self._slope * len(way.probabilities) + abs(self._log_moments[way])
-        self._rounding += count * (4 * exponent + 8) * UNIT  # of a weight's exponent, of its exponential, and when it is undone
+        self._rounding += (
+            count * (4 * exponent + 8) * UNIT
+        )  # of a weight's exponent, of its exponential, and when it is undone
 
     def sums(self, first: int, last: int) -> NDArray[np.float64]:
         """Give the probabilities of the places from the first to the last, none of them too small."""
         found = np.conj(transform(np.conj(_joined(self._product)))) / self._size
         places = np.arange(first, last + 1)
-        plain, tilted = np.maximum([found.real[places % self._size], found.imag[places % self._size]], 0.0) + self._error()
-        logs = np.minimum(math.fsum(self._moments) - self._slope * places, 700.0)  # larger ones are not the smaller bound
+        plain, tilted = (
+            np.maximum([found.real[places % self._size], found.imag[places % self._size]], 0.0)
+            + self._error()
+        )
+        logs = np.minimum(
+            math.fsum(self._moments) - self._slope * places, 700.0
+        )  # larger ones are not the smaller bound
         margin = math.exp(self._rounding + 4 * (self._slope * last + 8) * UNIT)
         return np.asarray(np.minimum(plain, tilted * np.exp(logs)) * margin)
 
@@ -118,9 +131,13 @@ class _Circles:
         places = np.arange(len(way.probabilities))
         weighted = np.zeros(self._size, dtype=np.complex128)
         weighted.real[: len(places)] = way.probabilities
-        weighted.imag[: len(places)] = way.probabilities * np.exp(self._slope * places - self._log_moments[way])
+        weighted.imag[: len(places)] = way.probabilities * np.exp(
+            self._slope * places - self._log_moments[way]
+        )
         values = _parted(transform(weighted))
-        return _Transform(values, np.abs(values) + 2 * round_off(self._size) * float(np.abs(weighted).sum()))
+        return _Transform(
+            values, np.abs(values) + 2 * round_off(self._size) * float(np.abs(weighted).sum())
+        )
 
     def _mean(self, halves: NDArray[np.float64]) -> NDArray[np.float64]:
         """Give the mean over each circle, and a little more; its halves mirror each other."""

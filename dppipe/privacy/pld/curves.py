@@ -64,19 +64,33 @@ class LossCurve:
 
     def delta(self, epsilon: float) -> float:
         """Give the delta at this epsilon."""
-        return min(1.0, self.exposed + (self.losses.delta(epsilon) if self.losses is not None else 0.0))
+        return min(
+            1.0, self.exposed + (self.losses.delta(epsilon) if self.losses is not None else 0.0)
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Give the grid and the rounding that are part of the bound."""
-        return {"interval": self.interval, "noise_rounded_down_by": self.rounding} if self.losses is not None else {}
+        return (
+            {"interval": self.interval, "noise_rounded_down_by": self.rounding}
+            if self.losses is not None
+            else {}
+        )
 
 
 @functools.lru_cache(maxsize=3)
 def remembered_curves(
-    stages: tuple[tuple[tuple[DpEvent, int], ...], ...], *, relation: Relation, distinct: int | None, finest: float
+    stages: tuple[tuple[tuple[DpEvent, int], ...], ...],
+    *,
+    relation: Relation,
+    distinct: int | None,
+    finest: float,
 ) -> tuple[LossCurve, ...]:
     """Give `loss_curves` of what was asked for last without composing again: a plan asks for one composition several times."""
-    return tuple(loss_curves([dict(stage) for stage in stages], relation=relation, distinct=distinct, finest=finest))
+    return tuple(
+        loss_curves(
+            [dict(stage) for stage in stages], relation=relation, distinct=distinct, finest=finest
+        )
+    )
 
 
 def loss_curves(
@@ -93,7 +107,10 @@ def loss_curves(
     rounded, rounding = coarsened(stages, distinct=distinct)
     exposures = {event: exposure(event, relation=relation) for stage in rounded for event in stage}
     made, interval = _made(
-        [{event: count for event, count in stage.items() if not exposures[event]} for stage in rounded],
+        [
+            {event: count for event, count in stage.items() if not exposures[event]}
+            for stage in rounded
+        ],
         relation=relation,
         finest=finest,
     )
@@ -103,10 +120,14 @@ def loss_curves(
         yield LossCurve(losses, min(1.0, -math.expm1(hidden) * _UPWARD), interval, rounding)
 
 
-def grid_interval(counts: Counts, *, relation: Relation, distinct: int | None, finest: float) -> float:
+def grid_interval(
+    counts: Counts, *, relation: Relation, distinct: int | None, finest: float
+) -> float:
     """Give the interval that `loss_curves` starts with, without making a distribution."""
     (rounded,), _ = coarsened([counts], distinct=distinct)
-    held = {event: count for event, count in rounded.items() if not exposure(event, relation=relation)}
+    held = {
+        event: count for event, count in rounded.items() if not exposure(event, relation=relation)
+    }
     return _interval_for(held, relation=relation, finest=finest) if held else finest
 
 
@@ -114,9 +135,13 @@ def _log_rest(share: float) -> float:
     return math.log1p(-share) if share < 1 else -math.inf
 
 
-def _composed(stages: Sequence[Counts], made: Mapping[DpEvent, Losses], interval: float) -> Iterator[Losses | None]:
+def _composed(
+    stages: Sequence[Counts], made: Mapping[DpEvent, Losses], interval: float
+) -> Iterator[Losses | None]:
     """Compose after each stage; None while no event of known losses was done."""
-    known = [{made[event]: count for event, count in stage.items() if event in made} for stage in stages]
+    known = [
+        {made[event]: count for event, count in stage.items() if event in made} for stage in stages
+    ]
     directions = max((len(losses.ways) for losses in made.values()), default=0)
     sums = [convolved([_one_way(stage, way) for stage in known]) for way in range(directions)]
     done = False
@@ -130,7 +155,9 @@ def _one_way(stage: Mapping[Losses, int], way: int) -> dict[Way, int]:
     return {losses.ways[min(way, len(losses.ways) - 1)]: count for losses, count in stage.items()}
 
 
-def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tuple[dict[DpEvent, Losses], float]:
+def _made(
+    stages: Sequence[Counts], *, relation: Relation, finest: float
+) -> tuple[dict[DpEvent, Losses], float]:
     """Make each event's distribution on a grid on which they and their composition fit in memory."""
     counts: dict[DpEvent, int] = {}
     for stage in stages:
@@ -142,14 +169,27 @@ def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tup
     steps = sum(counts.values())
     narrowest = max(_NARROWEST, _ROUNDED_UP * steps)
     while True:
-        made = {event: event_losses(event, relation=relation, interval=interval) for event in counts}
-        sums = [Windows(_one_way({made[event]: count for event, count in counts.items()}, way)) for way in (0, 1)]
+        made = {
+            event: event_losses(event, relation=relation, interval=interval) for event in counts
+        }
+        sums = [
+            Windows(_one_way({made[event]: count for event, count in counts.items()}, way))
+            for way in (0, 1)
+        ]
         longest = max(windows.length for windows in sums)
         points = max(longest, sum(losses.points for losses in made.values()))
-        closed, variance = all(losses.closed for losses in made.values()), max(windows.variance for windows in sums) / steps
+        closed, variance = (
+            all(losses.closed for losses in made.values()),
+            max(windows.variance for windows in sums) / steps,
+        )
         if longest > _MOST_COMPOSED:
             interval *= 1.1 * longest / _MOST_COMPOSED
-        elif closed and variance < _LEAST_VARIANCE and 4 * points <= _MOST_NARROWED and interval / 4 >= narrowest:
+        elif (
+            closed
+            and variance < _LEAST_VARIANCE
+            and 4 * points <= _MOST_NARROWED
+            and interval / 4 >= narrowest
+        ):
             interval /= 4
         else:
             return made, interval
@@ -157,5 +197,9 @@ def _made(stages: Sequence[Counts], *, relation: Relation, finest: float) -> tup
 
 def _interval_for(counts: Counts, *, relation: Relation, finest: float) -> float:
     ranges = [loss_range(event, relation=relation) for event in counts]
-    fitting = (interval for interval in _INTERVALS if len(counts) == 1 or sum(ranges) / interval <= _POINTS_TOGETHER)
+    fitting = (
+        interval
+        for interval in _INTERVALS
+        if len(counts) == 1 or sum(ranges) / interval <= _POINTS_TOGETHER
+    )
     return max(finest, next(fitting, _INTERVALS[-1]), max(ranges) / _MOST_POINTS)

@@ -68,13 +68,20 @@ def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> Loss
         _kept.move_to_end(key)
         return _kept[key]
     try:
-        with np.errstate(all="ignore"):  # tails that underflow; a number that went wrong is found below
+        with np.errstate(
+            all="ignore"
+        ):  # tails that underflow; a number that went wrong is found below
             ways = tuple(_connected(way, interval) for way in directions(event, relation=relation))
         made = Losses(ways, interval, closed=not estimated(event))
-        if not all(np.isfinite(way.probabilities).all() and math.isfinite(way.infinite) for way in made.ways):
+        if not all(
+            np.isfinite(way.probabilities).all() and math.isfinite(way.infinite)
+            for way in made.ways
+        ):
             raise ValueError("a probability that is no number")
     except (ValueError, OverflowError) as error:
-        raise PrivacyRefusal(f"accountant pld: expected losses that float64 can hold, got {event}: {error}") from error
+        raise PrivacyRefusal(
+            f"accountant pld: expected losses that float64 can hold, got {event}: {error}"
+        ) from error
     while len(_kept) > _MOST_KEPT // made.points:
         _kept.popitem(last=False)
     _kept[key] = made
@@ -118,7 +125,9 @@ def _connected(way: Direction, interval: float) -> Way:
     highest = max(math.ceil(way.highest / interval), lowest + 1)
     epsilons = np.arange(lowest, highest + 1, dtype=np.float64) * interval
     lower = epsilons - _UNITS * np.abs(epsilons)
-    deltas = np.clip(way.profile(lower), np.maximum(-np.expm1(lower), 0.0), 1.0) * (1 + _UNITS) + _LEAST
+    deltas = (
+        np.clip(way.profile(lower), np.maximum(-np.expm1(lower), 0.0), 1.0) * (1 + _UNITS) + _LEAST
+    )
     falling = np.maximum.accumulate(deltas[::-1])[::-1]  # round-off is rounded up
     falls, grown = np.diff(falling), math.expm1(interval)
     probabilities = np.empty_like(falling)

@@ -26,7 +26,9 @@ UNIT = 2.0**-53
 """How far off the nearest float64 may be, relative to a number."""
 _WEIGHT = 16 * UNIT
 """An angle below pi is off by 4.3 units: pi itself by 0.4, the product by 1, both relative, sine and cosine by less than 8."""
-_LEVEL = _WEIGHT + 4 * UNIT  # a difference, 1, and a product, sqrt 5; products of units are far below the rest
+_LEVEL = (
+    _WEIGHT + 4 * UNIT
+)  # a difference, 1, and a product, sqrt 5; products of units are far below the rest
 
 
 def transform(values: NDArray[np.complex128]) -> NDArray[np.complex128]:

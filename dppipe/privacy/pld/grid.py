@@ -53,24 +53,36 @@ class Way:
     def delta(self, epsilon: float, *, interval: float) -> float:
         """Give the delta at an epsilon."""
         place = math.floor(Fraction(epsilon) / Fraction(interval)) + 1
-        return self._delta_at(place, interval, below=float(place * Fraction(interval) - Fraction(epsilon)))
+        return self._delta_at(
+            place, interval, below=float(place * Fraction(interval) - Fraction(epsilon))
+        )
 
     def epsilon(self, delta: float, *, interval: float) -> float:
         """Give the least epsilon >= 0 whose delta is at most this; infinite if there is none."""
         if self._delta_at(0, interval) <= delta:
             return 0.0
         places = range(1, self.lowest + len(self.probabilities))
-        place = 1 + bisect.bisect_left(places, True, key=lambda place: self._delta_at(place, interval) <= delta)
+        place = 1 + bisect.bisect_left(
+            places, True, key=lambda place: self._delta_at(place, interval) <= delta
+        )
         low, high = (self._delta_at(at, interval) for at in (place - 1, place))
         if high > delta:
             return math.inf
-        return ((place - 1) * interval + math.log1p((low - delta) / (low - high) * math.expm1(interval))) * _LATER
+        return (
+            (place - 1) * interval + math.log1p((low - delta) / (low - high) * math.expm1(interval))
+        ) * _LATER
 
     def _delta_at(self, place: int, interval: float, *, below: float = 0.0) -> float:
         """Give the delta at a place of the grid, or so much below it: the mean of 1 - e^-gap over the losses from there on."""
         first = max(0, place - self.lowest)
-        gaps = interval * np.arange(self.lowest + first - place, self.lowest + len(self.probabilities) - place) + below
-        return (self.infinite + float(np.sum(-np.expm1(-gaps) * self.probabilities[first:]))) * _UPWARD
+        gaps = (
+            interval
+            * np.arange(self.lowest + first - place, self.lowest + len(self.probabilities) - place)
+            + below
+        )
+        return (
+            self.infinite + float(np.sum(-np.expm1(-gaps) * self.probabilities[first:]))
+        ) * _UPWARD
 
 
 Stage = Mapping[Way, int]

@@ -66,10 +66,14 @@ class Mixture:
         """Give delta of Q from P."""
         grown = epsilon + self.log_rest
         left = -np.expm1(np.minimum(grown, 0.0))  # 1 - a w_0
-        left += self._units(left + np.exp(np.minimum(grown, 0.0)) * (1 + np.abs(epsilon) - self.log_rest))
+        left += self._units(
+            left + np.exp(np.minimum(grown, 0.0)) * (1 + np.abs(epsilon) - self.log_rest)
+        )
         ratios = self._ratios(np.log(left) - epsilon, up=True)
         raised = 1 + self._units(1 + np.abs(epsilon) + np.abs(ratios))
-        found = self.weights @ (np.exp(epsilon + ratios) * gaussian_delta(-ratios, 1 / self.moves[:, None]) * raised)
+        found = self.weights @ (
+            np.exp(epsilon + ratios) * gaussian_delta(-ratios, 1 / self.moves[:, None]) * raised
+        )
         return np.asarray(found)
 
     def losses(self, outcomes: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -81,9 +85,13 @@ class Mixture:
         return (8 + len(self.weights)) * UNIT * size
 
     def _terms(self, outcomes: NDArray[np.float64]) -> NDArray[np.float64]:  # -> [parts, outcomes]
-        return np.log(self.weights)[:, None] + self.moves[:, None] * (outcomes - self.moves[:, None] / 2)
+        return np.log(self.weights)[:, None] + self.moves[:, None] * (
+            outcomes - self.moves[:, None] / 2
+        )
 
-    def _ratios(self, wanted: NDArray[np.float64], *, up: bool) -> NDArray[np.float64]:  # -> [parts, epsilons]
+    def _ratios(
+        self, wanted: NDArray[np.float64], *, up: bool
+    ) -> NDArray[np.float64]:  # -> [parts, epsilons]
         """Give all log c_i, where the logarithm of sum w_i c_i is next to what is wanted: at least that or, not up, at most."""
         logs, moves = np.log(self.weights)[:, None], self.moves[:, None]
         # One part alone fills the room here, so that all are too many; from there on Newton's steps all go down.
@@ -105,21 +113,41 @@ def _added_up(terms: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     return peak + np.log(total), parts / total
 
 
-def mixture_profiles(noise: float, sensitivities: Sequence[float], weights: Sequence[float]) -> tuple[Direction, Direction]:
+def mixture_profiles(
+    noise: float, sensitivities: Sequence[float], weights: Sequence[float]
+) -> tuple[Direction, Direction]:
     """Give both directions' profiles, removing first."""
-    moves, shares = np.asarray(sensitivities, dtype=np.float64) / noise, np.asarray(weights, dtype=np.float64)
-    if moves.shape != shares.shape or not (moves > 0).any() or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-9:
-        raise ValueError("sensitivities, one of them above 0, and as many probabilities above 0 that make up 1 are needed")
+    moves, shares = (
+        np.asarray(sensitivities, dtype=np.float64) / noise,
+        np.asarray(weights, dtype=np.float64),
+    )
+    if (
+        moves.shape != shares.shape
+        or not (moves > 0).any()
+        or not (shares > 0).all()
+        or abs(shares.sum() - 1) > 1e-9
+    ):
+        raise ValueError(
+            "sensitivities, one of them above 0, and as many probabilities above 0 that make up 1 are needed"
+        )
     shares = shares / shares.sum()
-    mixture = Mixture(shares[moves > 0], moves[moves > 0], math.log(shares[moves == 0].sum()) if (moves == 0).any() else -1000.0)
+    mixture = Mixture(
+        shares[moves > 0],
+        moves[moves > 0],
+        math.log(shares[moves == 0].sum()) if (moves == 0).any() else -1000.0,
+    )
     far = mixture.moves - special.ndtri(np.minimum(TAIL / mixture.weights, 0.5))
     least, middle, most = mixture.losses(np.array([-REACH, REACH, far.max()]))
     removed, added = _in_parts(mixture.removed), _in_parts(mixture.added)
-    return Direction(removed, float(least), float(most)), Direction(added, float(-middle), float(-least))
+    return Direction(removed, float(least), float(most)), Direction(
+        added, float(-middle), float(-least)
+    )
 
 
 def _in_parts(profile: Profile) -> Profile:
     def whole(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.concatenate([profile(epsilon[at : at + _TOGETHER]) for at in range(0, len(epsilon), _TOGETHER)])
+        return np.concatenate(
+            [profile(epsilon[at : at + _TOGETHER]) for at in range(0, len(epsilon), _TOGETHER)]
+        )
 
     return whole

@@ -53,12 +53,17 @@ def directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
     if estimated(event) and relation == "zero_out":
         return tuple(map(_empirical, sampled_losses(event.event.noise_multiplier, event.bins)))
     got = name if inner == "NoneType" else f"{name} of {inner}"
-    raise PrivacyRefusal(f"accountant pld: expected an event with known losses under {relation}, got {got}.")
+    raise PrivacyRefusal(
+        f"accountant pld: expected an event with known losses under {relation}, got {got}."
+    )
 
 
 def estimated(event: DpEvent) -> bool:
     """Whether an event's profile is known from random draws only, which prove nothing."""
-    return type(event).__name__ == "BallsInBinsDpEvent" and type(event.event).__name__ == "GaussianDpEvent"
+    return (
+        type(event).__name__ == "BallsInBinsDpEvent"
+        and type(event.event).__name__ == "GaussianDpEvent"
+    )
 
 
 def _release(event: DpEvent, *, sensitivity: float) -> Release:

@@ -93,11 +93,17 @@ def sampled(release: Release, rate: float) -> tuple[Direction, Direction]:
 
     def removed(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         grown = np.expm1(np.minimum(epsilon, _LARGEST_EXPONENT)) / rate
-        return np.where(grown > -1, rate * release.delta(np.log1p(np.maximum(grown, _ALMOST))), -np.expm1(epsilon))
+        return np.where(
+            grown > -1,
+            rate * release.delta(np.log1p(np.maximum(grown, _ALMOST))),
+            -np.expm1(epsilon),
+        )
 
     def added(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:
         left = -np.expm1(np.minimum(epsilon + np.log1p(-rate), 0.0))
-        moved = epsilon + np.log(rate / np.maximum(left, np.finfo(np.float64).tiny))  # of one sign: nothing cancels
+        moved = epsilon + np.log(
+            rate / np.maximum(left, np.finfo(np.float64).tiny)
+        )  # of one sign: nothing cancels
         return np.asarray(left * release.delta(moved))
 
     least, most = diluted(-release.present, rate), diluted(release.present, rate)
@@ -112,7 +118,9 @@ def subset(z: float, rate: float) -> tuple[Direction]:
 
     def profile(size: NDArray[np.float64]) -> NDArray[np.float64]:
         near = np.log1p(np.expm1(np.minimum(size, 50.0)) / rate)
-        inner = np.where(size < 50, near, size - np.log(rate))  # the same to 1e-21, and without overflow
+        inner = np.where(
+            size < 50, near, size - np.log(rate)
+        )  # the same to 1e-21, and without overflow
         return rate * gaussian_delta(inner, z / 2)
 
     return _mirrored(profile, diluted(gaussian_release(z / 2).present, rate))
@@ -133,7 +141,9 @@ def swapped(z: float, rate: float, *, reach: float = REACH) -> tuple[Direction]:
     def profile(size: NDArray[np.float64]) -> NDArray[np.float64]:
         turn = np.arcsinh(np.sinh(size / 2) * ((1 - rate) / rate * np.exp(middle) * (1 - 2.0**-40)))
         opposite = np.exp(-2 * turn) * gaussian_delta(size + 2 * turn, z / 2)
-        return np.asarray(rate * (opposite - np.expm1(-2 * turn) * gaussian_delta(size / 2 + turn - middle, z)))
+        return np.asarray(
+            rate * (opposite - np.expm1(-2 * turn) * gaussian_delta(size / 2 + turn - middle, z))
+        )
 
     far = middle + reach / z
     return _mirrored(profile, diluted(far, rate) - diluted(-far - 2 * middle, rate))
@@ -152,7 +162,9 @@ def _mirrored(profile: Profile, highest: float) -> tuple[Direction]:
     return (Direction(both, -highest, highest),)
 
 
-def cut_off(plain: tuple[Direction, ...], z: float, rate: float, *, records: int, most: int) -> tuple[Direction, ...]:
+def cut_off(
+    plain: tuple[Direction, ...], z: float, rate: float, *, records: int, most: int
+) -> tuple[Direction, ...]:
     """Give the profiles of Poisson sampling whose batches are cut down to `most` records, from those of sampling that isn't.
 
     With probability p the other records alone fill the batch. Then the record is in what is left with probability `kept`, in
@@ -160,11 +172,16 @@ def cut_off(plain: tuple[Direction, ...], z: float, rate: float, *, records: int
     Else batches are as they were. What the others do doesn't depend on the record, so the profiles mix. Either share is rounded
     up, since either profile may be the larger one; and so is `kept`, with which delta grows.
     """
-    p, rest = float(stats.binom.sf(most - 1, records - 1, rate)), float(stats.binom.cdf(most - 1, records - 1, rate))
+    p, rest = (
+        float(stats.binom.sf(most - 1, records - 1, rate)),
+        float(stats.binom.cdf(most - 1, records - 1, rate)),
+    )
     if p == 0:
         return plain
     kept = float(stats.binom.sf(most, records, rate)) * most / records / p
-    (cut,) = swapped(z / 2, min(1.0, kept * (1 + _MARGIN)), reach=float(-special.ndtri(min(0.5, TAIL / p))))
+    (cut,) = swapped(
+        z / 2, min(1.0, kept * (1 + _MARGIN)), reach=float(-special.ndtri(min(0.5, TAIL / p)))
+    )
 
     def mixed(way: Direction) -> Direction:
         def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:

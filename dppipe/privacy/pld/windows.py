@@ -38,11 +38,17 @@ class Windows:
         """About that of the whole sum, in squared intervals; no bound rests on it."""
         best = math.sqrt(2 * math.log(2 / LEFT_OUT) / max(self.variance, 1e-12))
         # The best slope is that of a Gaussian sum, or less where rare losses are far larger than the others.
-        self._slopes = np.geomspace(min(best, 1 / longest) / 2, min(2 * best, _STEEPEST / longest), _SLOPES)
-        rising = np.exp(np.outer(self._slopes, np.arange(longest) - (longest - 1.0)))  # [slopes, places], at most 1
+        self._slopes = np.geomspace(
+            min(best, 1 / longest) / 2, min(2 * best, _STEEPEST / longest), _SLOPES
+        )
+        rising = np.exp(
+            np.outer(self._slopes, np.arange(longest) - (longest - 1.0))
+        )  # [slopes, places], at most 1
         self._logs = {way: self._log_moments(way, rising) for way in whole}
 
-    def _log_moments(self, way: Way, rising: NDArray[np.float64]) -> NDArray[np.float64]:  # -> [2, slopes]
+    def _log_moments(
+        self, way: Way, rising: NDArray[np.float64]
+    ) -> NDArray[np.float64]:  # -> [2, slopes]
         """Bound the logarithms of the means of e^(slope x) and e^(-slope x), where x counts intervals from the least loss."""
         size, longest = len(way.probabilities), rising.shape[1]
         upward = rising[:, longest - size :] @ way.probabilities  # of x - (size - 1)
@@ -53,7 +59,10 @@ class Windows:
         """Give the first and the last place, counted from the sum of the least losses, of all but `LEFT_OUT` of a sum."""
         if not counts:
             return 0, 0
-        logs = sum((count * self._logs[way] for way, count in counts.items()), start=np.zeros((2, len(self._slopes))))
+        logs = sum(
+            (count * self._logs[way] for way, count in counts.items()),
+            start=np.zeros((2, len(self._slopes))),
+        )
         bounds = (logs + math.log(2 / LEFT_OUT)) / self._slopes
         last = sum(count * (len(way.probabilities) - 1) for way, count in counts.items())
         return max(0, math.floor(-bounds[1].min())), min(last, math.ceil(bounds[0].min()))
@@ -66,7 +75,12 @@ class Windows:
 
     def tilt(self) -> tuple[float, dict[Way, float]]:
         """Give a slope that moves the whole sum about `_TILT` of the way to its last place, and the log moments there."""
-        logs = sum((count * self._logs[way][0] for way, count in self._whole.items()), start=np.zeros(len(self._slopes)))
+        logs = sum(
+            (count * self._logs[way][0] for way, count in self._whole.items()),
+            start=np.zeros(len(self._slopes)),
+        )
         steepest = self._slopes[int(np.argmin((logs + math.log(2 / LEFT_OUT)) / self._slopes))]
         place = int(np.argmin(np.abs(np.log(self._slopes / (steepest * _TILT)))))
-        return float(self._slopes[place]), {way: float(self._logs[way][0][place]) for way in self._whole}
+        return float(self._slopes[place]), {
+            way: float(self._logs[way][0][place]) for way in self._whole
+        }

@@ -83,7 +83,12 @@ def sampled_rhos(event: DpEvent, *, relation: Relation) -> NDArray[np.float64]:
 def amplified_tcdp(rho: float, rate: float) -> tuple[float, float] | None:
     """Give the tCDP of a sampled rho-zCDP release by Bun et al. (2018), (13 q^2 rho, ln(1/q)/4rho), where it holds."""
     log_rate = math.log(1 / rate)
-    allowed = rho <= 0.1 and rate <= 0.1 and log_rate >= 3 * rho * (2 + math.log2(1 / rho)) and log_rate / (2 * rho) >= 3
+    allowed = (
+        rho <= 0.1
+        and rate <= 0.1
+        and log_rate >= 3 * rho * (2 + math.log2(1 / rho))
+        and log_rate / (2 * rho) >= 3
+    )
     return (13 * rate**2 * rho, log_rate / (4 * rho)) if allowed else None
 
 
@@ -123,11 +128,15 @@ class TruncatedCurve:
 
     def epsilon(self, delta: float) -> float:
         """Give the smallest epsilon over all limits."""
-        return min(zcdp_epsilon(float(self.rhos[i]), delta, omega=LIMITS[i]) for i in self._worth_trying)
+        return min(
+            zcdp_epsilon(float(self.rhos[i]), delta, omega=LIMITS[i]) for i in self._worth_trying
+        )
 
     def delta(self, epsilon: float) -> float:
         """Give the smallest delta over all limits."""
-        return min(zcdp_delta(float(self.rhos[i]), epsilon, omega=LIMITS[i]) for i in self._worth_trying)
+        return min(
+            zcdp_delta(float(self.rhos[i]), epsilon, omega=LIMITS[i]) for i in self._worth_trying
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Give rho at some of the limits."""

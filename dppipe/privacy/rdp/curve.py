@@ -44,15 +44,27 @@ class RenyiCurve:
 
     def parameters(self) -> dict[str, Any]:
         """Give the divergence at each order where it is finite."""
-        known = [(order, float(value)) for order, value in zip(self.orders, self.divergences, strict=True) if value < math.inf]
-        return {"orders": [order for order, _ in known], "divergences": [value for _, value in known]}
+        known = [
+            (order, float(value))
+            for order, value in zip(self.orders, self.divergences, strict=True)
+            if value < math.inf
+        ]
+        return {
+            "orders": [order for order, _ in known],
+            "divergences": [value for _, value in known],
+        }
 
     def _epsilons(self, delta: float) -> NDArray[np.float64]:
         """Convert at every order (Canonne, Kamath and Steinke 2020, proposition 12)."""
         if self._total_variation() <= delta:
             return np.zeros(len(self.orders))
         alphas = np.asarray(self.orders)
-        return np.asarray(np.maximum(self.divergences + np.log1p(-1 / alphas) - np.log(delta * alphas) / (alphas - 1), 0.0))
+        return np.asarray(
+            np.maximum(
+                self.divergences + np.log1p(-1 / alphas) - np.log(delta * alphas) / (alphas - 1),
+                0.0,
+            )
+        )
 
     def _total_variation(self) -> float:
         """Bound delta at epsilon 0 by the Kullback-Leibler divergence, which no Renyi divergence is below."""

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
-ORDERS: tuple[float, ...] = (*(1 + x / 10 for x in range(1, 100)), *map(float, range(11, 64)), 128.0, 256.0, 512.0, 1024.0)
+ORDERS: tuple[float, ...] = (
+    *(1 + x / 10 for x in range(1, 100)),
+    *map(float, range(11, 64)),
+    128.0,
+    256.0,
+    512.0,
+    1024.0,
+)
 """dp_accounting's own default orders: fine where training budgets lie, coarse above."""
 
 _ROUND_OFF = 1e-14
@@ -32,7 +39,9 @@ _LONGEST_QUADRATURE = 1 << 16
 
 
 @functools.lru_cache(maxsize=4096)
-def divergences(event: DpEvent, *, relation: Relation, orders: tuple[float, ...] = ORDERS) -> NDArray[np.float64]:
+def divergences(
+    event: DpEvent, *, relation: Relation, orders: tuple[float, ...] = ORDERS
+) -> NDArray[np.float64]:
     """Give an event's Renyi divergence at each order, an upper bound; infinite at an order where none is known."""
     name, alphas = type(event).__name__, np.asarray(orders, dtype=np.float64)
     sensitivity = 2.0 if relation == "replace_one" else 1.0
@@ -41,11 +50,25 @@ def divergences(event: DpEvent, *, relation: Relation, orders: tuple[float, ...]
         values = alphas * (sensitivity / event.noise_multiplier) ** 2 / 2
     elif name == "LaplaceDpEvent":
         values = laplace_divergences(sensitivity / event.noise_multiplier, alphas)
-    elif name == "PoissonSampledDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation != "replace_one":
-        values = sampled_divergences(inner.noise_multiplier, event.sampling_probability, alphas) + _round_off(alphas)
-    elif name == "SampledWithoutReplacementDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation == "replace_one":
+    elif (
+        name == "PoissonSampledDpEvent"
+        and type(inner).__name__ == "GaussianDpEvent"
+        and relation != "replace_one"
+    ):
+        values = sampled_divergences(
+            inner.noise_multiplier, event.sampling_probability, alphas
+        ) + _round_off(alphas)
+    elif (
+        name == "SampledWithoutReplacementDpEvent"
+        and type(inner).__name__ == "GaussianDpEvent"
+        and relation == "replace_one"
+    ):
         values = _subset_divergences(event, alphas) + _round_off(alphas)
-    elif name == "BallsInBinsDpEvent" and type(inner).__name__ == "GaussianDpEvent" and relation == "zero_out":
+    elif (
+        name == "BallsInBinsDpEvent"
+        and type(inner).__name__ == "GaussianDpEvent"
+        and relation == "zero_out"
+    ):
         values = bin_divergences(inner.noise_multiplier, event.bins, alphas)
     else:
         raise PrivacyRefusal(
@@ -67,7 +90,9 @@ def laplace_divergences(epsilon: float, orders: NDArray[np.float64]) -> NDArray[
 
     Of a small epsilon the two terms all but cancel, and leave a round-off in proportion to it; more than that is added.
     """
-    below = np.log1p((orders - 1) * np.expm1((1 - 2 * orders) * epsilon) / (2 * orders - 1)) / (orders - 1)
+    below = np.log1p((orders - 1) * np.expm1((1 - 2 * orders) * epsilon) / (2 * orders - 1)) / (
+        orders - 1
+    )
     return np.asarray(epsilon * (1 + 1e-15) + below)
 
 
@@ -89,14 +114,21 @@ def sampled_divergences(z: float, rate: float, orders: NDArray[np.float64]) -> N
 
 def _whole_order(z: float, rate: float, order: int) -> float:
     k = np.arange(order + 1)
-    logs = _log_binomials(order) + (order - k) * np.log1p(-rate) + k * np.log(rate) + (k * k - k) / (2 * z**2)
+    logs = (
+        _log_binomials(order)
+        + (order - k) * np.log1p(-rate)
+        + k * np.log(rate)
+        + (k * k - k) / (2 * z**2)
+    )
     return float(log_sum(logs)) / (order - 1)
 
 
 @functools.lru_cache(maxsize=256)
 def _log_binomials(order: int) -> NDArray[np.float64]:
     k = np.arange(order + 1)
-    return np.asarray(special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1))
+    return np.asarray(
+        special.gammaln(order + 1) - special.gammaln(k + 1) - special.gammaln(order - k + 1)
+    )
 
 
 def _quadrature(z: float, rate: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -127,6 +159,8 @@ def _subset_divergences(event: DpEvent, orders: NDArray[np.float64]) -> NDArray[
     import dp_accounting
     from dp_accounting import rdp
 
-    halved = attr.evolve(event, event=attr.evolve(event.event, noise_multiplier=event.event.noise_multiplier / 2))
+    halved = attr.evolve(
+        event, event=attr.evolve(event.event, noise_multiplier=event.event.noise_multiplier / 2)
+    )
     accountant = rdp.RdpAccountant(list(orders), dp_accounting.NeighboringRelation.REPLACE_ONE)
     return np.maximum(np.asarray(accountant.compose(halved).rdp, dtype=np.float64), 0.0)

@@ -11,7 +11,12 @@ from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.coarsening import coarsened
 from dppipe.privacy.events.sequences import cumulative
 from dppipe.privacy.textbook.one_step import is_pure, step_epsilon
-from dppipe.privacy.textbook.theorems import Epsilons, advanced_epsilon, basic_epsilon, optimal_epsilon
+from dppipe.privacy.textbook.theorems import (
+    Epsilons,
+    advanced_epsilon,
+    basic_epsilon,
+    optimal_epsilon,
+)
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -53,7 +58,9 @@ class TextbookCurve:
         low, high = math.log(_SMALLEST), 0.0
         while high - low > 1e-6:
             middle = (low + high) / 2
-            low, high = (low, middle) if self.epsilon(math.exp(middle)) <= epsilon else (middle, high)
+            low, high = (
+                (low, middle) if self.epsilon(math.exp(middle)) <= epsilon else (middle, high)
+            )
         return math.exp(high)
 
     def parameters(self) -> dict[str, Any]:
@@ -72,7 +79,12 @@ class TextbookCurve:
             epsilons = self._epsilons(each)
             yield advanced_epsilon(epsilons, slack=slack * delta)
             steps = sum(count for _, count in epsilons)
-            yield optimal_epsilon(max(epsilon for epsilon, _ in epsilons), delta=each, count=steps, total_delta=delta)
+            yield optimal_epsilon(
+                max(epsilon for epsilon, _ in epsilons), delta=each, count=steps, total_delta=delta
+            )
 
     def _epsilons(self, delta: float) -> Epsilons:
-        return [(step_epsilon(event, delta=delta, relation=self.relation), count) for event, count in self.counts]
+        return [
+            (step_epsilon(event, delta=delta, relation=self.relation), count)
+            for event, count in self.counts
+        ]

@@ -40,13 +40,19 @@ def step_epsilon(event: DpEvent, *, delta: float, relation: Relation) -> float:
     if name in ("GaussianDpEvent", "LaplaceDpEvent"):
         return _release_epsilon(event, delta=delta, sensitivity=2.0 if replaced else 1.0)
     inner = type(getattr(event, "event", event)).__name__
-    if name == "PoissonSampledDpEvent" and not replaced and inner in ("GaussianDpEvent", "LaplaceDpEvent"):
+    if (
+        name == "PoissonSampledDpEvent"
+        and not replaced
+        and inner in ("GaussianDpEvent", "LaplaceDpEvent")
+    ):
         rate = event.sampling_probability
         if delta >= rate and not is_pure(event):
             return 0.0  # with probability 1-q the record isn't even drawn; who counts no delta for a pure step can't use that
         return amplified(_release_epsilon(event.event, delta=delta / rate, sensitivity=1.0), rate)
     if name == "SampledWithReplacementDpEvent" and replaced and inner == "GaussianDpEvent":
-        return _drawn_again_epsilon(event.source_dataset_size, event.sample_size, event.event.noise_multiplier, delta)
+        return _drawn_again_epsilon(
+            event.source_dataset_size, event.sample_size, event.event.noise_multiplier, delta
+        )
     raise PrivacyRefusal(
         f"accountant: expected a step with a known (epsilon, delta) under {relation}, got {name} of {inner}. "
         "Take accountant: pld, or rdp where it has a bound."
@@ -77,5 +83,7 @@ def _drawn_again_epsilon(records: int, draws: int, z: float, delta: float) -> fl
         high *= 2
         if high > 1e6:
             return math.inf
-    root: float = optimize.brentq(lambda epsilon: math.log(max(at(epsilon), 1e-300) / delta), 0.0, high, xtol=1e-12)
+    root: float = optimize.brentq(
+        lambda epsilon: math.log(max(at(epsilon), 1e-300) / delta), 0.0, high, xtol=1e-12
+    )
     return amplified(root * (1 + 1e-10) + 1e-11, eta)

@@ -38,7 +38,9 @@ def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: fl
     The worst mechanism gives the loss +epsilon or -epsilon, and all with probability delta; it is composed on the
     grid of whole epsilons, where nothing has to be rounded.
     """
-    exposed = -math.expm1(count * math.log1p(-delta)) * (1 + 2.0**-48)  # a difference with it is taken below
+    exposed = -math.expm1(count * math.log1p(-delta)) * (
+        1 + 2.0**-48
+    )  # a difference with it is taken below
     if exposed > total_delta or epsilon > LARGEST_LOSS:
         return math.inf
     if count == 0 or epsilon == 0:
@@ -46,4 +48,6 @@ def optimal_epsilon(epsilon: float, *, delta: float, count: int, total_delta: fl
     likely = 1 / (1 + math.exp(-epsilon))
     worst = Way(-1, np.array([math.exp(-epsilon) * likely, 0.0, likely]) * (1 + 2.0**-48), 0.0)
     (composed,) = convolved([{worst: count}])
-    return LossCurve(Losses((composed,), epsilon), exposed=exposed, interval=epsilon, rounding=0.0).epsilon(total_delta)
+    return LossCurve(
+        Losses((composed,), epsilon), exposed=exposed, interval=epsilon, rounding=0.0
+    ).epsilon(total_delta)

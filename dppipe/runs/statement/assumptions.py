@@ -39,9 +39,7 @@ _TAKEN_AS_PUBLIC = (
     "They are taken as public: if they were trained on these records, the cost of that training "
     "adds."
 )
-_OWN_MODULE = (
-    "The weights that the module came with are taken as independent of the records: if they were trained on them, that cost adds."
-)
+_OWN_MODULE = "The weights that the module came with are taken as independent of the records: if they were trained on them, that cost adds."
 
 
 def assumptions(statement: Statement) -> tuple[str, ...]:
@@ -102,9 +100,7 @@ def _clipping(statement: Statement) -> str:
 def _scaling(statement: Statement) -> str:
     named = statement.scaling_statistics or "statistics"
     noise = f"multiplier {statement.scaling_noise_multiplier:g}"
-    return (
-        f"Inputs were scaled by {named} of the training records, released with noise ({noise}) and charged before the first step."
-    )
+    return f"Inputs were scaled by {named} of the training records, released with noise ({noise}) and charged before the first step."
 
 
 def _weights(statement: Statement) -> Iterator[str]:
@@ -113,7 +109,9 @@ def _weights(statement: Statement) -> Iterator[str]:
         ledger = f"{one.charged} charges, ledger head {one.ledger_head}"
         yield f"Training started from the weights of the private run {one.run_dir} ({ledger})."
     if statement.earlier and statement.earlier_records == "disjoint":
-        yield ("The spec states that no person has records in both: the larger of the two costs is claimed.")
+        yield (
+            "The spec states that no person has records in both: the larger of the two costs is claimed."
+        )
     elif statement.earlier:
         yield (
             "The cost of that training is part of every epsilon here. "

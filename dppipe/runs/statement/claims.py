@@ -30,7 +30,9 @@ UNBOUNDED = (
     "NOT PRIVATE: no finite epsilon is proven at this delta.",
     "Raise the noise or delta, lower the number of steps, or take another accountant.",
 )
-AN_ESTIMATE = "The true cost may be higher; only a certified accountant (rdp, for instance) gives a promise."
+AN_ESTIMATE = (
+    "The true cost may be higher; only a certified accountant (rdp, for instance) gives a promise."
+)
 
 _DIFFERENCE = {
     "zero_out": "one {unit}'s contribution being there or being nothing, where the number of {units} is public",

@@ -10,7 +10,9 @@ from dppipe.runs.statement.claims import units_of
 if TYPE_CHECKING:
     from dppipe.runs.statement.statement import Statement
 
-_PAPERS = "Abadi et al. (2016) measure DP-SGD under add_remove: one record more or less in the data."
+_PAPERS = (
+    "Abadi et al. (2016) measure DP-SGD under add_remove: one record more or less in the data."
+)
 _SAME = (
     "With the same sampler, sample rate, noise multiplier and number of steps, epsilon is the same "
     "number under add_remove and zero_out. They differ in what is public: zero_out takes the number "

@@ -18,9 +18,7 @@ _PRIVATE_VALIDATION = (
     "The holdout is private. Metrics on it were recorded {times}, under `nonprivate/val/`, and carry "
     "no noise. Don't release them, nor choose a model by them."
 )
-_PUBLIC_TEST = (
-    "The test split was looked at {times}, by `dppipe evaluate`. It was declared public: its scores need no protection."
-)
+_PUBLIC_TEST = "The test split was looked at {times}, by `dppipe evaluate`. It was declared public: its scores need no protection."
 _PRIVATE_TEST = (
     "The test split was looked at {times}, by `dppipe evaluate`. It is private: its scores, under "
     "`nonprivate/test/`, carry no noise. Don't release them, nor choose a model by them."
@@ -59,7 +57,9 @@ def not_covered(statement: Statement) -> dict[str, str]:
         else "No training diagnostics were recorded."
     )
     said["earlier_runs_and_tuning"] = _other_runs(statement)
-    said["timing"] = "How long a step or the run took, and how much memory it used, can depend on the records."
+    said["timing"] = (
+        "How long a step or the run took, and how much memory it used, can depend on the records."
+    )
     said["faults"] = _FAULTS
     if statement.source is not None and statement.source.on_bad_record == "refuse":
         said["bad_records"] = _BAD_RECORDS

@@ -30,7 +30,9 @@ def released(statement: Statement) -> tuple[str, ...]:
     if files.curves and not statement.private:
         said.append("The curves, `events.out.tfevents.*`.")
     if files.curves and statement.private:
-        said.append("The curves under `privacy/` and `public/`, which follow from the spec and the above.")
+        said.append(
+            "The curves under `privacy/` and `public/`, which follow from the spec and the above."
+        )
     return tuple(said)
 
 

@@ -163,10 +163,14 @@ class Statement:
 
     def __post_init__(self) -> None:
         if self.relation == "add_remove" and self.records is not None:
-            raise PrivacyRefusal("statement.records: expected none under add_remove, which keeps the number of records secret.")
+            raise PrivacyRefusal(
+                "statement.records: expected none under add_remove, which keeps the number of records secret."
+            )
         needed = (self.epsilon, self.delta, self.relation, self.accountant)
         if self.private and None in needed:
-            raise PrivacyRefusal("statement: expected epsilon, delta, relation and accountant for a private run.")
+            raise PrivacyRefusal(
+                "statement: expected epsilon, delta, relation and accountant for a private run."
+            )
         if self.epsilon is not None and math.isnan(self.epsilon):
             raise PrivacyRefusal("statement.epsilon: expected a number, got NaN.")
 

@@ -22,7 +22,16 @@ from dppipe.runs.statement.statement import (
 )
 from dppipe.runs.statement.text import statement_text
 
-STATED = ("status", "steps", "epsilon", "epsilon_spent", "charged", "validations", "versions", "ledger_head")
+STATED = (
+    "status",
+    "steps",
+    "epsilon",
+    "epsilon_spent",
+    "charged",
+    "validations",
+    "versions",
+    "ledger_head",
+)
 """What a statement takes from the summary."""
 
 
@@ -63,7 +72,9 @@ def statement_of(run: RunDirectory) -> Statement:
         starts=summary.get("starts", 1),
         files=_files(run),
         versions=summary["versions"],
-        config_hash=hashlib.sha256(run.config.read_bytes()).hexdigest() if run.config.exists() else None,
+        config_hash=hashlib.sha256(run.config.read_bytes()).hexdigest()
+        if run.config.exists()
+        else None,
         ledger_head=summary["ledger_head"],
         **_data(plan),
         **_mechanism(plan),
@@ -123,7 +134,9 @@ def _other_runs(plan: Plan, summary: Mapping[str, Any]) -> dict[str, Any]:
         earlier.append(EarlierRun(run_dir=one.run_dir, charged=one.charged, ledger_head=head))
     return {
         "scope": plan.scope,
-        "scope_terms": None if terms is None else ScopeTerms(**{name: terms[name] for name in SCOPE_FACTS}),
+        "scope_terms": None
+        if terms is None
+        else ScopeTerms(**{name: terms[name] for name in SCOPE_FACTS}),
         "pretrained": plan.pretrained and plan.earlier is None,
         "own_module": plan.own_module,
         "earlier": tuple(earlier),
@@ -140,7 +153,9 @@ def _files(run: RunDirectory) -> Files:
     )
 
 
-def _refuse_more_updates_than_charges(run: RunDirectory, plan: Plan, summary: Mapping[str, Any], executed: Course | None) -> None:
+def _refuse_more_updates_than_charges(
+    run: RunDirectory, plan: Plan, summary: Mapping[str, Any], executed: Course | None
+) -> None:
     """Refuse to state a claim for updates that this ledger never charged."""
     charged = executed.steps if executed is not None else 0
     if plan.private and not (isinstance(summary["steps"], int) and summary["steps"] <= charged):

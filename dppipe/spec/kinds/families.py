@@ -38,8 +38,16 @@ FAMILIES = {
         Family("averaging", "way of averaging", "dppipe.optim.averaging", "Averaging"),
         Family("sampler", "sampler", "dppipe.sampling", "Sampler", takes_plugins=False),
         Family("clipping", "clipper", "dppipe.clipping", "Clipper", "dppipe.clippers"),
-        Family("noise", "noise schedule", "dppipe.noise", "NoiseSchedule", "dppipe.noise_schedules"),
-        Family("accountant", "accountant", "dppipe.privacy.accountants", "Accountant", takes_plugins=False),
+        Family(
+            "noise", "noise schedule", "dppipe.noise", "NoiseSchedule", "dppipe.noise_schedules"
+        ),
+        Family(
+            "accountant",
+            "accountant",
+            "dppipe.privacy.accountants",
+            "Accountant",
+            takes_plugins=False,
+        ),
     )
 }
 """Every family by its block; `schedule` and `averaging` stand inside others."""

@@ -42,7 +42,9 @@ def find_folder(named: Path | str | None) -> Path | None:
     if named is not None:
         folder = Path(named)
         if not folder.is_dir():
-            raise UsageError(f"--plugins {named}: expected a folder, got {'a file' if folder.exists() else 'nothing'} there.")
+            raise UsageError(
+                f"--plugins {named}: expected a folder, got {'a file' if folder.exists() else 'nothing'} there."
+            )
         return folder.resolve()
     folder = Path(DEFAULT_FOLDER).resolve()
     return folder if folder.is_dir() and folder == Path.cwd().resolve() / DEFAULT_FOLDER else None
@@ -59,7 +61,9 @@ def scan_folder(folder: Path) -> Scan:
             kinds += scan_file(file)
         except (OSError, SyntaxError, ValueError, RecursionError, UsageError) as error:
             line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-            reason = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
+            reason = (
+                error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
+            )
             unread.append(f"{show_path(file)}{line} ({reason})")
     return Scan(tuple(kinds), tuple(unread))
 
@@ -81,8 +85,14 @@ def scan_file(file: Path) -> list[FoundKind]:
             continue
         names[node.name] = family
         for keyword in node.keywords:
-            if keyword.arg == "kind" and isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str):
-                found.append(FoundKind(family.block, keyword.value.value, node.name, file, node.lineno))
+            if (
+                keyword.arg == "kind"
+                and isinstance(keyword.value, ast.Constant)
+                and isinstance(keyword.value.value, str)
+            ):
+                found.append(
+                    FoundKind(family.block, keyword.value.value, node.name, file, node.lineno)
+                )
     return found
 
 
@@ -100,5 +110,13 @@ def _imported_bases(tree: ast.Module) -> dict[str, Family]:
 
 
 def _family_of(base: ast.expr, names: dict[str, Family]) -> Family | None:
-    name = base.attr if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""
-    return names.get(name) or next((family for family in FAMILIES.values() if family.base == name), None)
+    name = (
+        base.attr
+        if isinstance(base, ast.Attribute)
+        else base.id
+        if isinstance(base, ast.Name)
+        else ""
+    )
+    return names.get(name) or next(
+        (family for family in FAMILIES.values() if family.base == name), None
+    )

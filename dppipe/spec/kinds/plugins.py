@@ -32,12 +32,16 @@ def import_plugin(file: Path) -> ModuleType:
     os.environ[FOLDER] = str(file.parent)
     name = f"{__name__}.{file.stem}"
     loaded = sys.modules.get(name)
-    if loaded is not None and (loaded.__file__ != str(file) or _hashes.get(str(file)) != hash_file(file)):
+    if loaded is not None and (
+        loaded.__file__ != str(file) or _hashes.get(str(file)) != hash_file(file)
+    ):
         del sys.modules[name]
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{describe_failure(error, file)}. Mend the plugin, or use another kind.") from error
+        raise UsageError(
+            f"{describe_failure(error, file)}. Mend the plugin, or use another kind."
+        ) from error
 
 
 def describe_failure(error: BaseException, file: Path) -> str:
@@ -89,13 +93,19 @@ class _Finder:
     """Finds this package's submodules in the plugin folder."""
 
     @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         package, _, stem = name.rpartition(".")
         folder = os.environ.get(FOLDER)
         if package != __name__ or not folder:
             return None
         file = Path(folder) / f"{stem}.py"
-        return spec_from_file_location(name, file, loader=_Loader(name, str(file))) if file.is_file() else None
+        return (
+            spec_from_file_location(name, file, loader=_Loader(name, str(file)))
+            if file.is_file()
+            else None
+        )
 
 
 if not any(getattr(finder, "__module__", None) == __name__ for finder in sys.meta_path):

@@ -57,7 +57,9 @@ class Registry:
         outside = [source for source in sources if not source.built_in]
         if len(sources) > 1:
             places = " and ".join(source.where for source in sources)
-            raise UsageError(f"expected one {family.noun} named {kind!r}, got {len(sources)}: {places}. Rename yours.")
+            raise UsageError(
+                f"expected one {family.noun} named {kind!r}, got {len(sources)}: {places}. Rename yours."
+            )
         if outside and not family.takes_plugins:
             raise UsageError(
                 f"expected a built-in {family.noun}, got {kind!r} of {outside[0].where}. Its claims can't be checked, so "
@@ -65,7 +67,9 @@ class Registry:
             )
         loaded = sources[0].load()
         if not (isinstance(loaded, type) and issubclass(loaded, Component) and loaded.kind == kind):
-            raise UsageError(f"expected {family.one} named {kind!r} in {sources[0].where}, got another thing.")
+            raise UsageError(
+                f"expected {family.one} named {kind!r} in {sources[0].where}, got another thing."
+            )
         return loaded
 
     def _sources(self, family: Family) -> Iterable[Source]:
@@ -73,11 +77,18 @@ class Registry:
             yield Source(kind, "dppipe", True, partial(load_built_in, family, kind))
         for found in self._scan.kinds:
             if found.block == family.block:
-                yield Source(found.kind, f"{show_path(found.file)}:{found.line}", False, partial(_load_found, found))
+                yield Source(
+                    found.kind,
+                    f"{show_path(found.file)}:{found.line}",
+                    False,
+                    partial(_load_found, found),
+                )
         if family.group is not None:
             for point in self._entry_points.get(family.group, ()):
                 package = point.dist.name if point.dist else "an installed package"
-                yield Source(point.name, f"{point.value} of {package}", False, partial(_load_point, point))
+                yield Source(
+                    point.name, f"{point.value} of {package}", False, partial(_load_point, point)
+                )
 
     @cached_property
     def _scan(self) -> Scan:
@@ -91,12 +102,20 @@ class Registry:
         return {group: tuple(found.select(group=group)) for group in found.groups}
 
     def _known(self, family: Family) -> str:
-        usable = {source.kind for source in self._sources(family) if source.built_in or family.takes_plugins}
+        usable = {
+            source.kind
+            for source in self._sources(family)
+            if source.built_in or family.takes_plugins
+        }
         return ", ".join(sorted(usable)) or "none"
 
     def _unknown(self, family: Family, kind: str) -> str:
         if kind == "class_path":
-            how = "Write a plugin, or take a known kind" if family.takes_plugins else "Take a known kind"
+            how = (
+                "Write a plugin, or take a known kind"
+                if family.takes_plugins
+                else "Take a known kind"
+            )
             return f"expected the name of {family.one}, got a class path. {how}: {self._known(family)}."
         unread = f" Not read: {', '.join(self._scan.unread)}." if self._scan.unread else ""
         guess = suggest_kind(kind, self.kinds(family.block))
@@ -106,15 +125,27 @@ class Registry:
 def built_in_kinds(family: Family) -> list[str]:
     """Give the kinds that dppipe brings: a file of that name in the family's folder defines each."""
     folder = Path(dppipe.__file__).parent.joinpath(*family.package.split(".")[1:])
-    files = (file for file in folder.glob("*.py") if file.stem != "base" and not file.name.startswith("_"))
-    return sorted(file.stem for file in files if f'kind="{file.stem}"' in file.read_text(encoding="utf-8"))
+    files = (
+        file
+        for file in folder.glob("*.py")
+        if file.stem != "base" and not file.name.startswith("_")
+    )
+    return sorted(
+        file.stem for file in files if f'kind="{file.stem}"' in file.read_text(encoding="utf-8")
+    )
 
 
 def load_built_in(family: Family, kind: str) -> type[Component]:
     """Import a built-in kind."""
     module = importlib.import_module(f"{family.package}.{kind}")
-    classes = (value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Component))
-    return next(value for value in classes if value.kind == kind and value.__module__ == module.__name__)
+    classes = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Component)
+    )
+    return next(
+        value for value in classes if value.kind == kind and value.__module__ == module.__name__
+    )
 
 
 def plugin_files(components: Iterable[Component]) -> dict[str, str]:
@@ -160,5 +191,7 @@ def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{show_path(Path(error.filename))}:{error.lineno}: "
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    own = Path(frame.filename).is_file() and not Path(frame.filename).is_relative_to(Path(importlib.__file__).parent)
+    own = Path(frame.filename).is_file() and not Path(frame.filename).is_relative_to(
+        Path(importlib.__file__).parent
+    )
     return f"{show_path(Path(frame.filename))}:{frame.lineno}: " if own else ""

@@ -25,7 +25,13 @@ _WORDS = {
     type(None): "nothing",
     dict: "a block",
 }
-_MANY = {"a number": "numbers", "an integer": "integers", "text": "texts", "a block": "blocks", "a path": "paths"}
+_MANY = {
+    "a number": "numbers",
+    "an integer": "integers",
+    "text": "texts",
+    "a block": "blocks",
+    "a path": "paths",
+}
 _LIMITS = (
     (annotated_types.Gt, ">", "gt"),
     (annotated_types.Ge, ">=", "ge"),
@@ -55,10 +61,16 @@ def describe_type(annotation: Any, metadata: list[Any]) -> str:
         return join_choices([str(choice) for choice in arguments])
     if origin in (Union, types.UnionType):
         members = [member for member in arguments if member is not type(None)]
-        return " or ".join(describe_type(member, metadata if _is_number(member) else []) for member in members)
+        return " or ".join(
+            describe_type(member, metadata if _is_number(member) else []) for member in members
+        )
     if origin in (tuple, list, set, frozenset):
         return _describe_list(origin, arguments)
-    if isinstance(annotation, type) and issubclass(annotation, Options) and not issubclass(annotation, Component):
+    if (
+        isinstance(annotation, type)
+        and issubclass(annotation, Options)
+        and not issubclass(annotation, Component)
+    ):
         return f"a block with {join_choices(list(fields_by_key(annotation)), last='and')}"
     return _WORDS.get(origin or annotation, "a value") + limits
 
@@ -88,13 +100,21 @@ def find_in_type(wanted: type[_T], annotation: Any, metadata: Any = ()) -> _T | 
 
 def options_in_type(annotation: Any) -> list[type[Options]]:
     """Find the blocks inside a type: `Split` in `Split | None`."""
-    return [part for part in _parts(annotation, ()) if isinstance(part, type) and issubclass(part, Options)]
+    return [
+        part
+        for part in _parts(annotation, ())
+        if isinstance(part, type) and issubclass(part, Options)
+    ]
 
 
 def meant_block(annotation: Any, data: Any) -> type[Options] | None:
     """Find the block inside a type that most of the keys which were given belong to; of equals the first."""
     given = set(data) if isinstance(data, dict) else set()
-    return max(options_in_type(annotation), key=lambda block: len(given & set(fields_by_key(block))), default=None)
+    return max(
+        options_in_type(annotation),
+        key=lambda block: len(given & set(fields_by_key(block))),
+        default=None,
+    )
 
 
 def _parts(annotation: Any, metadata: Any) -> Iterator[Any]:
@@ -118,8 +138,15 @@ def _plain(number: float) -> str:
 
 
 def _limits(metadata: list[Any]) -> str:
-    metadata = [part for mark in metadata for part in (mark.metadata if isinstance(mark, FieldInfo) else [mark])]
+    metadata = [
+        part
+        for mark in metadata
+        for part in (mark.metadata if isinstance(mark, FieldInfo) else [mark])
+    ]
     found = [
-        f"{sign} {_plain(getattr(mark, name))}" for mark in metadata for type_, sign, name in _LIMITS if isinstance(mark, type_)
+        f"{sign} {_plain(getattr(mark, name))}"
+        for mark in metadata
+        for type_, sign, name in _LIMITS
+        if isinstance(mark, type_)
     ]
     return f" {' and '.join(found)}" if found else ""

@@ -12,7 +12,12 @@ from dppipe.errors import Problem, UsageError
 from dppipe.spec.component_field import ComponentOf, split_kind
 from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.describe import describe_field, fields_by_key, find_in_type, meant_block
-from dppipe.spec.messages.suggestions import suggest_key, suggest_kind, suggest_number, suggest_truth
+from dppipe.spec.messages.suggestions import (
+    suggest_key,
+    suggest_kind,
+    suggest_number,
+    suggest_truth,
+)
 from dppipe.spec.spec import Spec
 from dppipe.spec.yaml.reader import MAX_FAULTS, Path
 
@@ -55,10 +60,18 @@ _BY_LIMIT = {
 def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Problem]:
     """Give the problems behind a validation error of a spec's data."""
     # A default that is made from other fields isn't made where one of those is wrong: that one is said.
-    errors = [details for details in error.errors(include_url=False) if details["type"] != "default_factory_not_called"]
+    errors = [
+        details
+        for details in error.errors(include_url=False)
+        if details["type"] != "default_factory_not_called"
+    ]
     problems = [_problem(details, data, registry) for details in errors[:MAX_FAULTS]]
     if len(errors) > MAX_FAULTS:
-        problems.append(Problem((), f"expected fewer faults, got {len(errors) - MAX_FAULTS} more. Mend these first."))
+        problems.append(
+            Problem(
+                (), f"expected fewer faults, got {len(errors) - MAX_FAULTS} more. Mend these first."
+            )
+        )
     return list(dict.fromkeys(problems))  # each member of a union says the same
 
 
@@ -90,7 +103,11 @@ def _problem(details: Any, data: Any, registry: Registry) -> Problem:
         return Problem(path, f"expected {expected}, got nothing. {_HINTS.get(path, 'Add it.')}")
     value = details["input"]
     is_budget = path == ("budget",) and isinstance(value, str)
-    hint = _HINTS.get(path) if value is None or is_budget or error == "string_pattern_mismatch" else _hint(error, context, value)
+    hint = (
+        _HINTS.get(path)
+        if value is None or is_budget or error == "string_pattern_mismatch"
+        else _hint(error, context, value)
+    )
     got = str(len(value)) if error in ("too_short", "too_long") else show_value(value)
     return Problem(path, f"expected {expected}, got {got}.{' ' + hint if hint else ''}")
 
@@ -99,7 +116,11 @@ def _path(location: Path, data: Any) -> Path:
     """Give the keys of a location without the names that pydantic puts between them for the members of a union."""
     path: list[str | int] = []
     for index, part in enumerate(location):
-        inside = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int) and part < len(data)
+        inside = (
+            part in data
+            if isinstance(data, dict)
+            else isinstance(data, list) and isinstance(part, int) and part < len(data)
+        )
         if inside:
             data = data[part]
         if inside or (index == len(location) - 1 and (isinstance(data, dict) or part == "kind")):
@@ -126,7 +147,10 @@ def _hint(error: str, context: dict[str, Any], value: Any) -> str:
     if not isinstance(value, str):
         return ""
     if error == "literal_error":
-        return suggest_kind(value, [choice.strip(" '") for choice in context["expected"].replace(" or ", ",").split(",")]).strip()
+        return suggest_kind(
+            value,
+            [choice.strip(" '") for choice in context["expected"].replace(" or ", ",").split(",")],
+        ).strip()
     if error.startswith("bool"):
         return suggest_truth(value)
     return suggest_number(value) if error.startswith(("int", "float")) else ""

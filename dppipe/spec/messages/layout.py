@@ -48,7 +48,11 @@ def _lay_out(found: Located, lines: Sequence[str]) -> str:
 
 def _window(line: str, column: int) -> tuple[str, int]:
     """Cut a long line to what stands around a column; give the column there too."""
-    first = 0 if column < _SHOWN - 24 or len(line) <= _SHOWN else min(column - _SHOWN // 2, len(line) - _SHOWN)
+    first = (
+        0
+        if column < _SHOWN - 24 or len(line) <= _SHOWN
+        else min(column - _SHOWN // 2, len(line) - _SHOWN)
+    )
     part = line[first : first + _SHOWN]
     if first:
         part = "..." + part[3:]

@@ -129,7 +129,13 @@ def suggest_number(text: str) -> str:
 def suggest_truth(text: str) -> str:
     """Say which of true and false a word of another language stands for, or nothing."""
     word = text.strip().lower()
-    return "Write true." if word in ("yes", "on", "y", "true") else "Write false." if word in ("no", "off", "n", "false") else ""
+    return (
+        "Write true."
+        if word in ("yes", "on", "y", "true")
+        else "Write false."
+        if word in ("no", "off", "n", "false")
+        else ""
+    )
 
 
 def _did_you_mean(name: str) -> str:

@@ -54,7 +54,11 @@ def read_yaml(text: str) -> Document:
     """Read one YAML document; faults are in the result, never raised."""
     document = Document(text=text)
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
-        _give_up(document, Place(1, 1), f"expected at most {MAX_BYTES:,} bytes, got more. A spec is a short file.")
+        _give_up(
+            document,
+            Place(1, 1),
+            f"expected at most {MAX_BYTES:,} bytes, got more. A spec is a short file.",
+        )
         return document
     try:
         document.data = _Reader(document, yaml.parse(text, Loader=yaml.BaseLoader)).read()
@@ -79,9 +83,15 @@ def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     if "'\\t'" in (error.problem or ""):
         return "expected spaces, got a tab. YAML doesn't indent with tabs."
     context = f" {error.context}" if error.context else ""
-    if error.context_mark and error.problem_mark and error.context_mark.line < error.problem_mark.line:
+    if (
+        error.context_mark
+        and error.problem_mark
+        and error.context_mark.line < error.problem_mark.line
+    ):
         context += f" that begins on line {error.context_mark.line + 1}"
-    return f"expected YAML, got a fault{context}: {problem}. Look at this line and the one before it."
+    return (
+        f"expected YAML, got a fault{context}: {problem}. Look at this line and the one before it."
+    )
 
 
 class _Stop(Exception):
@@ -110,7 +120,9 @@ class _Reader:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                self._fault((), event, "expected one document, got a second one. Keep one spec in a file.")
+                self._fault(
+                    (), event, "expected one document, got a second one. Keep one spec in a file."
+                )
                 raise _Stop
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             stack.pop()
@@ -136,20 +148,42 @@ class _Reader:
 
     def _key(self, event: yaml.NodeEvent, top: _Open, stack: list[_Open]) -> None:
         if not isinstance(event, yaml.ScalarEvent):
-            self._fault(top.path, event, "expected a name as key, got a list, a block or an alias. Write a plain name.")
+            self._fault(
+                top.path,
+                event,
+                "expected a name as key, got a list, a block or an alias. Write a plain name.",
+            )
             top.key = _Dropped
             if not isinstance(event, yaml.AliasEvent):
-                self._open(_Open((*top.path, "?"), {} if isinstance(event, yaml.MappingStartEvent) else []), event, stack)
+                self._open(
+                    _Open(
+                        (*top.path, "?"), {} if isinstance(event, yaml.MappingStartEvent) else []
+                    ),
+                    event,
+                    stack,
+                )
             return
         key, path = event.value, (*top.path, event.value)
         self._check_properties(event, path)
         if event.style is None and not isinstance(read_scalar(key).value, str):
-            after_comma = self.document.text[: event.start_mark.index].endswith(",") if event.start_mark else False
-            advice = "A decimal has a point, not a comma." if after_comma else "Quote it if it is a name."
+            after_comma = (
+                self.document.text[: event.start_mark.index].endswith(",")
+                if event.start_mark
+                else False
+            )
+            advice = (
+                "A decimal has a point, not a comma."
+                if after_comma
+                else "Quote it if it is a name."
+            )
             self._fault(path, event, f"expected a name as key, got {key or 'nothing'}. {advice}")
         if key in top.held:
             first = self.document.keys[path].line
-            self._fault(path, event, f"expected each key once, got it twice (first on line {first}). Remove one.")
+            self._fault(
+                path,
+                event,
+                f"expected each key once, got it twice (first on line {first}). Remove one.",
+            )
             top.key = _Dropped
             return
         self.document.keys[path] = _place(event)
@@ -157,7 +191,11 @@ class _Reader:
 
     def _open(self, opened: _Open, event: yaml.Event, stack: list[_Open]) -> None:
         if len(stack) > MAX_DEPTH:
-            self._fault(opened.path, event, f"expected at most {MAX_DEPTH} levels, got more. Flatten this block.")
+            self._fault(
+                opened.path,
+                event,
+                f"expected at most {MAX_DEPTH} levels, got more. Flatten this block.",
+            )
             raise _Stop
         stack.append(opened)
 
@@ -171,17 +209,33 @@ class _Reader:
 
     def _check_properties(self, event: yaml.NodeEvent, path: Path) -> None:
         if isinstance(event, yaml.AliasEvent):
-            self._fault(path, event, f"expected a value, got the alias *{event.anchor}. Write the value out.")
+            self._fault(
+                path,
+                event,
+                f"expected a value, got the alias *{event.anchor}. Write the value out.",
+            )
         elif event.anchor:
-            self._fault(path, event, f"expected a value, got the anchor &{event.anchor}. Remove it: aliases aren't read.")
+            self._fault(
+                path,
+                event,
+                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases aren't read.",
+            )
         tag = getattr(event, "tag", None)
         if tag:
-            self._fault(path, event, f"expected a value, got the tag {tag}. Remove it: a spec holds plain data only.")
+            self._fault(
+                path,
+                event,
+                f"expected a value, got the tag {tag}. Remove it: a spec holds plain data only.",
+            )
 
     def _fault(self, path: Path, event: yaml.Event, message: str) -> None:
         if len(self.document.faults) == MAX_FAULTS:
             self.document.faults.append(
-                Fault((), _place(event), "expected fewer faults, got more from here on. Mend these first.")
+                Fault(
+                    (),
+                    _place(event),
+                    "expected fewer faults, got more from here on. Mend these first.",
+                )
             )
             raise _Stop
         self.document.faults.append(Fault(path, _place(event), message))

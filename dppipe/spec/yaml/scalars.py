@@ -49,7 +49,10 @@ def _read_float(text: str) -> Scalar:
     if math.isinf(value):
         return Scalar(text, _too_large(text))
     if value == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
-        return Scalar(text, f"expected a number that a 64-bit float can hold, got {text[:40]}. It would become 0.")
+        return Scalar(
+            text,
+            f"expected a number that a 64-bit float can hold, got {text[:40]}. It would become 0.",
+        )
     return Scalar(value)
 
 

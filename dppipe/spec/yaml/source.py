@@ -57,17 +57,25 @@ class Source:
         if exact:
             return key if at_key else value
         # Something is missing in a block: blame the block's own key; in a bare name, the name.
-        holds_keys = any(len(other) == len(path) + 1 and other[:-1] == path for other in self.document.keys)
+        holds_keys = any(
+            len(other) == len(path) + 1 and other[:-1] == path for other in self.document.keys
+        )
         return key if key and holds_keys else value
 
 
 def read_source(text: str, *, name: str, overrides: Sequence[str] = ()) -> Source:
     """Read a spec's text and apply the overrides, in their order."""
     source = Source(name, read_yaml(text))
-    source.faults += [source.at(Problem(fault.path, fault.message), fault.place) for fault in source.document.faults]
+    source.faults += [
+        source.at(Problem(fault.path, fault.message), fault.place)
+        for fault in source.document.faults
+    ]
     if source.document.readable:
         for override in overrides:
-            source.faults += [Located(replace(problem, place=f"--set {override}"), None) for problem in _apply(source, override)]
+            source.faults += [
+                Located(replace(problem, place=f"--set {override}"), None)
+                for problem in _apply(source, override)
+            ]
     return source
 
 
@@ -84,7 +92,9 @@ def _apply(source: Source, override: str) -> list[Problem]:
     path, problem = _put(source.data, parts, value.data)
     if problem is not None:
         return [problem]
-    source.overrides = {other: label for other, label in source.overrides.items() if other[: len(path)] != path}
+    source.overrides = {
+        other: label for other, label in source.overrides.items() if other[: len(path)] != path
+    }
     source.overrides[path] = f"--set {override}"
     for places in (source.document.keys, source.document.values):
         for below in [other for other in places if other[: len(path)] == path]:
@@ -102,7 +112,10 @@ def _put(data: Any, parts: Sequence[str], value: Any) -> tuple[Path, Problem | N
             step = part
         else:
             got = "a list" if isinstance(holder, list) else repr(holder)
-            return path, Problem(path, f"expected a block to set {part!r} in, got {got}. Set the whole block at once.")
+            return path, Problem(
+                path,
+                f"expected a block to set {part!r} in, got {got}. Set the whole block at once.",
+            )
         path = (*path, step)
         if index == len(parts) - 1:
             holder[step] = value

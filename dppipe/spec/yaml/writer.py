@@ -29,4 +29,11 @@ _Dumper.add_representer(str, _text)
 
 def write_yaml(data: dict[str, Any]) -> str:
     """Write plain data, keys in their order."""
-    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    return yaml.dump(
+        data,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=None,
+        width=120,
+        allow_unicode=True,
+    )
