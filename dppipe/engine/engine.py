@@ -26,7 +26,7 @@ from dppipe.engine.gradients.projections import Projections
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
 from dppipe.engine.losses import ONE_LOSS, SingletonLoss, batch_rows
 from dppipe.engine.row_gradients import RowGradients
-from dppipe.engine.tape.layout import Plan
+from dppipe.engine.tape.layout import Layout
 from dppipe.engine.tape.lazy_layers import refuse_lazy_layers
 from dppipe.engine.units import Ids, Units, make_units
 from dppipe.errors import RECORD_ERRORS, PartlyAdded, UsageError
@@ -91,12 +91,12 @@ class Engine:
         self.gradients.close()
 
     @property
-    def plan(self) -> Plan:
+    def layout(self) -> Layout:
         """How the engine treats each use of a weight; complete after `prepare`."""
-        return self.gradients.plan
+        return self.gradients.layout
 
     def prepare(self, batch: Any) -> None:
-        """Plan how to treat the model, from a batch's shapes and types; refuse what can't be private."""
+        """Find out how to treat the model, from a batch's shapes and types; refuse what can't be private."""
         self.gradients.prepare(batch)
 
     def bounds(self, state: Mapping[str, Any] | None = None) -> Tensor:  # -> [G]
@@ -177,7 +177,7 @@ class Engine:
         clipper, rows = clipper or self.clipper, sum(batch_rows(part) for part in parts)
         if not rows or not self.parameters:
             return bounds.new_zeros(rows, len(self.groups.names))
-        layout = None if units is None else make_units(units, mask, like=bounds)
+        made = None if units is None else make_units(units, mask, like=bounds)
         if self.needs == "projections":
             if len(parts) > 1:
                 raise UsageError(
@@ -188,19 +188,19 @@ class Engine:
                 bounds.device
             ):  # the forward pass too: norms and sums come from its own backward passes
                 norms = projections.accumulate(
-                    self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=layout
+                    self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=made
                 )
-            return row_norms(norms, mask, layout)
+            return row_norms(norms, mask, made)
 
-        gradients = self.gradients_of(parts, units=layout)
+        gradients = self.gradients_of(parts, units=made)
         with exact(bounds.device):
             if self.needs == "gradients":
                 gradients = transformed(clipper, gradients, self.parameters)
             elif self.order == 1:
                 gradients = {name: Dense(found.dense()) for name, found in gradients.items()}
-            norms = self._norms(gradients, layout.count if layout else rows, like=bounds)
+            norms = self._norms(gradients, made.count if made else rows, like=bounds)
             factors = bounded_factors(clipper, norms, bounds)
-            if layout is None and mask is not None:
+            if made is None and mask is not None:
                 factors = factors * mask[:, None]
             try:
                 self._add(gradients, into, factors, finite=norms.isfinite())
@@ -208,7 +208,7 @@ class Engine:
                 raise PartlyAdded(
                     f"engine: expected to add a batch to the sum, got {type(error).__name__} on the way."
                 ) from error
-            return row_norms(norms, mask, layout)
+            return row_norms(norms, mask, made)
 
     def _norms(
         self, gradients: Mapping[str, Gradients], rows: int, *, like: Tensor

@@ -69,7 +69,7 @@ def make_report(engine: Engine, batch: Any) -> EngineReport:
                 held // max(1, rows),
             )
         )
-    slow = {path or "model": reason for path, reason in engine.plan.fallback.items()}
+    slow = {path or "model": reason for path, reason in engine.layout.fallback.items()}
     return EngineReport(
-        tuple(reports), {"model": engine.plan.functional} if engine.plan.functional else slow
+        tuple(reports), {"model": engine.layout.functional} if engine.layout.functional else slow
     )

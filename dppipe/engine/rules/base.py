@@ -27,7 +27,7 @@ class Unhandled(Exception):
     def __init__(self, reason: str, *, names: Sequence[str] = (), unseen: bool = False) -> None:
         self.names = tuple(names)
         self.unseen = unseen
-        """Whether the function has a rule and the call was only missing from the plan."""
+        """Whether the function has a rule and the call was only missing from the layout."""
         super().__init__(reason)
 
 

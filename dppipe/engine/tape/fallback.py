@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dppipe.engine.rules.base import Unhandled
 from dppipe.engine.tape.functional import VMAP_REFUSALS, quiet_vmap
-from dppipe.engine.tape.layout import ModuleRows, Plan
+from dppipe.engine.tape.layout import Layout, ModuleRows
 from dppipe.engine.tape.tape import Tape
 
 
@@ -110,9 +110,9 @@ class RowByRow:
 
 
 @contextmanager
-def row_by_row(model: nn.Module, plan: Plan, tape: Callable[[], Tape | None]) -> Iterator[None]:
-    """Replace the forward of the plan's fallback modules for a while; their classes and state stay as they are."""
-    modules = [(model.get_submodule(path), plan.modules[path]) for path in plan.fallback]
+def row_by_row(model: nn.Module, layout: Layout, tape: Callable[[], Tape | None]) -> Iterator[None]:
+    """Replace the forward of the layout's fallback modules for a while; their classes and state stay as they are."""
+    modules = [(model.get_submodule(path), layout.modules[path]) for path in layout.fallback]
     before = [module.__dict__.get("forward") for module, _ in modules]
     for module, rows in modules:
         module.forward = RowByRow(module, rows, tape)

@@ -1,4 +1,4 @@
-"""The plan: where the rows stand in every use of a weight, and which modules are evaluated row by row.
+"""The layout: where the rows stand in every use of a weight, and which modules are evaluated row by row.
 
 It is found by running the model on two and on three copies of one row: the dimension that grows from 2 to 3 counts the rows,
 whatever other sizes coincide later. Then a trial of the tape itself shows whether every use has a rule; around each that has
@@ -45,7 +45,7 @@ class ModuleRows:
 
 
 @dataclass
-class Plan:
+class Layout:
     """How the engine treats each use of a weight."""
 
     axes: dict[Key, int | None] = field(default_factory=dict)
@@ -105,49 +105,49 @@ class Probe(Tape):
         return weight
 
 
-def make_plan(
+def make_layout(
     model: nn.Module,
     per_sample_loss: PerSampleLoss,
     batch: Any,
     *,
     parameters: Mapping[str, Tensor],
-    trial: Callable[[Plan, Any], None],
-    known: Plan | None = None,
-) -> Plan:
-    """Find out how to treat a model from the shapes and types of one row; `trial` runs a plan on a few rows.
+    trial: Callable[[Layout, Any], None],
+    known: Layout | None = None,
+) -> Layout:
+    """Find out how to treat a model from the shapes and types of one row; `trial` runs a layout on a few rows.
 
     A model may skip layers by chance, so what a trial meets for the first time is looked for again; `known` is added to.
     """
-    plan, looks = known or Plan(), 0
-    while plan.functional is None:
+    layout, looks = known or Layout(), 0
+    while layout.functional is None:
         with watch_modules(model) as watched:
             try:
-                trial(plan, copies_of_row(batch, 3))
+                trial(layout, copies_of_row(batch, 3))
                 break
             except CheckpointError:
-                plan.functional = "activation checkpointing"
+                layout.functional = "activation checkpointing"
             except Unhandled as problem:
                 unseen, paths, reason = (
                     problem.unseen,
                     watched.stack or _owners(problem),
                     str(problem),
                 )
-        if plan.functional is None and unseen and looks < LOOKS:
+        if layout.functional is None and unseen and looks < LOOKS:
             looks += 1
-            _look(plan, model, per_sample_loss, batch, parameters)
-        elif plan.functional is None:
-            _fall_back(plan, paths, reason=reason)
-    return plan
+            _look(layout, model, per_sample_loss, batch, parameters)
+        elif layout.functional is None:
+            _fall_back(layout, paths, reason=reason)
+    return layout
 
 
 def _look(
-    plan: Plan,
+    layout: Layout,
     model: nn.Module,
     per_sample_loss: PerSampleLoss,
     batch: Any,
     parameters: Mapping[str, Tensor],
 ) -> None:
-    """Run the model on two and on three copies of a row, and add where the rows stand to the plan."""
+    """Run the model on two and on three copies of a row, and add where the rows stand to the layout."""
     runs = []
     for rows in (2, 3):
         probe = Probe(Weights(constants_of(model), parameters), rows=rows)
@@ -155,21 +155,21 @@ def _look(
             per_sample_loss(model, copies_of_row(batch, rows))
         runs.append((probe.shapes, watched.calls))
     (two, calls_two), (three, calls_three) = runs
-    plan.axes |= {key: _common(two[key], three[key]) for key in two if key in three}
-    plan.modules |= {
+    layout.axes |= {key: _common(two[key], three[key]) for key in two if key in three}
+    layout.modules |= {
         path: _module_rows(calls_two[path], calls_three[path])
         for path in calls_two
         if path in calls_three
     }
 
 
-def _fall_back(plan: Plan, paths: list[str], *, reason: str) -> None:
+def _fall_back(layout: Layout, paths: list[str], *, reason: str) -> None:
     """Put the innermost module that can be under the fallback, or the whole model."""
     for path in reversed(paths):
-        if path not in plan.fallback and path in plan.modules and plan.modules[path].complete:
-            plan.fallback[path] = reason
+        if path not in layout.fallback and path in layout.modules and layout.modules[path].complete:
+            layout.fallback[path] = reason
             return
-    plan.functional = reason
+    layout.functional = reason
 
 
 def _owners(problem: Unhandled) -> list[str]:
