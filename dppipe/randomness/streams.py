@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    import numpy
-
-    from dppipe.randomness.keystream import Keystream
+from typing import Literal
 
 Purpose = Literal["sampler", "noise", "count", "statistics", "model"]
 
@@ -23,19 +18,3 @@ def stream_key(purpose: Purpose, *, seed: int | None = None) -> bytes:
     if seed is None:
         return os.urandom(32)
     return hashlib.sha256(f"dppipe reproducible {purpose} {seed}".encode()).digest()
-
-
-def secret_stream(purpose: Purpose, *, seed: int | None = None) -> Keystream:
-    """Give a cryptographic stream of its own: what `Sampler.draw` is given in a run."""
-    from dppipe.randomness.keystream import Keystream
-
-    return Keystream(stream_key(purpose, seed=seed))
-
-
-def numpy_stream(purpose: Purpose, *, seed: int | None = None) -> numpy.random.Generator:
-    """Give a NumPy generator on a stream of its own: good statistics, but not a cryptographic generator."""
-    import numpy
-
-    return numpy.random.Generator(
-        numpy.random.PCG64DXSM(int.from_bytes(stream_key(purpose, seed=seed), "big"))
-    )
