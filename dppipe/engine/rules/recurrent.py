@@ -84,7 +84,7 @@ def _run_layer(
     """Run one layer in one direction."""
 
     def receive(earlier: Tensor, gates: Tensor) -> None:
-        use.give(_recurrent_gradients(use, weight_hh, bias_hh, earlier, gates))
+        use.collect(_recurrent_gradients(use, weight_hh, bias_hh, earlier, gates))
 
     gates: Tensor = use.call(F.linear, values, weight_ih, bias_ih)
     gates = use.tap(gates.flip(0) if backwards else gates, (), lambda gradient: ())
