@@ -1,7 +1,8 @@
 """Each parameter's gradients for every row of a batch, in the form that is cheapest to hold.
 
-One forward and one backward pass under the tape, by a layout that is made once from shapes and types; or, for a model that can't
-be planned, row by row with `torch.func`. What can't be private is refused before the first row goes through.
+The gradients come from one forward and one backward pass under the tape, by a layout that is made
+once from shapes and types. A model without a layout is evaluated row by row with `torch.func`.
+Models that can't be private are refused before the first row is evaluated.
 """
 
 from __future__ import annotations
@@ -45,12 +46,10 @@ class RowGradients:
         self.layout = Layout(functional=functional)
         self.chosen: dict[str, str] = {}
         """The kernel of each parameter's last use, where there was a choice."""
-        self._model, self._loss, self._parameters, self._kernels = (
-            model,
-            per_sample_loss,
-            parameters,
-            kernels,
-        )
+        self._model = model
+        self._loss = per_sample_loss
+        self._parameters = parameters
+        self._kernels = kernels
         self._functional = FunctionalGradients(model, per_sample_loss)
         self._tape: Tape | None = None
         self._constants: dict[int, Tensor] = {}
@@ -59,28 +58,27 @@ class RowGradients:
         self._extensions = 0
 
     def __call__(self, batch: Any, *, units: Units | None = None) -> dict[str, Gradients]:
-        """Give each used parameter's gradients for every row, or every unit."""
+        """Return each used parameter's gradients for every row, or every unit."""
         self.prepare(batch)
         if self.layout.functional is not None:
             return self._row_by_row(batch, units)
         try:
             return self._by_tape(self.layout, batch, units)
         except Unhandled:
-            if self._extensions >= EXTENSIONS:  # another way each time: right, if slow
+            if self._extensions >= EXTENSIONS:
                 return self._row_by_row(batch, units)
             self._extend_layout(batch)
             return self(batch, units=units)
 
     def settle(self) -> None:
-        """Hold on to the way that rows are evaluated: from now on they are private records."""
+        """Keep the current way of evaluating rows: from now on they are private records."""
         self._functional.settled = True
 
     def _row_by_row(self, batch: Any, units: Units | None) -> dict[str, Gradients]:
-        dense = self._functional(self._parameters, batch)
-        return {
-            name: Dense(value if units is None else units.average(value))
-            for name, value in dense.items()
-        }
+        gradients: dict[str, Gradients] = {}
+        for name, values in self._functional(self._parameters, batch).items():
+            gradients[name] = Dense(values if units is None else units.average(values))
+        return gradients
 
     def _by_tape(self, layout: Layout, batch: Any, units: Units | None) -> dict[str, Gradients]:
         rows = batch_rows(batch)
@@ -91,7 +89,8 @@ class RowGradients:
                 losses = self._loss(self._model, batch)
                 if losses.shape != (rows,):
                     raise UsageError(
-                        f"per_sample_loss: expected one loss for each of {rows} rows, got shape {tuple(losses.shape)}."
+                        f"per_sample_loss: expected one loss for each of {rows} rows, "
+                        f"got shape {tuple(losses.shape)}."
                     )
                 gradients = self._tape.backward(losses)
             self.chosen.update(self._tape.chosen)
@@ -100,7 +99,10 @@ class RowGradients:
             self._tape = None
 
     def prepare(self, batch: Any) -> None:
-        """Find out how to treat the model, from a batch's shapes and types; refuse what can't be private."""
+        """Find out how to treat the model, from a batch's shapes and types.
+
+        Models that can't be private are refused.
+        """
         if self._prepared:
             return
         refuse_mixing_layers(self._model)
@@ -121,12 +123,12 @@ class RowGradients:
         self._prepared = True
 
     def close(self) -> None:
-        """Take off whatever was put on the user's module."""
+        """Restore the user's module."""
         self._patches.close()
         self._prepared = False
 
     def _extend_layout(self, batch: Any) -> None:
-        """Add to the layout what the forward pass has not shown before."""
+        """Add uses to the layout that earlier forward passes didn't have."""
         self._extensions += 1
         self.close()
         self.prepare(batch)

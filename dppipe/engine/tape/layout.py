@@ -1,9 +1,9 @@
 """The layout: which dimension counts the rows in every use of a weight, and what has no rule.
 
 To find it, the model runs on two and on three copies of one row: the dimension that grows from 2 to
-3 counts the rows, whatever other sizes coincide later. Then a trial of the tape itself shows whether
-every use has a rule. Around each use that has none, the smallest module with rows in its inputs and
-outputs is evaluated row by row (`dppipe.engine.tape.fallback`).
+3 counts the rows, whatever other sizes coincide later. Then a trial of the tape itself shows
+whether every use has a rule. Around each use that has none, the smallest module with rows in its
+inputs and outputs is evaluated row by row (`dppipe.engine.tape.fallback`).
 """
 
 from __future__ import annotations
