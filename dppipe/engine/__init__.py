@@ -1,7 +1,7 @@
-"""The engine: per-sample gradient norms and clipped sums of any `nn.Module`, at about the price of ordinary training.
+"""The engine: per-sample gradient norms and clipped sums of any `nn.Module`.
 
-The door is `clipped_sum` for one call and `Engine` for a fit. Read next: `engine.py`, which is the algorithm, then `bounds.py`,
-which is what the guarantee rests on.
+They cost about as much as ordinary training. Use `clipped_sum` for one call and `Engine` for a fit.
+Read next: `engine.py`, the algorithm, then `bounds.py`, which the guarantee rests on.
 """
 
 from __future__ import annotations

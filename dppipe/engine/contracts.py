@@ -1,6 +1,6 @@
-"""The types of the engine's door: what a clipper looks like from here, what a loss is, what comes back.
+"""The types of the engine's interface: a clipper as the engine sees it, a loss, the result.
 
-The engine stands below the clippers, so it knows them by their shape only.
+The engine doesn't import the clippers; it knows them by these protocols only.
 """
 
 from __future__ import annotations
@@ -18,29 +18,35 @@ class Clips(Protocol):
     """A clipper as the engine sees it (`dppipe.clipping.base.Clipper`)."""
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]], /) -> dict[str, str]:
-        """Put each trainable parameter in a named group."""
+        """Return the name of each trainable parameter's group."""
 
     def init_state(self, group_sizes: Mapping[str, int], /) -> Mapping[str, Any]:
-        """Give the first state."""
+        """Return the first state."""
 
     def bounds(self, state: Mapping[str, Any], /) -> float | Sequence[float]:
-        """Give the bound of every group, or one for all."""
+        """Return the bound of every group, or one for all."""
 
     def factors(self, norms: Tensor, bounds: Tensor, /) -> Tensor:  # one example: [G], [G] -> [G]
-        """Give the factor of each group."""
+        """Return the factor of each group."""
 
 
 class Factors(Protocol):
-    """A clipper as it stands at one step: what its state says is settled."""
+    """A clipper at one step, with its state applied."""
 
     def factors(self, norms: Tensor, bounds: Tensor, /) -> Tensor:  # one example: [G], [G] -> [G]
-        """Give the factor of each group."""
+        """Return the factor of each group."""
 
 
 class ClippedSum(NamedTuple):
-    """What one batch gives: neither value is private before noise."""
+    """The result for one batch. Neither value is private before noise is added."""
 
     sums: dict[str, Tensor]
-    """The sum of the clipped gradients for every trainable parameter, float32 or wider; zeros where one is unused."""
+    """The sum of the clipped gradients for every trainable parameter, float32 or wider.
+
+    It is zero for an unused parameter.
+    """
     norms: Tensor
-    """`[B, G]`: each row's gradient norm in each group; a row of a unit carries its unit's norm, a masked row 0."""
+    """`[B, G]`: each row's gradient norm in each group.
+
+    A row of a unit has its unit's norm, a masked row 0.
+    """

@@ -1,10 +1,16 @@
 """The clipped sum of per-sample gradients, in one forward and one backward pass.
 
-A clipped sum needs each row's gradient norm and one weighted sum, never the gradients themselves. In the forward pass the tape
-notes each use of a weight; in the backward pass each use receives its output's gradient, which together with its input holds the
-gradient of every row; norms come from that form, the clipper's factors from the norms, and the clipped sum from one weighted
-contraction of the same form (book-keeping: Bu et al. 2023). `accumulate` is the whole algorithm. Read next: `bounds.py`, then
-`tape.py`, `gradients.py` and one rule.
+A clipped sum needs each row's gradient norm and one weighted sum, never the gradients themselves
+(book-keeping: Bu et al. 2023).
+
+- In the forward pass the tape notes each use of a weight.
+- In the backward pass each use receives its output's gradient. Together with the input it
+  determines the gradient of every row.
+- Norms are computed from these two factors, the clipper's factors from the norms, and the clipped
+  sum by one weighted contraction of the same two factors.
+
+`accumulate` is the whole algorithm. Read next: `bounds.py`, then `tape/tape.py`,
+`gradients/forms.py` and one rule.
 """
 
 from __future__ import annotations
@@ -26,9 +32,9 @@ from dppipe.engine.gradients.projections import Projections
 from dppipe.engine.groups import bounds_tensor, make_groups, trainable
 from dppipe.engine.losses import ONE_LOSS, SingletonLoss, batch_rows
 from dppipe.engine.row_gradients import RowGradients
-from dppipe.engine.tape.layout import Plan
+from dppipe.engine.tape.layout import Layout
 from dppipe.engine.tape.lazy_layers import refuse_lazy_layers
-from dppipe.engine.units import Ids, Units, make_units
+from dppipe.engine.units import Ids, Units, make_units, row_norms
 from dppipe.errors import RECORD_ERRORS, PartlyAdded, UsageError
 
 Mode = Literal["auto", "functional"]
@@ -37,8 +43,10 @@ Mode = Literal["auto", "functional"]
 class Engine:
     """Clipped sums of one model, loss and clipper, for as long as a fit lasts.
 
-    Guarantee: the sum over any disjoint pieces of a logical batch is the sum of one gradient per example (or per unit), each of
-    norm at most its group's bound in every group; nothing else of the batch reaches the buffers.
+    Guarantees:
+    - The sum over the physical batches of a batch is the sum of one gradient per example (or per
+      unit), each of norm at most its group's bound in every group.
+    - Nothing else of the batch reaches the buffers.
     """
 
     def __init__(
@@ -55,8 +63,9 @@ class Engine:
 
         Args:
             mode: `functional` evaluates every row on its own, whatever the model.
-            kernels: Kernels that rules are held to, by the rule's name; where none is given, cost decides.
-            order: Which norm is bounded: the Euclidean one or, for Laplace noise, the sum of absolute values.
+            kernels: The kernel that each named rule must use; other rules choose by cost.
+            order: Which norm is bounded: 2 for the Euclidean norm, or 1 for the sum of absolute
+                values, which Laplace noise needs.
         """
         refuse_lazy_layers(model)
         self.model = model
@@ -66,15 +75,11 @@ class Engine:
         self.needs = getattr(clipper, "needs", "norms")
         self.parameters = trainable(model)
         self.groups = make_groups(clipper, self.parameters)
-        alone = (
-            ONE_LOSS
-            if isinstance(per_sample_loss, SingletonLoss)
-            else "asked for"
-            if mode == "functional"
-            else None
-        )
+        reason = "asked for" if mode == "functional" else None
+        if isinstance(per_sample_loss, SingletonLoss):
+            reason = ONE_LOSS
         self.gradients = RowGradients(
-            model, per_sample_loss, self.parameters, kernels=kernels or {}, functional=alone
+            model, per_sample_loss, self.parameters, kernels=kernels or {}, functional=reason
         )
 
     def __enter__(self) -> Self:
@@ -87,32 +92,33 @@ class Engine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End a fit: whatever was put on the user's module is taken off."""
+        """End a fit: restore the user's module."""
         self.gradients.close()
 
     @property
-    def plan(self) -> Plan:
+    def layout(self) -> Layout:
         """How the engine treats each use of a weight; complete after `prepare`."""
-        return self.gradients.plan
+        return self.gradients.layout
 
     def prepare(self, batch: Any) -> None:
-        """Plan how to treat the model, from a batch's shapes and types; refuse what can't be private."""
+        """Find out how to treat the model, from a batch's shapes and types.
+
+        Models that can't be private are refused.
+        """
         self.gradients.prepare(batch)
 
     def bounds(self, state: Mapping[str, Any] | None = None) -> Tensor:  # -> [G]
-        """Give the clipper's bounds in this state as a tensor on the model's device."""
-        return bounds_tensor(
-            self.clipper, self.groups, state, next(iter(self.parameters.values()), torch.zeros(()))
-        )
+        """Return the clipper's bounds in this state as a tensor on the model's device."""
+        like = next(iter(self.parameters.values()), torch.zeros(()))
+        return bounds_tensor(self.clipper, self.groups, state, like)
 
     def zeros(self) -> dict[str, Tensor]:
-        """Give an empty sum for every trainable parameter, float32 or wider."""
-        return {
-            name: torch.zeros(
-                p.shape, dtype=torch.promote_types(p.dtype, torch.float32), device=p.device
-            )
-            for name, p in self.parameters.items()
-        }
+        """Return a sum of zeros for every trainable parameter, float32 or wider."""
+        sums = {}
+        for name, parameter in self.parameters.items():
+            dtype = torch.promote_types(parameter.dtype, torch.float32)
+            sums[name] = torch.zeros(parameter.shape, dtype=dtype, device=parameter.device)
+        return sums
 
     def accumulate(
         self,
@@ -124,9 +130,12 @@ class Engine:
         units: Ids | None = None,
         clipper: Factors | None = None,
     ) -> Tensor:  # -> [B, G]
-        """Add the batch's clipped sums onto `into` and give each row's norms; masked rows count for nothing.
+        """Add the batch's clipped sums to `into` and return each row's norms.
 
-        `clipper` is the engine's own as it stands at this step, where that makes a difference (`Clipper.at`).
+        Args:
+            mask: The rows that count; all do if it is None.
+            units: The unit of each row, if rows belong to units.
+            clipper: The engine's own clipper at this step (`Clipper.at`), if that differs.
         """
         return self._accumulate(
             [batch], into, bounds=bounds, mask=mask, units=units, clipper=clipper
@@ -141,10 +150,10 @@ class Engine:
         units: Ids | None = None,
         clipper: Factors | None = None,
     ) -> Tensor:  # -> [rows of all parts, G]
-        """Do the same for a batch whose rows have several shapes: each part holds rows of one.
+        """Do the same for a batch whose rows have several shapes: each part has rows of one shape.
 
         `units` names the unit of every row, part after part; a unit may have rows in several parts.
-        Either all of it is added, or an error is raised and nothing is.
+        Either all parts are added, or an error is raised and none is.
         """
         return self._accumulate(parts, into, bounds=bounds, units=units, clipper=clipper)
 
@@ -174,41 +183,56 @@ class Engine:
         units: Ids | None = None,
         clipper: Factors | None = None,
     ) -> Tensor:  # -> [B, G]
-        clipper, rows = clipper or self.clipper, sum(batch_rows(part) for part in parts)
+        clipper = clipper or self.clipper
+        rows = sum(map(batch_rows, parts))
         if not rows or not self.parameters:
             return bounds.new_zeros(rows, len(self.groups.names))
-        layout = None if units is None else make_units(units, mask, like=bounds)
+        grouped = None if units is None else make_units(units, mask, like=bounds)
         if self.needs == "projections":
-            if len(parts) > 1:
-                raise UsageError(
-                    "clipping: expected records of one shape for each user, as jl forms no gradient, got several."
-                )
-            projections = Projections(self.model, self.per_sample_loss, self.clipper)
-            with exact(
-                bounds.device
-            ):  # the forward pass too: norms and sums come from its own backward passes
-                norms = projections.accumulate(
-                    self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=layout
-                )
-            return row_norms(norms, mask, layout)
+            norms = self._project(parts, into, clipper, bounds=bounds, mask=mask, units=grouped)
+            return row_norms(norms, mask, grouped)
 
-        gradients = self.gradients_of(parts, units=layout)
+        gradients = self.gradients_of(parts, units=grouped)
         with exact(bounds.device):
             if self.needs == "gradients":
                 gradients = transformed(clipper, gradients, self.parameters)
             elif self.order == 1:
                 gradients = {name: Dense(found.dense()) for name, found in gradients.items()}
-            norms = self._norms(gradients, layout.count if layout else rows, like=bounds)
+            norms = self._norms(gradients, grouped.count if grouped else rows, like=bounds)
             factors = bounded_factors(clipper, norms, bounds)
-            if layout is None and mask is not None:
+            if grouped is None and mask is not None:
                 factors = factors * mask[:, None]
             try:
                 self._add(gradients, into, factors, finite=norms.isfinite())
             except RECORD_ERRORS as error:
+                name = type(error).__name__
                 raise PartlyAdded(
-                    f"engine: expected to add a batch to the sum, got {type(error).__name__} on the way."
+                    f"engine: expected to add a batch to the sum, got {name} on the way."
                 ) from error
-            return row_norms(norms, mask, layout)
+            return row_norms(norms, mask, grouped)
+
+    def _project(
+        self,
+        parts: Sequence[Any],
+        into: Mapping[str, Tensor],
+        clipper: Factors,
+        *,
+        bounds: Tensor,
+        mask: Tensor | None,
+        units: Units | None,
+    ) -> Tensor:  # -> [B or U, 1]
+        """Add the clipped sum by estimated norms and return the estimates."""
+        if len(parts) > 1:
+            raise UsageError(
+                "clipping: expected records of one shape for each user, as jl forms no gradient, "
+                "got several."
+            )
+        projections = Projections(self.model, self.per_sample_loss, self.clipper)
+        # The forward pass is exact too: norms and sums come from its own backward passes.
+        with exact(bounds.device):
+            return projections.accumulate(
+                self.parameters, parts[0], into, clipper, bounds=bounds, mask=mask, units=units
+            )
 
     def _norms(
         self, gradients: Mapping[str, Gradients], rows: int, *, like: Tensor
@@ -216,9 +240,8 @@ class Engine:
         if self.order == 1:
             sizes = {name: row_sizes(found.dense()) for name, found in gradients.items()}
             return self.groups.totals(sizes, rows, like=like)
-        return self.groups.norms(
-            {name: found.squares for name, found in gradients.items()}, rows, like=like
-        )
+        squares = {name: found.squares for name, found in gradients.items()}
+        return self.groups.norms(squares, rows, like=like)
 
     def _add(
         self,
@@ -228,10 +251,12 @@ class Engine:
         *,
         finite: Tensor,
     ) -> None:
-        """Add each parameter's weighted sum; rows that aren't finite are taken out first, since 0 times infinity is not 0."""
-        clean = factors.device.type == "cpu" and bool(
-            finite.all()
-        )  # Elsewhere asking would wait for the device.
+        """Add each parameter's weighted sum.
+
+        Rows that aren't finite are zeroed first, since 0 times infinity isn't 0.
+        """
+        # Only on a CPU: reading the answer from another device would wait for it.
+        clean = factors.device.type == "cpu" and bool(finite.all())
         for name, found in gradients.items():
             column = self.groups.column[name]
             kept = found if clean else found.keep(finite[:, column])
@@ -252,14 +277,6 @@ def _formed(
     return torch.cat(formed)
 
 
-def row_norms(
-    norms: Tensor, mask: Tensor | None, units: Units | None
-) -> Tensor:  # [B or U, G] -> [B, G]
-    """Give each row its unit's norms, and masked rows 0."""
-    norms = norms if units is None else norms[units.slots]
-    return norms if mask is None else norms.where(mask[:, None], 0)
-
-
 def clipped_sum(
     model: nn.Module,
     per_sample_loss: PerSampleLoss,
@@ -270,7 +287,10 @@ def clipped_sum(
     units: Ids | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> ClippedSum:
-    """Give the sum of the clipped per-sample gradients and the norms before clipping; `.grad` is untouched."""
+    """Return the sum of the clipped per-sample gradients, and the norms before clipping.
+
+    The parameters' `.grad` isn't changed.
+    """
     with Engine(model, per_sample_loss, clipper) as engine:
         sums = engine.zeros()
         norms = engine.accumulate(batch, sums, bounds=engine.bounds(state), mask=mask, units=units)

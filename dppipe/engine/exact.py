@@ -1,10 +1,10 @@
-"""The one context in which norms and clipped sums are computed, whatever precision the model runs in.
+"""The one context in which norms and clipped sums are computed, in whichever precision models run.
 
-Inside it there is no autocast, and a product of float32 matrices is computed in float32: oneDNN
-would take bfloat16, and cuBLAS and cuDNN TF32, where the user's settings allow it. The model's own
+Inside it there is no autocast, and a product of float32 matrices is computed in float32. (oneDNN
+would use bfloat16, and cuBLAS and cuDNN TF32, where the user's settings allow it.) The model's own
 forward and backward pass keep the user's settings. `Tape` and `Engine` enter the context around all
-arithmetic of the engine, so no rule needs to think of it. What the arithmetic then guarantees stands
-in `ROUNDING.md`.
+arithmetic of the engine, so no rule has to. `gradients/ROUNDING.md` shows what the arithmetic then
+guarantees.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from types import TracebackType
 import torch
 
 Setting = tuple[str, str]
-"""A backend and an operation, as torch names them: what a precision of float32 products is set for."""
+"""A backend and an operation, as torch names them, for which a precision is set."""
 
 FULL = ("none", "ieee")
-"""Values under which a float32 product is one. `none` follows the setting above, and is full at the top."""
+"""Values under which float32 products are computed in float32.
+
+`none` follows the setting above, and means full precision at the top.
+"""
 PRODUCTS: dict[str, tuple[Setting, ...]] = {
     "cpu": (("mkldnn", "matmul"), ("mkldnn", "conv")),
     "cuda": (("cuda", "matmul"), ("cuda", "conv")),
@@ -29,7 +32,7 @@ _write = torch._C._set_fp32_precision_setter
 
 
 class exact:  # noqa: N801 (a context manager reads like a function)
-    """Compute without autograd, outside autocast and in full float32; then restore every setting."""
+    """Compute without autograd, outside autocast and in full float32; then restore all settings."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device.type
@@ -38,14 +41,13 @@ class exact:  # noqa: N801 (a context manager reads like a function)
         self._precision: FullPrecision | None = None
 
     def __enter__(self) -> None:
-        """Change only what stands in the way: this runs once for each layer of each step."""
+        """Change only the settings that differ: this runs once for each layer of each step."""
+        device = self._device
         self._no_grad.__enter__()
-        if torch.amp.is_autocast_available(self._device) and torch.is_autocast_enabled(
-            self._device
-        ):
-            self._autocast = torch.autocast(self._device, enabled=False)
+        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+            self._autocast = torch.autocast(device, enabled=False)
             self._autocast.__enter__()  # type: ignore[no-untyped-call]
-        settings = PRODUCTS.get(self._device, ())
+        settings = PRODUCTS.get(device, ())
         for setting in settings:
             if _read(*setting) not in FULL:
                 self._precision = FullPrecision(settings)
@@ -68,10 +70,10 @@ class exact:  # noqa: N801 (a context manager reads like a function)
 
 
 class FullPrecision:
-    """Full precision of float32 products, and the way back to the settings before it.
+    """Full precision of float32 products, until the earlier settings are restored.
 
-    Torch has two interfaces to these settings. `set_float32_matmul_precision`, the older one, is used
-    where the user has used it: torch raises on reading it after only the newer one was changed.
+    Torch has two interfaces to these settings. The older one, `set_float32_matmul_precision`, is
+    used where the user has used it: torch raises if it is read after only the newer one changed.
     """
 
     def __init__(self, settings: tuple[Setting, ...]) -> None:
@@ -93,7 +95,7 @@ class FullPrecision:
 
 
 def _matmul_precision() -> str:
-    """Return the older interface's value; `highest` where the two disagree and it can't be read."""
+    """Return the older interface's value; `highest` if the two disagree and it can't be read."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
@@ -101,15 +103,18 @@ def _matmul_precision() -> str:
 
 
 def _own_value(setting: Setting) -> str:
-    """Return a setting's own value: `none` where it follows the one above, which shows by moving that."""
+    """Return a setting's own value: `none` if it follows the setting above.
+
+    The setting above is changed for a moment to see whether it does.
+    """
     value = _read(*setting)
     above = _above(setting)
     if above is None or value != _read(*above):
         return value
     before = _own_value(above)
-    moved = "tf32" if value == "ieee" else "ieee"
-    _write(*above, moved)
-    follows = _read(*setting) == moved
+    other = "tf32" if value == "ieee" else "ieee"
+    _write(*above, other)
+    follows = _read(*setting) == other
     _write(*above, before)
     return "none" if follows else value
 

@@ -1,4 +1,4 @@
-"""Which trainable parameter belongs to which group of the clipper, in one fixed order."""
+"""The clipper's groups: which trainable parameter belongs to which, in one fixed order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dppipe.errors import UsageError
 
 @dataclass(frozen=True)
 class Groups:
-    """The clipper's groups; `names` gives the order of the columns of norms, bounds and factors."""
+    """The clipper's groups; columns of norms, bounds and factors are in the order of `names`."""
 
     names: tuple[str, ...]
     sizes: Mapping[str, int]
@@ -24,18 +24,21 @@ class Groups:
     column: Mapping[str, int]
     """The group's column for each trainable parameter's name."""
     unit: float
-    """The largest relative error of one operation in the coarsest type that gradients are computed in."""
+    """The largest relative error of one operation in the coarsest type of the gradients."""
 
     def norms(
         self, squares: Mapping[str, Tensor], rows: int, *, like: Tensor
     ) -> Tensor:  # {name: [B]} -> [B, G]
-        """Return the norm of each group from the squared norms of its parameters, never too low (`ROUNDING.md`)."""
+        """Return the norm of each group from its parameters' squared norms.
+
+        It is never too low (`gradients/ROUNDING.md`).
+        """
         return self._raised(self._totals(squares, rows, like=like).sqrt_(), like=like)
 
     def totals(
         self, sizes: Mapping[str, Tensor], rows: int, *, like: Tensor
     ) -> Tensor:  # {name: [B]} -> [B, G]
-        """Return the sum of absolute values of each group from those of its parameters, never too low."""
+        """Return each group's sum of absolute values from its parameters' sums; never too low."""
         return self._raised(self._totals(sizes, rows, like=like), like=like)
 
     def _totals(self, values: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:
@@ -49,29 +52,27 @@ class Groups:
 
 
 def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Give the trainable parameters by name; a tied one stands once, under its first name."""
-    return {
-        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
-    }
+    """Return the trainable parameters by name; a tied one appears once, under its first name."""
+    named = model.named_parameters()
+    return {name: parameter for name, parameter in named if parameter.requires_grad}
 
 
 def make_groups(clipper: Clips, parameters: Mapping[str, Tensor]) -> Groups:
     """Ask the clipper for its groups and check that every trainable parameter has one."""
-    chosen = clipper.groups(
-        {name: tuple(parameter.shape) for name, parameter in parameters.items()}
-    )
+    shapes = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+    chosen = clipper.groups(shapes)
     if set(chosen) != set(parameters):
         odd = sorted(set(chosen) ^ set(parameters))
         raise UsageError(
-            f"clipping: expected one group for every trainable parameter, got a difference at {odd}. Fix groups()."
+            "clipping: expected one group for every trainable parameter, "
+            f"got a difference at {odd}. Fix groups()."
         )
     sizes: dict[str, int] = {}
+    unit = 0.0
     for name, parameter in parameters.items():
         sizes[chosen[name]] = sizes.get(chosen[name], 0) + parameter.numel()
+        unit = max(unit, rounding_of(parameter.dtype).unit)
     names = tuple(sizes)
-    unit = max(
-        (rounding_of(parameter.dtype).unit for parameter in parameters.values()), default=0.0
-    )
     return Groups(names, sizes, {name: names.index(chosen[name]) for name in parameters}, unit)
 
 
@@ -83,19 +84,19 @@ def bound_values(
     like: Tensor,
     factor: float = 1.0,
 ) -> tuple[float, ...]:  # -> [G]
-    """Give the bounds of a clipper's state as numbers of the host, times a factor; without a state, of its first one.
+    """Return the clipping bounds of a clipper's state as Python floats, times a factor.
 
-    The precision of the sums holds them exactly, so what noise is scaled to is the very bound that is enforced.
+    Without a state they are those of the first one. The precision of the sums holds them exactly,
+    so noise is scaled to the very bound that is enforced.
     """
     bounds = clipper.bounds(clipper.init_state(groups.sizes) if state is None else state)
-    values = (
-        [float(bounds)] * len(groups.names)
-        if isinstance(bounds, (int, float))
-        else [float(value) for value in bounds]
-    )
+    if isinstance(bounds, (int, float)):
+        bounds = [bounds] * len(groups.names)
+    values = list(map(float, bounds))
     if len(values) != len(groups.names):
         raise UsageError(
-            f"clipping: expected {len(groups.names)} bounds, one for each group, got {len(values)}. Fix bounds()."
+            f"clipping: expected {len(groups.names)} bounds, one for each group, "
+            f"got {len(values)}. Fix bounds()."
         )
     precision = numpy.dtype(str(_precision(like)).removeprefix("torch."))
     with numpy.errstate(over="ignore"):  # an infinite bound is refused where noise is scaled to it
@@ -103,14 +104,14 @@ def bound_values(
 
 
 def place_bounds(values: Sequence[float], *, like: Tensor) -> Tensor:  # [G] -> [G]
-    """Give bounds as a tensor beside `like`; nothing is read from its device."""
+    """Return bounds as a tensor on the device of `like`; nothing is read from the device."""
     return torch.tensor(values, dtype=_precision(like)).to(like.device)
 
 
 def bounds_tensor(
     clipper: Clips, groups: Groups, state: Mapping[str, object] | None, like: Tensor
 ) -> Tensor:  # -> [G]
-    """Give the bounds of a clipper's state as a tensor beside `like`; without a state, of its first one."""
+    """Return the bounds of a clipper's state, or of its first one, on the device of `like`."""
     return place_bounds(bound_values(clipper, groups, state, like=like), like=like)
 
 

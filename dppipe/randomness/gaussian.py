@@ -1,9 +1,10 @@
 """Gaussian noise for gradients, from secret bytes, with tails that reach 9.4 standard deviations.
 
-`GaussianStream.add_` is what the private step calls, once a release, on one flat buffer. The values are drawn on the CPU in
-blocks that stay in its cache, by one thread: a second one gained nothing right after a backward pass, whose own threads still
-spin, and lost much where another job held a core. Other devices get copies of the blocks; a source that draws on the device
-itself needs only the method of `NoiseSource`. Read next: `box_muller.py` for the distribution, `benchmarks/noise.py`.
+The private step calls `GaussianStream.add_` once for each release, on one flat buffer. One thread
+draws the values on the CPU, in blocks that stay in its cache. A second thread gained nothing right
+after a backward pass, whose own threads still spin, and lost much where another job used a core.
+Other devices get copies of the blocks; a source that draws on the device itself needs only the
+method of `NoiseSource`. Read next: `box_muller.py` for the distribution, `benchmarks/noise.py`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from dppipe.randomness.keystream import Keystream
 if TYPE_CHECKING:
     from torch import Tensor
 
-_BLOCK = (
-    1 << 17
-)  # values drawn at once: large enough to pay for Python's share, small enough for the cache
+_BLOCK = 1 << 17
+"""Values drawn at once: enough to hide the cost of Python, few enough for the cache."""
 LEAST_STD, LARGEST_STD = 2.0**-100, 2.0**100
 """The standard deviations that can be drawn."""
 SECURE_LARGEST_MULTIPLIER = 2.0**10
@@ -32,17 +32,22 @@ class NoiseSource(Protocol):
     """What the private step needs of a source of noise."""
 
     def add_(self, flat: Tensor, std: float, *, over: float = 1.0) -> Tensor:
-        """Add independent noise of this standard deviation to every value of a 1-D tensor, then divide by `over`, in place."""
+        """Add independent noise to every value of a 1-D tensor, then divide by `over`, in place.
+
+        `std` is the noise's standard deviation.
+        """
         ...
 
 
 class GaussianStream:
     """A secret stream of Gaussian noise.
 
-    Guarantee: given a secret key that is used for nothing else, every value that it adds is an independent draw of
-    N(0, std^2), but for the rounding of the buffer's precision (which never lowers `std`) and 2^-62 in the probability of
-    any radius. No value is infinite or NaN. The same key and the same sequence of sizes and precisions give the same values,
-    on any device and whatever the number of threads.
+    Guarantees, given a secret key that is used for nothing else:
+    - Every added value is an independent draw of N(0, std^2), up to rounding to the buffer's
+      precision (which never lowers `std`) and up to 2^-62 in the probability of any radius.
+    - No value is infinite or NaN.
+    - The same key and the same sequence of sizes and precisions yield the same values, on any
+      device and with any number of threads.
     """
 
     def __init__(self, key: bytes, *, secure: bool = False) -> None:
@@ -51,12 +56,13 @@ class GaussianStream:
         self.secure = secure
 
     def add_(self, flat: Tensor, std: float, *, over: float = 1.0) -> Tensor:
-        """Add noise to a 1-D tensor of sums, in place, then divide by `over`, block by block while they are in cache.
+        """Add noise to a 1-D tensor of sums, then divide by `over`, in place and block by block.
 
-        Guarantee: in a secure stream, a call is one release. With x the sums, d of them, both x and the noise are rounded to
-        the grid `g = 2^floor(log2 std) / 2^36`, so what is released is a function of `round(x) + Z` alone, where rounding has
-        raised the sensitivity C by at most `g sqrt(d)`, and Z has standard deviation `std (1 + 2^-26 sqrt(d))`: enough for
-        `std = z C` as long as `z <= 2^10`.
+        Guarantees of a secure stream, in which each call is one release. Let x be the d sums.
+        - Both x and the noise are rounded to the grid `g = 2^floor(log2 std) / 2^36`. So the
+          release is a function of `round(x) + Z` alone.
+        - Rounding raises the sensitivity C by at most `g sqrt(d)`. Z has standard deviation
+          `std (1 + 2^-26 sqrt(d))`, which is enough for `std = z C` as long as `z <= 2^10`.
         """
         return self._add_on_grid(flat, std, over) if self.secure else self._add(flat, std, over)
 
@@ -80,14 +86,14 @@ class GaussianStream:
         grid = 2.0 ** (math.floor(math.log2(std)) - 36)
         scale = std / grid * (1 + 2.0**-26 * math.sqrt(flat.numel()))
         draws = self._draws(numpy.dtype(numpy.float64))
-        room = numpy.empty(min(_BLOCK, flat.numel()))
+        buffer = numpy.empty(min(_BLOCK, flat.numel()))
         for part in torch.split(flat.detach(), _BLOCK):
-            noise = room[: len(part)]
+            noise = buffer[: len(part)]
             noise[:] = 0
             for _ in range(4):
                 noise += draws.draw(self._keystream, len(part), scale=scale / 2)
-            moved = torch.from_numpy(numpy.rint(noise, out=noise)).to(part.device)
-            part.copy_((part.double() / grid).round_().add_(moved).mul_(grid))
+            rounded = torch.from_numpy(numpy.rint(noise, out=noise)).to(part.device)
+            part.copy_((part.double() / grid).round_().add_(rounded).mul_(grid))
             part /= over
         return flat
 
@@ -101,7 +107,7 @@ class GaussianStream:
 
 
 def checked_dtype(flat: Tensor, std: float) -> numpy.dtype[Any]:
-    """Give a buffer's type; refuse a buffer or a size of noise that can't be served."""
+    """Return a buffer's NumPy type; refuse buffers and standard deviations that can't be used."""
     name = str(flat.dtype).removeprefix("torch.")
     if flat.dim() != 1 or name not in ("float32", "float64"):
         raise ValueError(

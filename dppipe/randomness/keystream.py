@@ -1,7 +1,8 @@
 """Secret bytes: the keystream of AES-256 in counter mode, from the `cryptography` library.
 
-A stream is keyed once, read forward only, and can't be copied, pickled or used after a fork: each of these would repeat
-bytes, and noise that is used twice cancels out. The key itself is handed to the cipher and kept nowhere else.
+A stream is keyed once and read forward only. It can't be copied, pickled or used after a fork: each
+of these would repeat bytes, and noise that is used twice cancels out. Only the cipher holds the
+key.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
 
 _ZEROS = bytes(1 << 20)
 SLACK = 15
-"""Bytes of room beyond what is read: older releases of the library ask for them."""
+"""Extra bytes that a buffer needs: older releases of the library require them."""
 
 
 class ByteSource(Protocol):
-    """Anything that gives random bytes: a `Keystream`, or a NumPy generator in a test."""
+    """A source of random bytes: a `Keystream`, or a NumPy generator in a test."""
 
     def bytes(self, length: int, /) -> bytes:
-        """Give the next `length` bytes."""
+        """Return the next `length` bytes."""
         ...
 
 
 class Keystream:
     """An endless sequence of secret bytes.
 
-    Guarantee: without the key its bytes can't be told from uniform ones, as far as AES-256 is what it is believed to be.
+    Guarantee: without the key, its bytes can't be told from uniform ones, if AES-256 is secure.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -43,22 +44,22 @@ class Keystream:
         self._process = os.getpid()
 
     def bytes(self, length: int, /) -> bytes:
-        """Give the next `length` bytes."""
+        """Return the next `length` bytes."""
         self._refuse_fork()
         return self._cipher.update(bytes(length))
 
-    def read_into(self, room: NDArray[numpy.uint8], size: int) -> None:
-        """Write the next `size` bytes into the front of `room`, which needs `SLACK` bytes more."""
+    def read_into(self, buffer: NDArray[numpy.uint8], size: int) -> None:
+        """Write the next `size` bytes to the start of `buffer`, which needs `SLACK` bytes more."""
         self._refuse_fork()
         for start in range(0, size, len(_ZEROS)):
             zeros = memoryview(_ZEROS)[: size - start]
-            self._cipher.update_into(zeros, room[start : start + len(zeros) + SLACK].data)
+            self._cipher.update_into(zeros, buffer[start : start + len(zeros) + SLACK].data)
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._process:
             raise PrivacyRefusal(
-                "secret stream: expected the process that made it, got a fork of it, which would repeat its bytes. "
-                "Make a stream of its own in each process."
+                "secret stream: expected the process that made it, got a fork of it, which would "
+                "repeat its bytes. Make a stream of its own in each process."
             )
 
     def __reduce__(self) -> NoReturn:

@@ -1,8 +1,9 @@
 """Secret randomness for the model: dropout masks, augmentations and whatever else user code draws.
 
-Such draws fall by position in the batch. From the public seed they would tie a record to its place,
-so in a private step they come from a secret stream of their own. What is drawn outside of private
-steps (weights, validation, hooks) goes on from the public seed as if no private step had been.
+Such draws depend on the position in the batch. If they came from the public seed, they would show a
+record's position, so a private step takes them from a secret stream of their own. Draws outside of
+private steps (weights, validation, hooks) continue from the public seed, as if no private step had
+happened.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ SEED_BYTES = 8
 
 
 class ModelRandomness:
-    """Seeds the generators that models and data sets draw from, anew for each private step."""
+    """Seeds the generators that models and datasets draw from, anew for each private step."""
 
     def __init__(self, stream: ByteSource, *, device: torch.device, own_code: bool = True) -> None:
         """Take the stream that seeds are read from.
@@ -36,7 +37,7 @@ class ModelRandomness:
 
     @contextmanager
     def secret(self) -> Iterator[None]:
-        """Let everything in the block draw from a secret seed; outside nothing is changed."""
+        """Make everything in the block draw from a secret seed; restore the generators after it."""
         seeds = [self._seed(), self._seed(), self._seed()]
         with _torch_seeded(seeds[0], self._cuda):
             if not self._own_code:

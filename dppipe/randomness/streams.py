@@ -1,41 +1,21 @@
-"""Independent secret streams for the sampler and the noise, keyed from the operating system's entropy.
+"""Keys of independent secret streams for the sampler, the noise and the model.
 
-Keys live in memory only: they are never written, logged or shown. `reproducible` streams are derived from the public seed,
-for tests; a run that uses them gives no protection and its statement says so.
+They come from the operating system's entropy and stay in memory: they are never written, logged or
+shown. `reproducible` keys are derived from the public seed, for tests; a run that uses them gives
+no protection, and its statement says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    import numpy
-
-    from dppipe.randomness.keystream import Keystream
+from typing import Literal
 
 Purpose = Literal["sampler", "noise", "count", "statistics", "model"]
 
 
 def stream_key(purpose: Purpose, *, seed: int | None = None) -> bytes:
-    """Give 32 fresh secret bytes or, with a seed, bytes that anyone can derive again."""
+    """Return 32 fresh secret bytes or, with a seed, bytes that anyone can derive again."""
     if seed is None:
         return os.urandom(32)
     return hashlib.sha256(f"dppipe reproducible {purpose} {seed}".encode()).digest()
-
-
-def secret_stream(purpose: Purpose, *, seed: int | None = None) -> Keystream:
-    """Give a cryptographic stream of its own: what `Sampler.draw` is given in a run."""
-    from dppipe.randomness.keystream import Keystream
-
-    return Keystream(stream_key(purpose, seed=seed))
-
-
-def numpy_stream(purpose: Purpose, *, seed: int | None = None) -> numpy.random.Generator:
-    """Give a NumPy generator on a stream of its own: good statistics, but not a cryptographic generator."""
-    import numpy
-
-    return numpy.random.Generator(
-        numpy.random.PCG64DXSM(int.from_bytes(stream_key(purpose, seed=seed), "big"))
-    )

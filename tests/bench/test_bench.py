@@ -63,8 +63,8 @@ def test_every_workload_runs_without_a_fallback():
         with Engine(model, workload.per_sample_loss, Flat()) as engine:
             norms = engine.accumulate(batch, engine.zeros(), bounds=engine.bounds())
         assert norms.isfinite().all()
-        assert not engine.plan.fallback
-        assert engine.plan.functional is None
+        assert not engine.layout.fallback
+        assert engine.layout.functional is None
 
 
 def test_a_contender_that_fails_is_reported():

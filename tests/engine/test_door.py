@@ -201,7 +201,7 @@ def test_both_engines_agree():
 
 
 def test_a_layer_that_is_skipped_at_times_is_still_planned():
-    """Stochastic depth may hide a layer from the plan; the engine plans again when it meets it."""
+    """Stochastic depth may hide a layer at first; the engine extends the layout when it meets it."""
 
     class Skipping(nn.Module):
         def __init__(self):

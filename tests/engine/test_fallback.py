@@ -1,4 +1,4 @@
-"""What has no rule is evaluated row by row, exactly, and the plan says which module and why."""
+"""What has no rule is evaluated row by row, exactly, and the layout says which module and why."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def test_a_module_without_a_rule_is_exact_and_alone(middle, run, loop):
         model, batch = Model(middle()), (torch.randn(rows, 4, 3),)
         result, engine = run(model, batch, Flat(max_grad_norm=1.0))
         loop(model, batch).agrees_with(result)
-        assert len(engine.plan.fallback) == 1
-        assert next(iter(engine.plan.fallback)).startswith("middle")
-        assert engine.plan.functional is None
+        assert len(engine.layout.fallback) == 1
+        assert next(iter(engine.layout.fallback)).startswith("middle")
+        assert engine.layout.functional is None
 
 
 class WeightNorm(nn.Module):
@@ -251,8 +251,8 @@ def test_uses_of_parameters_need_no_fallback(middle, run, loop):
         model, batch = model.double(), (batch[0].double(),)
         result, engine = run(model, batch, Flat(max_grad_norm=1.0))
         loop(model, batch).agrees_with(result, norm_tolerance=1e-9, sum_tolerance=1e-9)
-        assert not engine.plan.fallback
-        assert engine.plan.functional is None
+        assert not engine.layout.fallback
+        assert engine.layout.functional is None
 
 
 class Checkpointed(nn.Module):
@@ -269,4 +269,4 @@ def test_activation_checkpointing_is_exact(run, loop):
     model, batch = Model(Checkpointed()), (torch.randn(4, 4, 3),)
     result, engine = run(model, batch, Flat(max_grad_norm=1.0))
     loop(model, batch).agrees_with(result)
-    assert engine.plan.functional == "activation checkpointing"
+    assert engine.layout.functional == "activation checkpointing"

@@ -33,8 +33,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "BLOCK", 8)
         monkeypatch.setattr(module, "SHORT", 4)
     monkeypatch.setattr(products, "FEW", 3)
-    monkeypatch.setattr(linear, "PIECE", 16)
-    monkeypatch.setattr(conv_kernels, "PIECE", 64)
+    monkeypatch.setattr(linear, "CHUNK", 16)
+    monkeypatch.setattr(conv_kernels, "CHUNK", 64)
     monkeypatch.setattr(conv_kernels, "FEWEST", 2)
     yield
     norms.block_of.cache_clear()

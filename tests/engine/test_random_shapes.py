@@ -24,7 +24,7 @@ def check(run, loop, model, batch, **kernels):
     batch = tuple(part.double() if part.is_floating_point() else part for part in batch)
     result, engine = run(model, batch, Flat(max_grad_norm=1.0), kernels=kernels)
     loop(model, batch).agrees_with(result, norm_tolerance=1e-9, sum_tolerance=1e-9)
-    assert not engine.plan.fallback
+    assert not engine.layout.fallback
 
 
 @few

@@ -47,8 +47,8 @@ def test_norms_and_sums_agree_with_the_loop(rule, example, kernel, run, loop):
         model, batch = made(example, rows, seed=rows)
         result, engine = run(model, batch, Flat(max_grad_norm=1.0), kernels=forced(rule, kernel))
         loop(model, batch).agrees_with(result)
-        assert not engine.plan.fallback
-        assert engine.plan.functional is None
+        assert not engine.layout.fallback
+        assert engine.layout.functional is None
 
 
 @pytest.mark.parametrize(("rule", "example", "kernel"), CASES)

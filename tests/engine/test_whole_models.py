@@ -117,8 +117,8 @@ def test_whole_models_agree_with_the_loop(make, inputs, loss, rows, run, loop):
     model, batch = make(), inputs(rows)
     result, engine = run(model, batch, Flat(max_grad_norm=1.0), loss=loss)
     loop(model, batch, loss=loss).agrees_with(result)
-    assert not engine.plan.fallback
-    assert engine.plan.functional is None
+    assert not engine.layout.fallback
+    assert engine.layout.functional is None
 
 
 @pytest.mark.parametrize(("make", "inputs", "loss"), MODELS)

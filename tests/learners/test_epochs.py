@@ -9,6 +9,7 @@ import signal
 
 import numpy
 import pytest
+from secret_streams import secret_stream
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
@@ -21,7 +22,6 @@ from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Gdp, Pld, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.gaussian import gaussian_epsilon
-from dppipe.randomness.streams import secret_stream
 from dppipe.runs.record import RunRecord
 from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import BallsInBins, Shuffle

@@ -173,11 +173,12 @@ def test_no_key_is_in_the_text_of_an_error(
 
 def test_the_objects_of_a_run_do_not_show_their_keys(keys: list[bytes]) -> None:
     from dppipe.randomness.gaussian import GaussianStream
-    from dppipe.randomness.streams import secret_stream, stream_key
+    from dppipe.randomness.keystream import Keystream
+    from dppipe.randomness.streams import stream_key
 
     shown = repr(
         [
-            secret_stream("sampler"),
+            Keystream(stream_key("sampler")),
             GaussianStream(stream_key("noise")),
             vars(GaussianStream(stream_key("count"))),
         ]

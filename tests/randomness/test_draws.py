@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from secret_streams import secret_stream
 
 from dppipe.randomness.draws import integers, subset, successes
-from dppipe.randomness.streams import secret_stream
 
 ALARM = 1e-9
 

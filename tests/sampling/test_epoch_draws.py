@@ -8,9 +8,9 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from secret_streams import secret_stream
 
 from dppipe.randomness.draws import permutation
-from dppipe.randomness.streams import secret_stream
 from dppipe.sampling import BallsInBins, Sampler, Shuffle
 
 RECORDS, EPOCHS = 60, 4000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dp_accounting
 import pytest
 from dp_accounting import NeighboringRelation, pld, rdp
+from secret_streams import secret_stream
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.randomness.streams import secret_stream
 from dppipe.sampling import Poisson, TruncatedPoisson, WithoutReplacement, WithReplacement
 from dppipe.sampling.base import Sampler
 

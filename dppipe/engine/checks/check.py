@@ -1,8 +1,9 @@
 """The engine's self-check on made-up input: it runs on the user's own model before budget is spent.
 
-The norms and the clipped sum are compared with a loop that takes one row at a time, and rows that see each other are found by
-value (`independence.py`). Chance is taken out (dropout lets everything through), so that both sides compute the same. What comes
-back lists how each layer is treated, for `dppipe doctor`.
+The norms and the clipped sum are compared with those of a loop over single rows, and rows that
+affect each other are found by value (`independence.py`). Randomness is removed (dropout keeps
+everything), so that both sides compute the same. The report lists how each layer is treated, for
+`dppipe doctor`.
 """
 
 from __future__ import annotations
@@ -36,9 +37,13 @@ _ADVICE = (
 def check_engine(engine: Engine, batch: Any) -> EngineReport:
     """Compare the engine with a one-row loop on made-up input; refuse the model if they differ.
 
-    Guarantee: on this input the engine's norms and sums are those of per-example gradients, and every row's loss and gradient
-    are functions of that row alone. Another input could take another path through the model; the engine refuses paths it has
-    not planned. A model whose rows are evaluated one at a time is independent by construction.
+    Guarantees, on this input:
+    - The engine's norms and sums are those of per-example gradients.
+    - Every row's loss and gradient are functions of that row alone. (A model whose rows are
+      evaluated one at a time is independent by construction.)
+
+    Another input could take another path through the model; the engine refuses paths that its
+    layout doesn't have.
     """
     alone = isinstance(engine.per_sample_loss, SingletonLoss)
     batch = take_rows(batch, 0, ROWS) if alone else distinct_rows(batch)
@@ -51,34 +56,30 @@ def check_engine(engine: Engine, batch: Any) -> EngineReport:
         sums = engine.zeros()
         norms = engine.accumulate(batch, sums, bounds=bounds)
         with torch.no_grad():
-            if (
-                engine.needs != "projections"
-            ):  # estimated norms aren't the true ones, and don't claim to be
+            if engine.needs != "projections":  # estimated norms differ from the true ones
                 _compare_norms(engine, norms, rows)
-            _compare_sums(
-                engine, sums, bounded_factors(engine.clipper, norms, bounds), bounds, rows
-            )
+            factors = bounded_factors(engine.clipper, norms, bounds)
+            _compare_sums(engine, sums, factors, bounds, rows)
         return make_report(engine, batch)
 
 
 def _compare_norms(engine: Engine, norms: Tensor, rows: list[Row]) -> None:
-    if engine.order == 1:
-        sizes = {
-            name: torch.stack([row.gradients[name].abs().sum() for row in rows])
-            for name in engine.parameters
-        }
-        expected = engine.groups.totals(sizes, len(rows), like=norms)
-    else:
-        squares = {
-            name: torch.stack([row.gradients[name].square().sum() for row in rows])
-            for name in engine.parameters
-        }
-        expected = engine.groups.norms(squares, len(rows), like=norms)
+    sizes = {}
+    for name in engine.parameters:
+        sizes[name] = torch.stack([_size(row.gradients[name], engine.order) for row in rows])
+    combine = engine.groups.totals if engine.order == 1 else engine.groups.norms
+    expected = combine(sizes, len(rows), like=norms)
     for column, group in enumerate(engine.groups.names):
         if not close(norms[:, column], expected[:, column]):
             raise PrivacyRefusal(
-                f"engine: expected the norms of a one-row loop in group {group!r}, got others. {_ADVICE}"
+                f"engine: expected the norms of a one-row loop in group {group!r}, got others. "
+                f"{_ADVICE}"
             )
+
+
+def _size(gradient: Tensor, order: int) -> Tensor:
+    """Return the sum of absolute values or, of order 2, of squares."""
+    return gradient.abs().sum() if order == 1 else gradient.square().sum()
 
 
 def _compare_sums(

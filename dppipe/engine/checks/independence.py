@@ -1,7 +1,7 @@
-"""Rows that see each other are found by value: a row's loss and gradient must be its own.
+"""Rows that affect each other are found by value: a row's loss and gradient must be its own.
 
 On made-up rows that differ in every number, each row is evaluated alone, in the batch, and in the
-batch with all other rows replaced. A loss that is divided by the batch's tokens, a padding that the
+batch with all other rows replaced. A loss that is divided by the batch's tokens, padding that the
 model sees, an order that depends on other rows: each shows as a difference.
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from dppipe.engine.engine import Engine
 
 TOLERANCE = 1e-3
-"""Far above rounding, far below what a wrong formula gives."""
+"""Far above rounding errors, far below the error of a wrong formula."""
 ROWS = 4
-"""How many rows are compared, or a few more where these don't differ."""
+"""How many rows are compared; a few more where these don't differ."""
 
 
 class Row(NamedTuple):
-    """What one row gives on its own."""
+    """The loss and the gradients of one row."""
 
     loss: Tensor
     gradients: dict[str, Tensor]
@@ -41,14 +41,14 @@ def evaluate_rows(engine: Engine, batch: Any) -> list[Row]:
 
 
 def refuse_mixing(engine: Engine, batch: Any, rows: list[Row]) -> None:
-    """Refuse a model one of whose rows differs from itself alone, in the batch or among others."""
-    if not torch.isfinite(torch.stack([row.loss for row in rows])).all():
-        raise PrivacyRefusal(
-            "per_sample_loss: expected finite losses on made-up examples, got others, on which nothing can be checked. If the "
-            "model has diverged, start anew with a lower learning rate. If the examples are at fault, make up better ones by "
-            "synthetic=."
-        )
+    """Refuse a model in which a row's loss or gradient depends on the other rows of the batch."""
     losses = [row.loss for row in rows]
+    if not torch.isfinite(torch.stack(losses)).all():
+        raise PrivacyRefusal(
+            "per_sample_loss: expected finite losses on made-up examples, got others, on which "
+            "nothing can be checked. If the model has diverged, start anew with a lower learning "
+            "rate. If the examples are at fault, make up better ones by synthetic=."
+        )
     with torch.no_grad():
         together = engine.per_sample_loss(engine.model, batch)
     if not close(together, torch.stack(losses)):
@@ -63,8 +63,8 @@ def refuse_mixing(engine: Engine, batch: Any, rows: list[Row]) -> None:
 def distinct_rows(batch: Any) -> Any:
     """Pick a few rows that differ in every number; refuse a batch that has none.
 
-    Floats that are the same in all rows get noise, since made-up input may be all zeros. Integers
-    and truth values don't: a token or a class that is made up here may not exist.
+    Floats that are equal in all rows get noise, since made-up input may be all zeros. Integers and
+    truth values don't: a token or a class that is made up here may not exist.
     """
     generator = torch.Generator().manual_seed(0)
     leaves, structure = tree_flatten_with_path(batch)
@@ -72,14 +72,14 @@ def distinct_rows(batch: Any) -> Any:
     chosen = list(range(min(ROWS, batch_rows(batch))))
     for path, leaf in leaves:
         if isinstance(leaf, Tensor) and leaf.dim() and leaf.numel():
-            differing = (leaf != leaf[:1]).flatten(1).any(1) if leaf.dim() > 1 else leaf != leaf[:1]
+            differing = (leaf != leaf[:1]).reshape(len(leaf), -1).any(1)
             if bool(differing.any()):
                 if not bool(differing[chosen].any()):
                     chosen.append(int(differing.int().argmax()))
             elif leaf.is_floating_point():
                 leaf = leaf + torch.randn(leaf.shape, generator=generator).to(leaf)
             else:
-                raise _equal_rows("".join(str(key) for key in path), len(leaf))
+                raise _equal_rows("".join(map(str, path)), len(leaf))
         made.append(leaf)
     picked = [leaf[chosen] if isinstance(leaf, Tensor) and leaf.dim() else leaf for leaf in made]
     return tree_unflatten(picked, structure)
@@ -87,19 +87,24 @@ def distinct_rows(batch: Any) -> Any:
 
 def _equal_rows(place: str, count: int) -> PrivacyRefusal:
     return PrivacyRefusal(
-        f"synthetic: expected made-up examples that differ in every number, got {count} that are equal at batch{place}: "
-        "records that see each other wouldn't show on them. Give synthetic=, a function that makes up a batch of n different "
-        "examples (a data kind has synthetic(n)): other tokens, other classes, other lengths."
+        f"synthetic: expected made-up examples that differ in every number, got {count} that are "
+        f"equal at batch{place}: records that see each other wouldn't show on them. Give "
+        "synthetic=, a function that makes up a batch of n different examples (a data kind has "
+        "synthetic(n)): other tokens, other classes, other lengths."
     )
 
 
 def close(found: Tensor, expected: Tensor) -> bool:
-    """Return whether two tensors agree up to rounding at the size of their largest value; NaN agrees with nothing."""
+    """Return whether two tensors agree up to rounding at the size of their largest value.
+
+    NaN agrees with nothing.
+    """
     if found.shape != expected.shape:
         return False
-    return not found.numel() or bool(
-        (found - expected).abs().max() <= TOLERANCE * expected.abs().max() + 1e-9
-    )
+    if not found.numel():
+        return True
+    difference = (found - expected).abs().max()
+    return bool(difference <= TOLERANCE * expected.abs().max() + 1e-9)
 
 
 def _row(engine: Engine, batch: Any, place: int) -> Row:
@@ -116,8 +121,7 @@ def _equal(found: Row, alone: Row, losses: list[Tensor]) -> bool:
     scale = torch.stack(losses).abs().max()
     if not bool((found.loss - alone.loss).abs() <= TOLERANCE * scale + 1e-9):
         return False
-    left, right = _flat(found), _flat(alone)
-    return close(left, right)
+    return close(_flat(found), _flat(alone))
 
 
 def _flat(row: Row) -> Tensor:
@@ -140,8 +144,8 @@ def _others_replaced(batch: Any, place: int) -> Any:
 
 def _mixing(engine: Engine, batch: Any, what: str) -> PrivacyRefusal:
     return PrivacyRefusal(
-        f"{_first_mixing_module(engine, batch)}: expected each record's loss to depend on that record alone, got another "
-        f"{what}. Take out what mixes the records of a batch."
+        f"{_first_mixing_module(engine, batch)}: expected each record's loss to depend on that "
+        f"record alone, got another {what}. Take out what mixes the records of a batch."
     )
 
 
@@ -164,16 +168,17 @@ def _first_mixing_module(engine: Engine, batch: Any) -> str:
 
 @contextmanager
 def _outputs(model: nn.Module) -> Iterator[list[tuple[str, Tensor]]]:
-    """Note every module's first output for a while, in the order in which modules finish."""
+    """Note every module's first output in the block, in the order in which modules finish."""
     found: list[tuple[str, Tensor]] = []
+    handles = []
+    for path, module in model.named_modules():
 
-    def note(path: str, output: Any) -> None:
-        found.extend((path, tensor.double()) for tensor in tensors_in(output)[:1])
+        def note(module: nn.Module, args: Any, output: Any, path: str = path) -> None:
+            tensors = tensors_in(output)
+            if tensors:
+                found.append((path, tensors[0].double()))
 
-    handles = [
-        module.register_forward_hook(lambda module, args, output, path=path: note(path, output))
-        for path, module in model.named_modules()
-    ]
+        handles.append(module.register_forward_hook(note))
     try:
         yield found
     finally:

@@ -1,7 +1,7 @@
-"""What can't be private is refused before a record is touched: layers that mix records, and state that a forward pass changes.
+"""Refusals before a record is read: layers that mix records, state that a forward pass changes.
 
-A gradient is bounded per example only if an example's loss depends on that example alone; and whatever a forward pass writes
-into the model is released with it, unnoised.
+A gradient is bounded per example only if an example's loss depends on that example alone. And
+whatever a forward pass writes into the model is released with it, without noise.
 """
 
 from __future__ import annotations
@@ -18,27 +18,31 @@ from dppipe.errors import PrivacyRefusal
 
 
 def refuse_mixing_layers(model: nn.Module) -> None:
-    """Refuse layers that are known to mix the records of a batch or to keep statistics of them, and what can't be looked into."""
+    """Refuse layers that mix the records of a batch or keep statistics of them.
+
+    Compiled modules are refused too, as their layers can't be inspected.
+    """
     for path, module in model.named_modules():
-        place, kind = path or "model", type(module).__name__
+        place = path or "model"
+        kind = type(module).__name__
         if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
             raise PrivacyRefusal(
-                f"{place}: expected a module whose layers can be seen, got one that torch.compile has compiled. Give the module "
-                f"itself: the engine brings its own kernels for what compiling would speed up."
+                f"{place}: expected a module whose layers can be seen, got one that torch.compile "
+                "has compiled. Give the module itself: the engine brings its own kernels for what "
+                "compiling would speed up."
             )
         if isinstance(module, _BatchNorm) and (module.training or module.running_mean is None):
+            channels = module.num_features
             raise PrivacyRefusal(
-                f"{place}: expected a layer that treats each record alone, got {kind}, which mixes the records of a batch. "
-                f"Use GroupNorm({_groups(module.num_features)}, {module.num_features}), or freeze it with eval()."
+                f"{place}: expected a layer that treats each record alone, got {kind}, which mixes "
+                f"the records of a batch. Use GroupNorm({_groups(channels)}, {channels}), or "
+                "freeze it with eval()."
             )
-        if (
-            isinstance(module, _InstanceNorm)
-            and module.training
-            and module.running_mean is not None
-        ):
+        tracks = isinstance(module, _InstanceNorm) and module.running_mean is not None
+        if tracks and module.training:
             raise PrivacyRefusal(
-                f"{place}: expected a layer without memory of records, got {kind} with running statistics. "
-                f"Set track_running_stats=False."
+                f"{place}: expected a layer without memory of records, got {kind} with running "
+                "statistics. Set track_running_stats=False."
             )
 
 
@@ -50,19 +54,20 @@ def refuse_changed_state(model: nn.Module) -> Iterator[None]:
     for name, (tensor, version) in _state(model).items():
         if name not in before or before[name][0] is not tensor or before[name][1] != version:
             raise PrivacyRefusal(
-                f"{name}: expected state that a forward pass leaves alone, got a change: what records write into the model is "
-                f"released without noise. Make it a constant."
+                f"{name}: expected state that a forward pass leaves alone, got a change: what "
+                "records write into the model is released without noise. Make it a constant."
             )
 
 
 def _state(model: nn.Module) -> dict[str, tuple[Tensor, int]]:
-    named = [*model.named_buffers(), *model.named_parameters()]
-    return {
-        name: (tensor, 0 if torch.is_inference(tensor) else tensor._version)
-        for name, tensor in named
-    }
+    """Return each buffer and parameter with torch's count of its changes."""
+    state = {}
+    for name, tensor in [*model.named_buffers(), *model.named_parameters()]:
+        version = 0 if torch.is_inference(tensor) else tensor._version
+        state[name] = (tensor, version)
+    return state
 
 
 def _groups(channels: int) -> int:
-    """Give the usual number of groups that divides the channels."""
+    """Return the usual number of groups: the largest up to 32 that divides the channels."""
     return max(groups for groups in range(1, min(32, channels) + 1) if channels % groups == 0)

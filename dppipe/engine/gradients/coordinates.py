@@ -1,7 +1,8 @@
 """Gradients in the clipper's own coordinates, for the few that need more than norms (AdaClip).
 
-Every gradient is formed and handed to `transform`, one example at a time; norms, factors, bounds and sums are then those of
-what comes back. So the bound holds for the transformed gradients, whatever the transformation does.
+Every gradient is formed and passed to the clipper's `transform`, one example at a time. Norms,
+factors, bounds and sums are then those of the result. So the bound holds for the transformed
+gradients, whatever the transformation does.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from dppipe.errors import UsageError
 def transformed(
     clipper: Any, gradients: Mapping[str, Gradients], parameters: Mapping[str, Tensor]
 ) -> dict[str, Gradients]:
-    """Give every row's gradients in the clipper's coordinates."""
-    formed = {name: found.dense() for name, found in gradients.items()}
-    dense = {
-        name: values.reshape(len(values), *parameters[name].shape)
-        for name, values in formed.items()
-    }
+    """Return every row's gradients in the clipper's coordinates."""
+    dense = {}
+    for name, found in gradients.items():
+        values = found.dense()
+        dense[name] = values.reshape(len(values), *parameters[name].shape)
     changed: dict[str, Tensor] = torch.func.vmap(clipper.transform)(dense)
-    if {name: value.shape for name, value in changed.items()} != {
-        name: value.shape for name, value in dense.items()
-    }:
+    if _shapes(changed) != _shapes(dense):
         raise UsageError(
-            "clipping: expected a gradient of the same names and shapes, got another. Fix transform()."
+            "clipping: expected a gradient of the same names and shapes, got another. "
+            "Fix transform()."
         )
     return {name: Dense(value) for name, value in changed.items()}
+
+
+def _shapes(values: dict[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in values.items()}

@@ -1,9 +1,10 @@
-"""One parameter's gradients for every row of a batch, in whatever form is cheapest to hold.
+"""One parameter's gradients for every row of a batch, in the form that is cheapest to hold.
 
-The engine needs two things of them: each row's squared norm, and one sum weighted by the clip factors. `Dense` holds the
-gradients themselves; `Outer` holds the two factors of a matrix product and never forms them. `Total` is the sum of several uses
-of one parameter: their cross terms belong to the norm. Layer rules add forms of their own. Norms are of the numbers that are
-held and added up, and are never too low for them (`ROUNDING.md`).
+The engine needs two things of them: each row's squared norm, and one sum weighted by the clipping
+factors. `Dense` holds the gradients themselves. `Outer` holds the two factors of a matrix product
+and never forms the gradients. `Total` is the sum of several uses of one parameter, whose norm has
+cross terms. Layer rules add forms of their own. A norm is of the very numbers that are held and
+added up, and is never too low for them (`ROUNDING.md`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Gradients(ABC):
 
     @abstractmethod
     def _squares(self) -> Tensor:  # -> [B]
-        """Compute each row's squared norm in float64, too low by at most what `raise_norms` adds (lemma 8)."""
+        """Compute each row's squared norm in float64.
+
+        It is too low by at most what `raise_norms` adds (lemma 8).
+        """
 
     @abstractmethod
     def dense(self) -> Tensor:  # -> [B, *shape]
@@ -43,14 +47,17 @@ class Gradients(ABC):
 
     @abstractmethod
     def keep(self, rows: Tensor) -> Gradients:  # [B] of bool
-        """Replace all other rows by zeros in everything that is held: 0 times infinity is not 0."""
+        """Replace all other rows by zeros in every held tensor, since 0 times infinity isn't 0."""
 
     def average(self, units: Units) -> Gradients:
-        """Give the average over each unit's rows: `[U, *shape]`."""
+        """Return the average over each unit's rows: `[U, *shape]`."""
         return Dense(units.average(self.dense()))
 
     def inner(self, other: Gradients) -> Tensor | None:  # -> [B]
-        """Return at least each row's inner product with another use of the parameter, where a cheap form is known."""
+        """Return an upper bound of each row's inner product with another use of the parameter.
+
+        The result is None where no cheap form is known.
+        """
         return None
 
 
@@ -64,14 +71,13 @@ class Dense(Gradients):
         return row_squares(self.values)
 
     def dense(self) -> Tensor:
-        """Give what is held."""
+        """Return the gradients."""
         return self.values
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         """Add one matrix-vector product."""
-        total.view(-1).addmv_(
-            self.values.reshape(len(factors), -1).to(total.dtype).t(), factors.to(total.dtype)
-        )
+        values = self.values.reshape(len(factors), -1).to(total.dtype)
+        total.view(-1).addmv_(values.t(), factors.to(total.dtype))
 
     def keep(self, rows: Tensor) -> Dense:
         """Zero the other rows."""
@@ -81,8 +87,8 @@ class Dense(Gradients):
 class Outer(Gradients):
     """Sums of outer products over the positions of each row: `sum_t outputs[b, t] inputs[b, t]^T`.
 
-    Norms come from the Gram matrices of both (`products.py`), and the weighted sum is one matrix product over rows and positions
-    together.
+    Norms come from the Gram matrices of both (`products.py`). The weighted sum is one matrix
+    product over rows and positions together.
     """
 
     def __init__(
@@ -107,7 +113,8 @@ class Outer(Gradients):
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         """Scale the smaller factor and add one matrix product."""
         scale = factors.to(total.dtype).view(-1, 1, 1)
-        inputs, outputs = self.inputs, self.outputs
+        inputs = self.inputs
+        outputs = self.outputs
         if inputs.shape[2] < outputs.shape[2]:
             inputs = inputs * scale
         else:
@@ -121,20 +128,20 @@ class Outer(Gradients):
         return Outer(zero_rows(self.inputs, rows), zero_rows(self.outputs, rows))
 
     def average(self, units: Units) -> Gradients:
-        """Lay the positions of a unit's rows side by side."""
+        """Concatenate the positions of a unit's rows."""
         if units.ragged:
             return super().average(units)
         return Outer(units.gather(self.inputs), units.gather(self.outputs, weighted=True)).cheaper()
 
     def cheaper(self) -> Gradients:
-        """Give the same gradients in the form whose norms are cheaper."""
+        """Return the same gradients in the form whose norms are cheaper."""
         rows, positions, size = self.inputs.shape
         costs = outer_costs(rows, positions, size, self.outputs.shape[2])
         return self if positions == 1 or costs["ghost"] < costs["dense"] else Dense(self.dense())
 
 
 class Total(Gradients):
-    """The sum of several uses of one parameter, with the inner products of each two of them."""
+    """The sum of several uses of one parameter, with the inner product of each pair of them."""
 
     def __init__(self, uses: list[Gradients], inner: list[Tensor]) -> None:
         self.uses = uses
@@ -155,13 +162,12 @@ class Total(Gradients):
 
     def keep(self, rows: Tensor) -> Total:
         """Zero the other rows of each use."""
-        return Total(
-            [use.keep(rows) for use in self.uses], [zero_rows(inner, rows) for inner in self._inner]
-        )
+        uses = [use.keep(rows) for use in self.uses]
+        return Total(uses, [zero_rows(inner, rows) for inner in self._inner])
 
 
 def combine(uses: list[Gradients]) -> Gradients:
-    """Return the gradients of all uses of one parameter together; uses of one form become one."""
+    """Return the gradients of all uses of one parameter; uses of the same form are merged."""
     if len(uses) == 1:
         return uses[0]
     outer = [use for use in uses if isinstance(use, Outer)]
@@ -177,14 +183,14 @@ def combine(uses: list[Gradients]) -> Gradients:
 
 
 def _total(uses: list[Gradients]) -> Gradients:
-    """Hold uses of several forms by their inner products, or formed where one has no cheap form."""
+    """Hold uses of several forms by their inner products; form them where one isn't cheap."""
     found: list[Tensor] = []
     for i, left in enumerate(uses):
         for right in uses[:i]:
             inner = left.inner(right)
             inner = right.inner(left) if inner is None else inner
             if inner is None:
-                # Their sum is rounded as it is formed, so what is added up must be the formed sum, not each use.
+                # Forming the sum rounds it, so the formed sum must be added up, not each use.
                 return Dense(sum_formed(uses))
             found.append(inner)
     return Total(uses, found)
@@ -196,5 +202,5 @@ def sum_formed(uses: Sequence[Gradients]) -> Tensor:  # -> [B, *shape]
 
 
 def zero_rows(values: Tensor, keep: Tensor) -> Tensor:  # [B, ...], [B] of bool -> [B, ...]
-    """Give the values with zeros in the rows that are not kept, whatever stood there."""
+    """Return the values with zeros in the rows that are not kept, even over infinities."""
     return torch.where(keep.view(-1, *[1] * (values.dim() - 1)), values, 0)

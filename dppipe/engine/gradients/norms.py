@@ -1,9 +1,9 @@
 """Norms that rounding and underflow can't make too low.
 
-An under-estimated norm under-clips, so every norm here is an upper bound of the true one, for values
-of any size. Sums of float32 numbers are kept short: long ones are cut into blocks, and the blocks are
-added up in float64. What the float32 part can lose is added back. `ROUNDING.md` has the proofs, by
-the numbers of the lemmas that the docstrings name.
+An under-estimated norm under-clips, so every norm here is an upper bound of the true one, for
+values of any size. Sums of float32 numbers are kept short: long ones are cut into blocks, and the
+blocks are added up in float64. What the float32 part can lose is added back. `ROUNDING.md` has the
+proofs; docstrings name its lemmas by number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Rounding(NamedTuple):
     unit: float
     """The largest relative error of one operation."""
     tiny: float
-    """The largest absolute error of one operation whose result underflows, flushed to zero or not."""
+    """The largest absolute error of an operation that underflows, flushed to zero or not."""
 
     def gamma(self, roundings: int) -> float:
         """Return the largest relative error after this many roundings (lemma 1)."""
@@ -35,7 +35,7 @@ class Rounding(NamedTuple):
 
 @lru_cache
 def rounding_of(dtype: torch.dtype) -> Rounding:
-    """Return how a type rounds; half precision is widened before anything is computed with it."""
+    """Return how a type rounds; half precision is widened before it is computed with."""
     limits = torch.finfo(torch.promote_types(dtype, torch.float32))
     return Rounding(limits.eps / 2, limits.tiny)
 
@@ -58,11 +58,11 @@ def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
 
 @lru_cache
 def block_of(size: int) -> int:
-    """Return the length of the blocks that a row is cut into: equal ones, where its size has a divisor for that."""
-    return next(
-        (block for block in range(min(size, BLOCK), BLOCK // 4, -1) if size % block == 0),
-        min(size, BLOCK),
-    )
+    """Return the length of the blocks that a row is cut into; a divisor of its size if possible."""
+    for block in range(min(size, BLOCK), BLOCK // 4, -1):
+        if size % block == 0:
+            return block
+    return min(size, BLOCK)
 
 
 def row_sizes(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
@@ -71,17 +71,17 @@ def row_sizes(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
 
 
 def raise_norms(norms: Tensor, *, largest: int, unit: float) -> Tensor:  # [B, G] -> [B, G]
-    """Raise norms by what rounding may have taken from them, and may add to a clipped gradient (lemma 8).
+    """Raise norms by what rounding may take from them or add to a clipped gradient (lemma 8).
 
     Args:
         largest: The number of values in the largest group.
-        unit: The largest relative error of the types in which the norms were computed and are handed on.
+        unit: The largest relative error of the types in which norms are computed and returned.
     """
     return norms * (1 + (min(largest, BLOCK) + 10) * unit + 2 * wide_share(largest))
 
 
 def wide_share(terms: int) -> float:
-    """Return the largest share that adding up this many numbers in float64 may take from their sum."""
+    """Return the largest share of a sum that adding up so many numbers in float64 may lose."""
     return terms * rounding_of(torch.float64).unit
 
 

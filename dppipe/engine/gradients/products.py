@@ -1,9 +1,10 @@
 """Norms of sums of outer products from the inner products of their factors, never too low.
 
-A row's gradient is often a sum of outer products over its positions, `sum_t outputs_t inputs_t^T`. Its
-squared norm is the inner product of two Gram matrices (Goodfellow 2015; Li et al. 2022, section 4).
-Where positions cancel, the norm is far smaller than the parts, and rounding at the size of the parts
-could hide it; so each squared norm is raised by what rounding may have taken. Lemmas: `ROUNDING.md`.
+A row's gradient is often a sum of outer products over its positions, `sum_t outputs_t inputs_t^T`.
+Its squared norm is the inner product of two Gram matrices (Goodfellow 2015; Li et al. 2022,
+section 4). Where positions cancel, the norm is far smaller than the parts, and rounding at the size
+of the parts could hide it. So each squared norm is raised by what rounding may have taken.
+`ROUNDING.md` has the lemmas.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FEW = 16
 
 
 class Sizes(NamedTuple):
-    """How large each row's sum of outer products is, and its parts; `[B]` each, in float64."""
+    """The sizes of each row's sum of outer products and of its parts; `[B]` each, in float64."""
 
     squares: Tensor
     """The squared norm of the sum."""
@@ -32,9 +33,10 @@ class Sizes(NamedTuple):
 
 
 class Gram(NamedTuple):
-    """The inner products of a row's positions with each other, and how far off they may be (lemma 2).
+    """The inner products of a row's positions with each other, and their errors (lemma 2).
 
-    Each is off by at most gamma(roundings) times the norms of both positions, plus `terms` times `tiny`.
+    Each is off by at most gamma(roundings) times the norms of both positions, plus `terms` times
+    `tiny`.
     """
 
     products: Tensor
@@ -46,20 +48,26 @@ class Gram(NamedTuple):
 def outer_squares(
     inputs: Tensor, outputs: Tensor, *, input_squares: Tensor | None = None
 ) -> Tensor:  # -> [B]
-    """Return the squared norms of `sum_t outputs_t inputs_t^T`, for inputs `[B, T, d]` and outputs `[B, T, p]`."""
+    """Return the squared norms of `sum_t outputs_t inputs_t^T`.
+
+    Args:
+        inputs: `[B, T, d]`.
+        outputs: `[B, T, p]`.
+        input_squares: `[B]`, the squared norms of the inputs, where T is 1 and they are known.
+    """
     if inputs.shape[1] > FEW:
         return gram_sizes(gram(inputs), gram(outputs)).squares
     if inputs.shape[1] > 1:
         return _few_squares(gram(inputs), gram(outputs))
     tiny = rounding_of(inputs.dtype).tiny
     left = row_squares(inputs) if input_squares is None else input_squares.clone()
-    # What underflows in one factor may meet a large value in the other, so it is added first (lemma 4).
+    # What underflows in one factor may meet a large value in the other: added first (lemma 4).
     left.add_(4 * inputs.shape[2] * tiny)
     return left.mul_(row_squares(outputs).add_(4 * outputs.shape[2] * tiny))
 
 
 def outer_sizes(inputs: Tensor, outputs: Tensor) -> Sizes:
-    """Return the sizes of `sum_t outputs_t inputs_t^T`, for inputs `[B, T, d]` and outputs `[B, T, p]`."""
+    """Return the sizes of `sum_t outputs_t inputs_t^T`, from `[B, T, d]` and `[B, T, p]`."""
     if inputs.shape[1] > 1:
         return gram_sizes(gram(inputs), gram(outputs))
     squares = outer_squares(inputs, outputs)
@@ -86,13 +94,17 @@ def cross_products(left: Tensor, right: Tensor) -> Tensor:  # [B, S, n], [B, T, 
 
 
 def roundings_of(size: int) -> int:
-    """Return the roundings behind each number of `cross_products`."""
+    """Return the number of roundings in each entry of `cross_products`."""
     return min(size, BLOCK) + math.ceil(size / BLOCK) - 1
 
 
 def gram_sizes(inputs: Gram, outputs: Gram) -> Sizes:
-    """Return upper bounds of the sizes from both Gram matrices (lemma 5); that of the inputs is overwritten."""
-    left, right = _position_squares(inputs), _position_squares(outputs)
+    """Return upper bounds of the sizes from both Gram matrices (lemma 5).
+
+    The inputs' Gram matrix is overwritten.
+    """
+    left = _position_squares(inputs)
+    right = _position_squares(outputs)
     output_norms = right.sqrt()
     reach = (left.sqrt() * output_norms).sum(1)
     lost = _lost(inputs, outputs, left, right, reach=reach)
@@ -101,8 +113,9 @@ def gram_sizes(inputs: Gram, outputs: Gram) -> Sizes:
 
 
 def _few_squares(inputs: Gram, outputs: Gram) -> Tensor:  # -> [B]
-    """Return upper bounds of the squared norms alone, with few operations (lemma 5, b and c for few positions)."""
-    left, right = _trace(inputs), _trace(outputs)
+    """Return upper bounds of the squared norms alone (lemma 5, b and c for few positions)."""
+    left = _trace(inputs)
+    right = _trace(outputs)
     rounding = rounding_of(inputs.products.dtype)
     positions = inputs.products.shape[1]
     share = rounding.gamma(inputs.roundings + outputs.roundings + 4) + 2 * wide_share(positions**2)
@@ -150,23 +163,24 @@ def _lost(
 ) -> Tensor:  # -> [B]
     """Return what rounding and underflow may have taken from the squared norms (lemma 5).
 
-    It is the smaller of two bounds. Of few positions it is the first alone, which is hardly larger there.
+    It is the smaller of two bounds; for few positions the first one, which is hardly larger there.
     """
     rounding = rounding_of(inputs.products.dtype)
     positions = left.shape[1]
     short = min(SHORT, positions**2) + 4
     wide = 2 * wide_share(positions**2)
     lost = reach.square().mul_(rounding.gamma(inputs.roundings + outputs.roundings + short) + wide)
-    left_trace, right_trace = left.sum(1), right.sum(1)
+    left_trace = left.sum(1)
+    right_trace = right.sum(1)
     if positions > FEW:
-        left_norm, right_norm = _norm(inputs, left_trace), _norm(outputs, right_trace)
+        left_norm = _norm(inputs, left_trace)
+        right_norm = _norm(outputs, right_trace)
         by_norm = rounding.gamma(inputs.roundings + 1) * left_trace * right_norm
         by_norm += rounding.gamma(outputs.roundings + 1) * right_trace * left_norm
         by_norm += (rounding.gamma(short) + wide) * left_norm * right_norm
         lost = torch.minimum(lost, by_norm)
-    underflow = (
-        left_trace.mul_(outputs.terms).add_(right_trace, alpha=inputs.terms).add_(2 * positions)
-    )
+    underflow = left_trace.mul_(outputs.terms).add_(right_trace, alpha=inputs.terms)
+    underflow.add_(2 * positions)
     return lost.add_(underflow, alpha=2 * positions * rounding.tiny)
 
 
@@ -175,8 +189,7 @@ def short_sums(values: Tensor) -> Tensor:  # [B, ...] -> [B]
     flat = values.flatten(1)
     whole = flat.shape[1] // SHORT * SHORT
     rest = wider(flat[:, whole:].sum(1))
-    return (
-        rest + wider(torch.unflatten(flat[:, :whole], 1, (-1, SHORT)).sum(2)).sum(1)
-        if whole
-        else rest
-    )
+    if not whole:
+        return rest
+    blocks = torch.unflatten(flat[:, :whole], 1, (-1, SHORT))
+    return rest + wider(blocks.sum(2)).sum(1)

@@ -1,4 +1,7 @@
-"""Layer rules: one kind of layer a file, each listed here. `base` is the contract; read `linear` first."""
+"""Layer rules: one file for each kind of layer, all listed here.
+
+`base` is the contract; read `linear` first.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ RULES: tuple[Rule, ...] = (
     broadcast.RULE,
 )
 
-RULE_OF: dict[Callable[..., Any], Rule] = {
-    function: rule for rule in RULES for function in rule.functions
-}
+RULE_OF: dict[Callable[..., Any], Rule] = {}
 """The rule that answers each torch function."""
+for _rule in RULES:
+    RULE_OF |= dict.fromkeys(_rule.functions, _rule)

@@ -1,4 +1,4 @@
-"""Multi-head attention: its projections are linear layers, and what stands between them has no parameters."""
+"""Multi-head attention: its projections are linear layers; nothing between them has parameters."""
 
 from __future__ import annotations
 
@@ -41,47 +41,39 @@ def answer(
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Answer `F.multi_head_attention_forward`, on inputs `[positions, rows, features]`."""
-    if (
-        query.dim() != 3
-        or any(extra is not None for extra in (bias_k, bias_v, static_k, static_v))
-        or add_zero_attn
-    ):
+    extras = (bias_k, bias_v, static_k, static_v)
+    if query.dim() != 3 or add_zero_attn or any(extra is not None for extra in extras):
         raise Unhandled("attention without rows, or with bias_k, add_zero_attn or static keys")
-    weights = (
-        (q_proj_weight, k_proj_weight, v_proj_weight)
-        if use_separate_proj_weight
-        else in_proj_weight
-    )
+    separate = (q_proj_weight, k_proj_weight, v_proj_weight)
+    weights = separate if use_separate_proj_weight else in_proj_weight
     projected = _project(use, (query, key, value), weights, in_proj_bias)
-    queries, keys, values = (_split(part, num_heads) for part in projected)
-    mask, drop = _merge(attn_mask, key_padding_mask, queries), dropout_p if training else 0.0
+    queries, keys, values = [_split(part, num_heads) for part in projected]
+    mask = _merge(attn_mask, key_padding_mask, queries)
+    drop = dropout_p if training else 0.0
+    attention = None
     if need_weights:
         mixed, attention = _attend(queries, keys, values, mask=mask, drop=drop)
+        if average_attn_weights:
+            attention = attention.mean(1)
     else:
-        mixed, attention = (
-            F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=drop),
-            None,
+        mixed = F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask, dropout_p=drop
         )
-    output = use.call(
-        F.linear, mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias
-    )
-    return output, attention.mean(
-        1
-    ) if attention is not None and average_attn_weights else attention
+    flat = mixed.permute(2, 0, 1, 3).flatten(2)
+    return use.call(F.linear, flat, out_proj_weight, out_proj_bias), attention
 
 
 def _project(
     use: Use, inputs: tuple[Tensor, ...], weights: Any, bias: Tensor | None
 ) -> tuple[Tensor, ...]:
-    """Project queries, keys and values, at once where they are one tensor."""
+    """Project queries, keys and values; at once if they are one tensor."""
     if isinstance(weights, Tensor) and inputs[0] is inputs[1] is inputs[2]:
         together: Tensor = use.call(F.linear, inputs[0], weights, bias)
         return together.chunk(3, dim=2)
     parts = use.call(Tensor.chunk, weights, 3) if isinstance(weights, Tensor) else weights
     biases = (None, None, None) if bias is None else use.call(Tensor.chunk, bias, 3)
-    return tuple(
-        use.call(F.linear, *projection) for projection in zip(inputs, parts, biases, strict=True)
-    )
+    projections = zip(inputs, parts, biases, strict=True)
+    return tuple(use.call(F.linear, *projection) for projection in projections)
 
 
 def _split(values: Tensor, heads: int) -> Tensor:  # [T, B, E] -> [B, heads, T, E / heads]
@@ -90,31 +82,34 @@ def _split(values: Tensor, heads: int) -> Tensor:  # [T, B, E] -> [B, heads, T, 
 
 def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, *, mask: Tensor | None, drop: float
-) -> tuple[
-    Tensor, Tensor
-]:  # [B, heads, T or S, E / heads] each -> [B, heads, T, E / heads], [B, heads, T, S]
-    """Mix the values, and give the weights that they are mixed with, which a fused kernel keeps to itself."""
+) -> tuple[Tensor, Tensor]:  # [B, heads, T or S, E / heads] -> the same, [B, heads, T, S]
+    """Return the mixed values and the attention weights, which a fused kernel doesn't return."""
     scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[3])
-    attention = F.dropout((scores if mask is None else scores + mask).softmax(3), drop)
+    if mask is not None:
+        scores = scores + mask
+    attention = F.dropout(scores.softmax(3), drop)
     return attention @ values, attention
 
 
 def _merge(
     mask: Tensor | None, padding: Tensor | None, queries: Tensor
 ) -> Tensor | None:  # -> broadcasts to [B, heads, T, S]
-    """Give both masks as one that is added to the scores."""
-    parts = []
+    """Return both masks as one that is added to the scores."""
+    merged: Tensor | None = None
     if mask is not None:
-        parts.append(mask if mask.dim() == 2 else torch.unflatten(mask, 0, queries.shape[:2]))
+        shaped = mask if mask.dim() == 2 else torch.unflatten(mask, 0, queries.shape[:2])
+        merged = _additive(shaped, queries.dtype)
     if padding is not None:
-        parts.append(padding[:, None, None, :])
-    added = [
-        torch.zeros_like(part, dtype=queries.dtype).masked_fill(part, -math.inf)
-        if part.dtype == torch.bool
-        else part
-        for part in parts
-    ]
-    return None if not added else sum(added[1:], added[0])
+        added = _additive(padding[:, None, None, :], queries.dtype)
+        merged = added if merged is None else merged + added
+    return merged
+
+
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a mask of truth values as numbers that are added to scores; others as they are."""
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -math.inf)
 
 
 class _Cross(nn.Module):
@@ -131,7 +126,7 @@ class _Cross(nn.Module):
 
 
 class _Self(nn.Module):
-    """Attention of a sequence to itself, sequence first as `nn.MultiheadAttention` takes it unless told otherwise."""
+    """Attention of a sequence to itself, sequence first: the default of `nn.MultiheadAttention`."""
 
     def __init__(self) -> None:
         super().__init__()

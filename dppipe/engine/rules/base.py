@@ -1,9 +1,10 @@
-"""What a layer rule is: how one torch function passes its parameters' gradients on, row by row.
+"""The contract of a layer rule: how one torch function's parameters get their per-row gradients.
 
-A rule answers a call of its function in place of torch: it computes the same value from detached parameters, then taps the
-output. In the one backward pass the tap hands over the output's gradient, and the rule says what gradients its parameters have,
-in whatever form is cheapest (`dppipe.engine.gradients.forms`). Adding a rule is one file with a
-`RULE` and one line in `__init__`.
+A rule answers a call of its function in place of torch. It computes the same value from detached
+parameters, then taps the output. In the one backward pass the tap hands over the output's gradient,
+and the rule yields the gradients of its parameters, in the form that is cheapest
+(`dppipe.engine.gradients.forms`). To add a rule, write one file with a `RULE` and list it in
+`__init__`.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ Found = Iterable[tuple[Tensor | None, Gradients]]
 
 
 class Unhandled(Exception):
-    """This call has no rule; the smallest module around it is evaluated row by row instead."""
+    """A call has no rule; the smallest module around it is evaluated row by row instead."""
 
     def __init__(self, reason: str, *, names: Sequence[str] = (), unseen: bool = False) -> None:
         self.names = tuple(names)
         self.unseen = unseen
-        """Whether the function has a rule and the call was only missing from the plan."""
+        """Whether the function has a rule, and the call is only missing from the layout."""
         super().__init__(reason)
 
 
@@ -36,7 +37,7 @@ class Use(Protocol):
 
     @property
     def axis(self) -> int:
-        """The dimension that counts rows, of what the rule looks at."""
+        """The dimension that counts rows, in the tensor that the rule looks at."""
 
     @property
     def rows(self) -> int:
@@ -47,35 +48,41 @@ class Use(Protocol):
         """The torch function that was called."""
 
     def trains(self, weight: Tensor | None) -> bool:
-        """Whether gradients of this argument are wanted."""
+        """Return whether an argument needs gradients."""
 
     def tap(
         self, output: Tensor, saved: tuple[Tensor, ...], gradients: Callable[..., Found]
     ) -> Tensor:
-        """Give the output back; in the backward pass call `gradients(gradient of the output, *saved)`."""
+        """Return the output.
+
+        The backward pass calls `gradients(gradient of the output, *saved)`.
+        """
 
     def require_axis(self, axis: int) -> None:
-        """Refuse a call whose rows stand in another dimension than the rule can deal with."""
+        """Refuse a call whose rows are in another dimension than the rule supports."""
 
-    def give(self, found: Found) -> None:
-        """Hand over gradients outside of a tap, in the backward pass."""
+    def collect(self, found: Found) -> None:
+        """Store gradients that are computed outside of a tap, in the backward pass."""
 
     def leaf(self, weight: Tensor, *, dims: int) -> Tensor:
-        """Give a copy of a weight for every row, aligned for broadcasting to this many dimensions."""
+        """Return a weight expanded to a copy for every row, aligned to this many dimensions."""
 
     def untransposed(self, weight: Tensor) -> Tensor | None:
-        """Give the matrix of which a weight is the transpose, where it is one."""
+        """Return the matrix whose transpose a weight is, if it is a transpose."""
 
     def call(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a torch function that may have a rule of its own."""
 
     def choose(self, weight: Tensor, costs: dict[str, float]) -> str:
-        """Choose the cheapest kernel, unless one is forced."""
+        """Return the cheapest kernel, or the one that is forced."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A small module with inputs on which the contract tests try a rule: `module(*inputs(rows))` is `[rows, ...]`."""
+    """A small module and its inputs, for the contract tests of a rule.
+
+    `module(*inputs(rows))` is `[rows, ...]`.
+    """
 
     make: Callable[[], nn.Module]
     inputs: Callable[[int], tuple[Any, ...]]
@@ -88,35 +95,33 @@ class Rule:
     name: str
     functions: tuple[Callable[..., Any], ...]
     answer: Callable[..., Any]
-    """`answer(use, *args, **kwargs)`, with the arguments of the function itself; may raise `Unhandled`."""
+    """`answer(use, *args, **kwargs)`, with the function's own arguments; may raise `Unhandled`."""
     examples: tuple[Example, ...]
     kernels: tuple[str, ...] = ()
-    """The ways of computing norms among which `choose` decides by cost."""
+    """The kernels among which `choose` decides by cost."""
     looks_at: Literal["input", "output"] = "input"
-    """Whose rows `axis` counts: those of the first tensor that isn't a weight, or those of the result."""
+    """The tensor whose rows `axis` counts: the first one that isn't a weight, or the result."""
 
 
 def plain(weight: Tensor | None) -> Tensor | None:
-    """Give the value of a parameter without its history."""
+    """Return a parameter's value without its autograd history."""
     return None if weight is None else weight.detach()
 
 
 def rows_first(values: Tensor, axis: int) -> Tensor:  # -> [B, T, last]
-    """Put the rows first and flatten all between them and the last dimension."""
+    """Move the rows to the front; flatten the dimensions between them and the last one."""
     moved = values.movedim(axis, 0).contiguous() if axis else values
     return moved.reshape(moved.shape[0], -1, moved.shape[-1])
 
 
 def wide(values: Tensor) -> Tensor:
-    """Widen half-precision values: norms and sums are float32 or wider."""
+    """Return the values in float32 or wider, as norms and sums need them."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def autocast_wide(values: Tensor) -> Tensor:
-    """Widen a normalisation's input where autocast would: torch's inner functions don't do it themselves."""
+    """Widen a normalisation's input where autocast would; torch's inner functions don't."""
     device = values.device.type
-    return (
-        wide(values)
-        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-        else values
-    )
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return wide(values)
+    return values

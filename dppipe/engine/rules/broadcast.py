@@ -1,7 +1,7 @@
 """Arithmetic that broadcasts a parameter over the rows: biases, scales, positions, class tokens.
 
-Each row gets a copy of the parameter that takes no memory; autograd's own sum over everything but the rows is then the
-gradient, row by row.
+Each row gets a copy of the parameter, as a view that takes no memory. Autograd then sums over
+everything but the rows, which yields the gradient row by row.
 """
 
 from __future__ import annotations
@@ -49,11 +49,20 @@ def answer(use: Use, *args: Any, **kwargs: Any) -> Any:
             dims = use.function(*args, **kwargs).dim()
     else:
         dims = max(value.dim() for value in args if isinstance(value, Tensor))
-    replaced = [
-        use.leaf(value, dims=dims) if isinstance(value, Tensor) and use.trains(value) else value
-        for value in args
-    ]
+    replaced = []
+    for value in args:
+        trained = isinstance(value, Tensor) and use.trains(value)
+        replaced.append(use.leaf(value, dims=dims) if trained else value)
     return use.function(*replaced, **kwargs)
+
+
+def _functions() -> list[Any]:
+    found: list[Any] = []
+    for home in (torch, Tensor):
+        for name in (*_NAMES, *_METHODS):
+            if hasattr(home, name):
+                found.append(getattr(home, name))
+    return found
 
 
 class _Affine(nn.Module):
@@ -72,15 +81,7 @@ class _Affine(nn.Module):
 
 RULE = Rule(
     name="broadcast",
-    functions=(
-        *_VIEWS,
-        *(
-            getattr(home, name)
-            for home in (torch, Tensor)
-            for name in (*_NAMES, *_METHODS)
-            if hasattr(home, name)
-        ),
-    ),
+    functions=(*_VIEWS, *_functions()),
     answer=answer,
     looks_at="output",
     examples=(Example(_Affine, lambda rows: (torch.randn(rows, 3, 4),)),),

@@ -1,7 +1,7 @@
-"""Convolutions in one to three dimensions, with stride, padding, dilation and groups, and their transposes.
+"""Convolutions and their transposes in one to three dimensions, with all their options.
 
-The gradient of a transposed convolution's weight is that of an ordinary one with input and output gradient exchanged, so both
-are one case here. Read next: `conv_kernels.py`, the ways to compute norms.
+The gradient of a transposed convolution's weight is that of an ordinary one with input and output
+gradient exchanged, so both are one case here. Read next: `conv_kernels.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from dppipe.engine.gradients.forms import Dense
 from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, wide
-from dppipe.engine.rules.conv_kernels import KERNELS, Geometry, kernel_costs
+from dppipe.engine.rules.conv_costs import kernel_costs
+from dppipe.engine.rules.conv_geometry import Geometry
+from dppipe.engine.rules.conv_kernels import KERNELS
 
 _FORWARD = {F.conv1d: 1, F.conv2d: 2, F.conv3d: 3}
 _TRANSPOSED = {F.conv_transpose1d: 1, F.conv_transpose2d: 2, F.conv_transpose3d: 3}
@@ -36,10 +38,9 @@ def forward(
     """Answer `F.conv1d`, `F.conv2d` and `F.conv3d`."""
     dims = _FORWARD[use.function]
     if isinstance(padding, str):
-        input, padding = (
-            _pad(input, weight, _each(dilation, dims)) if padding == "same" else input,
-            0,
-        )
+        if padding == "same":
+            input = _pad(input, weight, _each(dilation, dims))
+        padding = 0
     geometry = Geometry(_each(stride, dims), _each(padding, dims), _each(dilation, dims), groups)
     output = use.function(input, weight.detach(), plain(bias), stride, padding, dilation, groups)
     return _tap(use, output, input, weight, bias, geometry, exchange=False)
@@ -78,10 +79,13 @@ def _tap(
     use.require_axis(0)
 
     def gradients(gradient: Tensor, input: Tensor) -> Found:
-        gradient, input = wide(gradient), wide(input)
+        gradient = wide(gradient)
+        input = wide(input)
         if use.trains(weight):
-            large, small = (gradient, input) if exchange else (input, gradient)
-            exact, large = geometry.exact(large, small, weight) if exchange else (geometry, large)
+            exact, large, small = geometry, input, gradient
+            if exchange:
+                exact, large = geometry.exact(gradient, input, weight)
+                small = input
             kernel = use.choose(weight, kernel_costs(exact, large.shape, small.shape, weight.shape))
             yield weight, KERNELS[kernel](exact, large, small, weight.detach())
         if use.trains(bias):
@@ -91,17 +95,18 @@ def _tap(
 
 
 def _each(sizes: Sizes, dims: int) -> tuple[int, ...]:
-    """Give one size for each spatial dimension."""
+    """Return one size for each spatial dimension."""
     given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     return given * dims if len(given) == 1 else given
 
 
 def _pad(input: Tensor, weight: Tensor, dilation: tuple[int, ...]) -> Tensor:
     """Pad so that the output is as large as the input, the odd position last."""
-    spans = [step * (size - 1) for step, size in zip(dilation, weight.shape[2:], strict=True)]
-    return F.pad(
-        input, [side for span in reversed(spans) for side in (span // 2, span - span // 2)]
-    )
+    sides: list[int] = []
+    for i in reversed(range(len(dilation))):
+        span = dilation[i] * (weight.shape[i + 2] - 1)
+        sides += [span // 2, span - span // 2]
+    return F.pad(input, sides)
 
 
 def _example(layer: Callable[..., nn.Module], *shape: int, **options: Any) -> Example:

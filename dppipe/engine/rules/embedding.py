@@ -1,4 +1,4 @@
-"""Embeddings: a row's gradient touches only the table's rows that it looked up."""
+"""Embeddings: a row's gradient is non-zero only at the table entries that it looked up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from dppipe.engine.units import Units
 
 
 class Lookups(Gradients):
-    """The gradients of a table from which each row looked up some entries, perhaps the same one several times."""
+    """The gradients of a table from which each row looked up some entries.
+
+    A row may look up the same entry several times.
+    """
 
     def __init__(self, ids: Tensor, outputs: Tensor, entries: int) -> None:  # [B, T], [B, T, d]
         self.ids = ids
@@ -27,59 +30,56 @@ class Lookups(Gradients):
     @cached_property
     def reach(self) -> Tensor:  # -> [B]
         """The sum of the norms of all lookups' gradients: rounding errors are a share of it."""
-        rounding = rounding_of(self.outputs.dtype)
-        squares = (
-            row_squares(self.outputs.flatten(0, 1)) + 4 * self.outputs.shape[2] * rounding.tiny
-        )
+        tiny = rounding_of(self.outputs.dtype).tiny
+        squares = row_squares(self.outputs.flatten(0, 1)) + 4 * self.outputs.shape[2] * tiny
         return squares.sqrt().view_as(self.ids).sum(1)
 
     def _squares(self) -> Tensor:
-        """Add up the lookups of each entry within a row, then take norms; nothing has a size that depends on the data."""
-        if self.ids.shape[1] == 1:
+        """Add up the lookups of each entry within a row, then take norms (lemma 6).
+
+        No tensor has a size that depends on the data.
+        """
+        rows, lookups = self.ids.shape
+        if lookups == 1:
             return row_squares(self.outputs)
         ids, order = self.ids.sort(dim=1)
         first = torch.ones_like(ids)
         first[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        place = (
-            first.cumsum(1) - 1 + torch.arange(len(ids), device=ids.device)[:, None] * ids.shape[1]
-        )
+        place = first.cumsum(1) - 1 + torch.arange(rows, device=ids.device)[:, None] * lookups
         place = torch.empty_like(place).scatter_(1, order, place)
-        sums = (
-            torch.zeros_like(self.outputs)
-            .flatten(0, 1)
-            .index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
-        )
-        share = rounding_of(sums.dtype).gamma(ids.shape[1] + 2) + wide_share(
-            self.outputs.shape[1:].numel()
-        )
-        lost = share * self.reach  # lemma 6
+        sums = torch.zeros_like(self.outputs).flatten(0, 1)
+        sums.index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
+        share = rounding_of(sums.dtype).gamma(lookups + 2)
+        share += wide_share(self.outputs.shape[1:].numel())
+        lost = share * self.reach
         return (row_squares(sums.view_as(self.outputs)).sqrt() + lost).square()
 
     def inner(self, other: Gradients) -> Tensor | None:  # -> [B]
-        """Return the inner product with a matrix product on the same table, as in tied input and output embeddings."""
+        """Return the inner product with a matrix product on the same table (lemma 7).
+
+        Tied input and output embeddings need it.
+        """
         if not isinstance(other, Outer):
             return None
         picked = other.outputs.gather(2, self.ids[:, None].expand(-1, other.outputs.shape[1], -1))
         found = short_sums(picked.mul_(cross_products(other.inputs, self.outputs)))
-        rounding, size = rounding_of(picked.dtype), self.outputs.shape[2]
-        share = rounding.gamma(roundings_of(size) + SHORT + 4) + wide_share(
-            picked.shape[1:].numel()
-        )
+        rounding = rounding_of(picked.dtype)
+        size = self.outputs.shape[2]
+        share = rounding.gamma(roundings_of(size) + SHORT + 4)
+        share += wide_share(picked.shape[1:].numel())
         lost = share * other.sizes.reach * self.reach
-        lost += rounding.gamma(BLOCK + 8) * (
-            self.squares + other.squares
-        )  # what these lack may be all that is left of the sum
+        # Where the uses cancel, what their squares lack may be all that is left of the sum.
+        lost += rounding.gamma(BLOCK + 8) * (self.squares + other.squares)
         underflow = 3 * size * other.sizes.outputs + 2 * picked.shape[1]
-        return found + lost + 2 * self.ids.shape[1] * rounding.tiny * underflow  # lemma 7
+        return found + lost + 2 * self.ids.shape[1] * rounding.tiny * underflow
 
     def dense(self) -> Tensor:
         """Form the gradients: a whole table for each row."""
-        place = (
-            self.ids + torch.arange(len(self.ids), device=self.ids.device)[:, None] * self.entries
-        )
-        table = self.outputs.new_zeros(len(self.ids) * self.entries, self.outputs.shape[2])
+        rows = len(self.ids)
+        place = self.ids + torch.arange(rows, device=self.ids.device)[:, None] * self.entries
+        table = self.outputs.new_zeros(rows * self.entries, self.outputs.shape[2])
         table.index_add_(0, place.flatten(), self.outputs.flatten(0, 1))
-        return table.view(len(self.ids), self.entries, -1)
+        return table.view(rows, self.entries, -1)
 
     def add_to(self, total: Tensor, factors: Tensor) -> None:
         """Add each lookup to its entry."""
@@ -91,7 +91,7 @@ class Lookups(Gradients):
         return Lookups(self.ids, zero_rows(self.outputs, rows), self.entries)
 
     def average(self, units: Units) -> Gradients:
-        """Lay the lookups of a unit's rows side by side."""
+        """Concatenate the lookups of a unit's rows."""
         if units.ragged:
             return super().average(units)
         return Lookups(

@@ -1,4 +1,4 @@
-"""Bags of embeddings with a fixed number of lookups in each row: an embedding, then a sum or a mean."""
+"""Bags of embeddings with equally many lookups in each row: an embedding, then a sum or a mean."""
 
 from __future__ import annotations
 
@@ -24,24 +24,17 @@ def answer(
     padding_idx: int | None = None,
 ) -> Tensor:
     """Answer `F.embedding_bag`."""
-    if (
-        input.dim() != 2
-        or offsets is not None
-        or max_norm is not None
-        or scale_grad_by_freq
-        or mode not in ("mean", "sum")
-    ):
+    rescales = max_norm is not None or scale_grad_by_freq
+    if rescales or input.dim() != 2 or offsets is not None or mode not in ("mean", "sum"):
         raise Unhandled("a bag with offsets, a maximum, max_norm or scale_grad_by_freq")
     looked_up: Tensor = use.call(F.embedding, input, weight)
-    counted = (
-        torch.ones_like(looked_up[..., :1])
-        if per_sample_weights is None
-        else per_sample_weights.unsqueeze(2)
-    )
+    if per_sample_weights is None:
+        per_sample_weights = torch.ones_like(looked_up[..., 0])
+    shares = per_sample_weights.unsqueeze(2)
     if padding_idx is not None:
-        counted = counted * (input != padding_idx % len(weight)).unsqueeze(2)
-    total = (looked_up * counted).sum(1)
-    return total / counted.sum(1).clamp(min=1) if mode == "mean" else total
+        shares = shares * (input != padding_idx % len(weight)).unsqueeze(2)
+    total = (looked_up * shares).sum(1)
+    return total / shares.sum(1).clamp(min=1) if mode == "mean" else total
 
 
 RULE = Rule(

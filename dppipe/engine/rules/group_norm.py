@@ -49,7 +49,7 @@ def answer(
 
 
 def channel_sums(left: Tensor, right: Tensor | None = None) -> Tensor:  # [B, C, ...] -> [B, C]
-    """Sum over all positions of each channel, of a tensor or of the product of two."""
+    """Sum a tensor, or the product of two, over all positions of each channel."""
     values = left if right is None else left * right
     return values.flatten(2).sum(2)
 

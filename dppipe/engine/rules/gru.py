@@ -14,7 +14,7 @@ from dppipe.engine.rules.recurrent import Receive, run_stack
 
 
 class _Recurrence(torch.autograd.Function):
-    """One layer's recurrence; gates stand in torch's order: reset, update, new."""
+    """One layer's recurrence; the gates are in torch's order: reset, update, new."""
 
     @staticmethod
     def forward(
@@ -25,16 +25,18 @@ class _Recurrence(torch.autograd.Function):
         bias: Tensor | None,
         receive: Receive,
     ) -> tuple[Tensor, Tensor]:
-        """Run through the positions and keep what the way back needs."""
-        steps, rows, size = len(gates), *hidden.shape
-        active, hiddens = gates.clone(), gates.new_empty(steps + 1, rows, size)
-        recurrent = gates.new_empty(
-            steps, rows, size
-        )  # the new gate's recurrent part, before it is reset
+        """Run through the positions and save what the backward pass needs."""
+        steps = len(gates)
+        rows, size = hidden.shape
+        active = gates.clone()
+        hiddens = gates.new_empty(steps + 1, rows, size)
+        # The new gate's recurrent part, before it is reset.
+        recurrent = gates.new_empty(steps, rows, size)
         hiddens[0] = hidden
         shift = torch.zeros_like(gates[0, 0]) if bias is None else bias
         for t in range(steps):
-            now, part = active[t], torch.addmm(shift, hiddens[t], weight.t())
+            now = active[t]
+            part = torch.addmm(shift, hiddens[t], weight.t())
             now[:, : 2 * size].add_(part[:, : 2 * size]).sigmoid_()
             recurrent[t] = part[:, 2 * size :]
             reset, update, new = now.chunk(3, 1)
@@ -46,7 +48,10 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Run back through the positions; all that doesn't depend on later ones is computed for all at once."""
+        """Run back through the positions.
+
+        What doesn't depend on later positions is computed for all of them at once.
+        """
         active, hiddens, recurrent, weight = ctx.saved_tensors
         size = hiddens.shape[2]
         reset, update, new = active.chunk(3, 2)
@@ -63,7 +68,8 @@ class _Recurrence(torch.autograd.Function):
             torch.mul(to_new[t], hidden, out=outer[t, :, 2 * size :])
             hidden = torch.addmm(hidden * update[t], inner[t], weight)
         outer[:, :, : 2 * size] = inner[:, :, : 2 * size]
-        receive, ctx.receive = ctx.receive, None
+        receive = ctx.receive
+        ctx.receive = None
         receive(hiddens[:-1], inner)
         return outer, hidden, None, None, None
 

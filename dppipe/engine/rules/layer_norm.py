@@ -1,4 +1,4 @@
-"""Layer normalisation and root-mean-square normalisation: the scale and the shift are shared by all positions of a row."""
+"""Layer normalisation: all positions of a row share the scale and the shift."""
 
 from __future__ import annotations
 
@@ -27,12 +27,10 @@ def answer(
 
     def gradients(output: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor) -> Found:
         size = output[(0,) * (output.dim() - len(normalized_shape))].numel()
-        flat, values = (
-            _positions(wide(tensor), use.axis, size) for tensor in (output, inputs)
-        )  # [B, T, size]
-        mean, scale = (
-            _positions(wide(tensor), use.axis, 1).transpose(1, 2) for tensor in (mean, scale)
-        )  # [B, 1, T]
+        flat = _positions(wide(output), use.axis, size)  # [B, T, size]
+        values = _positions(wide(inputs), use.axis, size)  # [B, T, size]
+        mean = _positions(wide(mean), use.axis, 1).transpose(1, 2)  # [B, 1, T]
+        scale = _positions(wide(scale), use.axis, 1).transpose(1, 2)  # [B, 1, T]
         if use.trains(weight):
             products = torch.bmm(scale, flat * values) - torch.bmm(scale * mean, flat)
             yield weight, Dense(products.reshape(use.rows, *normalized_shape))
@@ -43,7 +41,7 @@ def answer(
 
 
 def _positions(values: Tensor, axis: int, size: int) -> Tensor:  # -> [B, T, size]
-    """Put the rows first, and flatten the positions and what is normalised over."""
+    """Move the rows to the front; flatten the positions, and the normalised dimensions."""
     moved = values.movedim(axis, 0)
     return moved.reshape(moved.shape[0], -1, size)
 

@@ -11,14 +11,14 @@ from dppipe.engine.gradients.forms import Dense, Outer
 from dppipe.engine.gradients.norms import row_squares
 from dppipe.engine.rules.base import Example, Found, Rule, Use, plain, rows_first, wide
 
-PIECE = 1 << 20
-"""Floats of a data set's rows that are multiplied and normed at a time, while they are in cache."""
+CHUNK = 1 << 20
+"""Floats of the input that are multiplied and normed at a time, while they are in cache."""
 
 
 def answer(use: Use, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Answer `F.linear`."""
     squares = None
-    if input.dim() == 2 and input.numel() > 4 * PIECE and not input.requires_grad:
+    if input.dim() == 2 and input.numel() > 4 * CHUNK and not input.requires_grad:
         result, squares = _with_squares(input, weight.detach(), plain(bias))
     else:
         result = F.linear(input, weight.detach(), plain(bias))
@@ -26,16 +26,8 @@ def answer(use: Use, input: Tensor, weight: Tensor, bias: Tensor | None = None) 
     def gradients(output: Tensor, inputs: Tensor) -> Found:
         outputs = rows_first(wide(output), use.axis)
         if use.trains(weight):
-            yield (
-                weight,
-                outer(
-                    use,
-                    weight,
-                    rows_first(inputs, use.axis).to(outputs.dtype),
-                    outputs,
-                    input_squares=squares,
-                ),
-            )
+            rows = rows_first(inputs, use.axis).to(outputs.dtype)
+            yield weight, outer(use, weight, rows, outputs, input_squares=squares)
         if use.trains(bias):
             yield bias, Dense(outputs.sum(1) if outputs.shape[1] > 1 else outputs.squeeze(1))
 
@@ -43,10 +35,13 @@ def answer(use: Use, input: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 
 def _with_squares(input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Give the output and each row's squared norm, in one pass over an input that is larger than the cache."""
-    pieces = torch.split(input, max(1, PIECE // input.shape[1]))
-    found = [(F.linear(piece, weight, bias), row_squares(piece)) for piece in pieces]
-    return torch.cat([output for output, _ in found]), torch.cat([squares for _, squares in found])
+    """Return the output and each row's squared norm, in one pass over a large input."""
+    outputs = []
+    squares = []
+    for chunk in torch.split(input, max(1, CHUNK // input.shape[1])):
+        outputs.append(F.linear(chunk, weight, bias))
+        squares.append(row_squares(chunk))
+    return torch.cat(outputs), torch.cat(squares)
 
 
 def outer(
@@ -60,12 +55,10 @@ def outer(
     """Hold a product by its factors, or form it where that is cheaper."""
     product = Outer(inputs, outputs, input_squares=input_squares)
     rows, positions, size = inputs.shape
-    if (
-        positions == 1
-        or use.choose(weight, outer_costs(rows, positions, size, outputs.shape[2])) == "ghost"
-    ):
+    if positions == 1:
         return product
-    return Dense(product.dense())
+    kernel = use.choose(weight, outer_costs(rows, positions, size, outputs.shape[2]))
+    return product if kernel == "ghost" else Dense(product.dense())
 
 
 RULE = Rule(

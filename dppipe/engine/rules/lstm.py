@@ -13,7 +13,7 @@ from dppipe.engine.rules.recurrent import Receive, run_stack
 
 
 class _Recurrence(torch.autograd.Function):
-    """One layer's recurrence; gates stand in torch's order: input, forget, cell, output."""
+    """One layer's recurrence; the gates are in torch's order: input, forget, cell, output."""
 
     @staticmethod
     def forward(
@@ -25,11 +25,15 @@ class _Recurrence(torch.autograd.Function):
         bias: Tensor | None,
         receive: Receive,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Run through the positions and keep what the way back needs."""
-        steps, rows, size = len(gates), *hidden.shape
+        """Run through the positions and save what the backward pass needs."""
+        steps = len(gates)
+        rows, size = hidden.shape
         active = gates.clone() if bias is None else gates + bias
-        hiddens, cells, squashed = (gates.new_empty(steps + n, rows, size) for n in (1, 1, 0))
-        hiddens[0], cells[0] = hidden, cell
+        hiddens = gates.new_empty(steps + 1, rows, size)
+        cells = gates.new_empty(steps + 1, rows, size)
+        squashed = gates.new_empty(steps, rows, size)
+        hiddens[0] = hidden
+        cells[0] = cell
         weight_t = weight.t()
         for now, earlier, later, cell, next_cell, squash in zip(
             active, hiddens[:-1], hiddens[1:], cells[:-1], cells[1:], squashed, strict=True
@@ -47,23 +51,24 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Run back through the positions; all that doesn't depend on later ones is computed for all at once."""
+        """Run back through the positions.
+
+        What doesn't depend on later positions is computed for all of them at once.
+        """
         active, hiddens, cells, squashed, weight = ctx.saved_tensors
         size = hiddens.shape[2]
         inputs, forget, update, output = torch.split(active, size, 2)
         to_cell = output * (1 - squashed.square())
-        # How each gate's input moves the cell (input, forget, update) or the hidden state (output); then times those gradients.
+        # First the derivative of the cell by the inputs of three gates (input, forget, update), and
+        # of the hidden state by that of the output gate. The loop multiplies them by the gradients.
         gates = torch.empty_like(active)
-        for slope, gate, times in zip(
-            torch.split(gates, size, 2),
-            (inputs, forget, update, output),
-            (update, cells[:-1], inputs, squashed),
-            strict=True,
-        ):
-            torch.mul(
-                times, 1 - gate.square() if gate is update else gate - gate.square(), out=slope
-            )
-        hidden, cell = gradients[1].clone(), gradients[2].clone()
+        to_input, to_forget, to_update, to_output = torch.split(gates, size, 2)
+        torch.mul(update, inputs - inputs.square(), out=to_input)
+        torch.mul(cells[:-1], forget - forget.square(), out=to_forget)
+        torch.mul(inputs, 1 - update.square(), out=to_update)
+        torch.mul(squashed, output - output.square(), out=to_output)
+        hidden = gradients[1].clone()
+        cell = gradients[2].clone()
         for t in range(len(active) - 1, -1, -1):
             hidden += gradients[0][t]
             cell.addcmul_(hidden, to_cell[t])
@@ -72,7 +77,8 @@ class _Recurrence(torch.autograd.Function):
             now[:, 3 * size :].mul_(hidden)
             cell *= forget[t]
             hidden = now @ weight
-        receive, ctx.receive = ctx.receive, None
+        receive = ctx.receive
+        ctx.receive = None
         receive(hiddens[:-1], gates)
         return gates, hidden, cell, None, None, None
 
@@ -103,12 +109,14 @@ class _Tagger(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         outputs, last = self.layer(x if self.layer.batch_first else x.transpose(0, 1))
         outputs = outputs if self.layer.batch_first else outputs.transpose(0, 1)
-        ends = last if isinstance(last, tuple) else (last,)
-        return torch.cat([outputs.flatten(1), *(end.transpose(0, 1).flatten(1) for end in ends)], 1)
+        flat = [outputs.flatten(1)]
+        for state in last if isinstance(last, tuple) else (last,):
+            flat.append(state.transpose(0, 1).flatten(1))
+        return torch.cat(flat, 1)
 
 
 def recurrent_example(layer: Any, **options: Any) -> Example:
-    """Give an example of a recurrent layer."""
+    """Return an example of a recurrent layer."""
     return Example(lambda: _Tagger(layer(3, 4, **options)), lambda rows: (torch.randn(rows, 5, 3),))
 
 

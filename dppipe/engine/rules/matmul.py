@@ -1,4 +1,4 @@
-"""Matrix products with a parameter on the right: `x @ weight` and, for tied embeddings, `x @ weight.T`."""
+"""Matrix products with a parameter on the right: `x @ weight` and, if tied, `x @ weight.T`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What recurrent layers share: the layers and directions of a stack, and how the recurrent weight gets its gradients.
+"""What recurrent layers share: the stack of layers and directions, and the recurrent weight's rule.
 
-The input's projection is one linear layer over all positions. The recurrence itself runs here in a loop, forward and backward,
-so that the gradient of every gate at every position is at hand: the recurrent weight's gradient is then a sum of outer products
-with the earlier hidden states. Read next: `lstm.py`.
+The input's projection is one linear layer over all positions. The recurrence itself runs here in a
+loop, forward and backward, so that the gradient of every gate at every position is known. The
+recurrent weight's gradient is then a sum of outer products with the earlier hidden states.
+Read next: `lstm.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from dppipe.engine.rules.linear import outer
 Receive = Callable[[Tensor, Tensor], None]
 """`receive(earlier hidden states [T, B, H], gradients of the recurrent gates [T, B, gates])`."""
 Recurrence = Callable[..., tuple[Tensor, ...]]
-"""`recurrence(gates [T, B, gates], states, weight, bias, receive) -> hidden states [T, B, H], then the last states [B, H]`."""
+"""`recurrence(gates [T, B, gates], states, weight, bias, receive)`.
+
+It returns the hidden states `[T, B, H]`, then the last states `[B, H]`.
+"""
 
 
 def run_stack(
@@ -39,34 +43,29 @@ def run_stack(
 ) -> tuple[Tensor, ...]:
     """Answer a whole recurrent module: all layers, both directions."""
     use.require_axis(0 if batch_first else 1)
-    directions, count = (2 if bidirectional else 1), (4 if has_biases else 2)
+    directions = 2 if bidirectional else 1
+    count = 4 if has_biases else 2
     if len(params) != num_layers * directions * count:
         raise Unhandled("a recurrent layer with projections")
-    values, last = (
-        input.transpose(0, 1).contiguous() if batch_first else input,
-        [],
-    )  # else products go position by position
+    # Contiguous, since products would go position by position otherwise.
+    values = input.transpose(0, 1).contiguous() if batch_first else input
+    last = []
     for layer in range(num_layers):
         outputs = []
         for direction in range(directions):
             index = layer * directions + direction
-            given = (*params[index * count : (index + 1) * count], None, None)[:4]
-            found = _run_layer(
-                use,
-                recurrence,
-                values,
-                [state[index] for state in states],
-                *given,
-                backwards=direction == 1,
+            weights = (*params[index * count : (index + 1) * count], None, None)[:4]
+            first = [state[index] for state in states]
+            output, *ends = _run_layer(
+                use, recurrence, values, first, *weights, backwards=direction == 1
             )
-            outputs.append(found[0])
-            last.append(found[1:])
+            outputs.append(output)
+            last.append(ends)
         values = torch.cat(outputs, 2) if bidirectional else outputs[0]
         if layer < num_layers - 1:
             values = F.dropout(values, dropout, train)
-    return values.transpose(0, 1) if batch_first else values, *(
-        torch.stack(states) for states in zip(*last, strict=True)
-    )
+    stacked = [torch.stack(ends) for ends in zip(*last, strict=True)]
+    return values.transpose(0, 1) if batch_first else values, *stacked
 
 
 def _run_layer(
@@ -84,7 +83,7 @@ def _run_layer(
     """Run one layer in one direction."""
 
     def receive(earlier: Tensor, gates: Tensor) -> None:
-        use.give(_recurrent_gradients(use, weight_hh, bias_hh, earlier, gates))
+        use.collect(_recurrent_gradients(use, weight_hh, bias_hh, earlier, gates))
 
     gates: Tensor = use.call(F.linear, values, weight_ih, bias_ih)
     gates = use.tap(gates.flip(0) if backwards else gates, (), lambda gradient: ())

@@ -1,4 +1,4 @@
-"""Root-mean-square normalisation: the scale is shared by all positions of a row."""
+"""Root-mean-square normalisation: all positions of a row share the scale."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The tape: every use of a trainable parameter in a forward pass, and its gradients row by row."""
+"""The tape: every use of a trainable parameter in a forward pass, and its per-row gradients."""

@@ -1,7 +1,8 @@
-"""The exact fallback: a module without rules is evaluated row by row with `torch.func`, the rest of the model is not.
+"""The exact fallback: a module without rules is evaluated row by row, the rest of the model isn't.
 
-Every row gets its own copy of the module's weights (no memory is taken for it) and the module runs under `vmap`, or in a loop
-where it can't. Autograd then gives the gradient of each copy, which is the weight's gradient of that row.
+Every row gets its own copy of the module's weights, as a view that takes no memory. The module runs
+under `torch.func.vmap`, or in a loop where `vmap` fails. Autograd then computes the gradient of
+each copy, which is the weight's gradient of that row.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from dppipe.engine.rules.base import Unhandled
 from dppipe.engine.tape.functional import VMAP_REFUSALS, quiet_vmap
-from dppipe.engine.tape.layout import ModuleRows, Plan
+from dppipe.engine.tape.layout import Layout, ModuleRows
 from dppipe.engine.tape.tape import Tape
 
 
@@ -44,7 +45,7 @@ class RowByRow:
         self._vmap = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate row by row while a tape runs, and as ever otherwise."""
+        """Evaluate row by row while a tape runs, and as usual otherwise."""
         tape = self._tape()
         if tape is None or not tape.listening:
             return self._body(*args, **kwargs)
@@ -52,74 +53,70 @@ class RowByRow:
             return self._evaluate(tape, args, kwargs)
 
     def _evaluate(self, tape: Tape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        values, inputs = tree_flatten((args, kwargs))
+        values, input_structure = tree_flatten((args, kwargs))
         if len(values) != len(self._rows.inputs):
             raise Unhandled("a module that is called with changing arguments")
-        at = [i for i, axis in enumerate(self._rows.inputs) if axis is not None]
-        axes = [axis for axis in self._rows.inputs if axis is not None]
-        leaves = {
-            f"module.{name}": tape.leaf(weight, axis=0, dims=weight.dim() + 1)
-            for name, weight in self._body.module.named_parameters()
-            if weight in tape.weights
-        }
-        outputs: list[Any] = []
+        axis_of = {i: axis for i, axis in enumerate(self._rows.inputs) if axis is not None}
+        leaves = {}
+        for name, weight in self._body.module.named_parameters():
+            if weight in tape.weights:
+                leaves[f"module.{name}"] = tape.leaf(weight, axis=0, dims=weight.dim() + 1)
+        output_structure: list[Any] = []
 
-        def one(weights: dict[str, Tensor], row: list[Tensor]) -> tuple[Tensor, ...]:
+        def evaluate_row(weights: dict[str, Tensor], row: list[Tensor]) -> tuple[Tensor, ...]:
             filled = list(values)
-            for i, axis, value in zip(at, axes, row, strict=True):
+            for (i, axis), value in zip(axis_of.items(), row, strict=True):
                 filled[i] = value.unsqueeze(axis)
-            result, spec = tree_flatten(
-                torch.func.functional_call(self._body, weights, *tree_unflatten(filled, inputs))
-            )
-            outputs[:] = [spec]
-            return tuple(
-                value.squeeze(axis) for value, axis in zip(result, self._rows.outputs, strict=True)
-            )
+            arguments = tree_unflatten(filled, input_structure)
+            result = torch.func.functional_call(self._body, weights, *arguments)
+            outputs, structure = tree_flatten(result)
+            output_structure[:] = [structure]
+            pairs = zip(outputs, self._rows.outputs, strict=True)
+            return tuple(value.squeeze(axis) for value, axis in pairs)
 
-        results = self._each(one, leaves, [values[i] for i in at], axes)
-        return tree_unflatten(list(results), outputs[0])
+        inputs = [values[i] for i in axis_of]
+        results = self._each(evaluate_row, leaves, inputs, list(axis_of.values()))
+        return tree_unflatten(list(results), output_structure[0])
 
     def _each(
         self,
-        one: Callable[..., tuple[Tensor, ...]],
+        evaluate_row: Callable[..., tuple[Tensor, ...]],
         leaves: dict[str, Tensor],
         inputs: list[Tensor],
         axes: list[int],
     ) -> Any:
-        outputs = tuple(axis for axis in self._rows.outputs if axis is not None)
+        output_axes = tuple(axis for axis in self._rows.outputs if axis is not None)
         if self._vmap:
             try:
                 mapped = torch.func.vmap(
-                    one, in_dims=(0, axes), out_dims=outputs, randomness="different"
+                    evaluate_row, in_dims=(0, axes), out_dims=output_axes, randomness="different"
                 )
                 with quiet_vmap():
                     return mapped(leaves, inputs)
             except VMAP_REFUSALS:
                 self._vmap = False
-        rows = [
-            one(
-                {name: leaf[i] for name, leaf in leaves.items()},
-                [x.select(axis, i) for x, axis in zip(inputs, axes, strict=True)],
-            )
-            for i in range(inputs[0].shape[axes[0]])
-        ]
-        return [
-            torch.stack(values, axis)
-            for values, axis in zip(zip(*rows, strict=True), outputs, strict=True)
-        ]
+        rows = []
+        for i in range(inputs[0].shape[axes[0]]):
+            weights = {name: leaf[i] for name, leaf in leaves.items()}
+            row = [x.select(axis, i) for x, axis in zip(inputs, axes, strict=True)]
+            rows.append(evaluate_row(weights, row))
+        columns = zip(*rows, strict=True)
+        pairs = zip(columns, output_axes, strict=True)
+        return [torch.stack(column, axis) for column, axis in pairs]
 
 
 @contextmanager
-def row_by_row(model: nn.Module, plan: Plan, tape: Callable[[], Tape | None]) -> Iterator[None]:
-    """Replace the forward of the plan's fallback modules for a while; their classes and state stay as they are."""
-    modules = [(model.get_submodule(path), plan.modules[path]) for path in plan.fallback]
-    before = [module.__dict__.get("forward") for module, _ in modules]
-    for module, rows in modules:
-        module.forward = RowByRow(module, rows, tape)
+def row_by_row(model: nn.Module, layout: Layout, tape: Callable[[], Tape | None]) -> Iterator[None]:
+    """Replace the forward of the layout's fallback modules in the block, then restore it."""
+    before = []
+    for path in layout.fallback:
+        module = model.get_submodule(path)
+        before.append((module, module.__dict__.get("forward")))
+        module.forward = RowByRow(module, layout.modules[path], tape)
     try:
         yield
     finally:
-        for (module, _), forward in zip(modules, before, strict=True):
+        for module, forward in before:
             del module.forward
             if forward is not None:
                 module.forward = forward

@@ -1,6 +1,7 @@
-"""Per-sample gradients by `torch.func`: exact for any model, at the price of one gradient held for every row.
+"""Per-sample gradients by `torch.func`: exact for any model, with one gradient held for every row.
 
-Each row is evaluated as a batch of its own, under `vmap` where the model allows it and in a loop where it doesn't.
+Each row is evaluated as a batch of its own, under `vmap` where the model allows it and in a loop
+where it doesn't.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from dppipe.engine.contracts import PerSampleLoss
 from dppipe.engine.losses import batch_rows, take_rows
 
 VMAP_REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError)
-"""What `vmap` raises on a model it can't run; a mistake in the model itself shows again in the loop."""
+"""Errors of `vmap` on a model it can't run. The loop raises errors of the model itself again."""
 
 
 @contextmanager
 def quiet_vmap() -> Iterator[None]:
-    """Keep torch from warning of operations that vmap runs in a loop of its own: they are right, and the report says so."""
+    """Silence torch's warning about operations that vmap runs in a loop; they are still right."""
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message="There is a performance drop", category=UserWarning
@@ -32,7 +33,7 @@ def quiet_vmap() -> Iterator[None]:
 
 
 class _RowLoss(nn.Module):
-    """The loss of one row as a module, so that `functional_call` can put other parameters into the model."""
+    """The loss of one row as a module, so that `functional_call` can replace its parameters."""
 
     def __init__(self, model: nn.Module, per_sample_loss: PerSampleLoss) -> None:
         super().__init__()
@@ -50,12 +51,12 @@ class FunctionalGradients:
         self._loss = _RowLoss(model, per_sample_loss)
         self._vmap = True
         self.settled = False
-        """Whether an error no longer decides how later batches are evaluated: a record may raise it."""
+        """Whether errors no longer change how later batches run, as records may cause them."""
 
     def __call__(
         self, parameters: Mapping[str, Tensor], batch: Any
     ) -> dict[str, Tensor]:  # -> {name: [B, ...]}
-        """Give each parameter's gradient for every row."""
+        """Return each parameter's gradient for every row."""
         detached = {name: parameter.detach() for name, parameter in parameters.items()}
         if self._vmap:
             try:
@@ -71,16 +72,19 @@ class FunctionalGradients:
         return loss
 
     def _by_vmap(self, parameters: dict[str, Tensor], batch: Any) -> dict[str, Tensor]:
-        def one(values: dict[str, Tensor], row: Any) -> Tensor:
-            return self._row_loss(
-                values,
-                tree_map(lambda leaf: leaf.unsqueeze(0) if isinstance(leaf, Tensor) else leaf, row),
-            )
+        def as_batch(leaf: Any) -> Any:
+            return leaf.unsqueeze(0) if isinstance(leaf, Tensor) else leaf
 
-        axes = tree_map(lambda leaf: 0 if isinstance(leaf, Tensor) and leaf.dim() else None, batch)
-        gradients: dict[str, Tensor] = torch.func.vmap(
-            torch.func.grad(one), in_dims=(None, axes), randomness="different"
-        )(parameters, batch)
+        def row_axis(leaf: Any) -> int | None:
+            return 0 if isinstance(leaf, Tensor) and leaf.dim() else None
+
+        def row_loss(values: dict[str, Tensor], row: Any) -> Tensor:
+            return self._row_loss(values, tree_map(as_batch, row))
+
+        axes = tree_map(row_axis, batch)
+        row_gradient = torch.func.grad(row_loss)
+        mapped = torch.func.vmap(row_gradient, in_dims=(None, axes), randomness="different")
+        gradients: dict[str, Tensor] = mapped(parameters, batch)
         return gradients
 
     def _by_loop(self, parameters: dict[str, Tensor], batch: Any) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
-"""Layers that find out their sizes from their first batch, such as `nn.LazyLinear`.
+"""Layers that infer their sizes from their first batch, such as `nn.LazyLinear`.
 
-Their parameters have no shape yet, so nothing can be planned for them, and the batch that would fix
-the shape is a private one.
+Their parameters have no shape yet, so they have no layout, and the batch that would fix the shape
+is a private one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ def refuse_lazy_layers(model: nn.Module) -> None:
         if any(is_lazy(tensor) for tensor in own):
             kind = type(module).__name__
             raise UsageError(
-                f"model: expected layers whose sizes are known, got {kind} at {path or 'its root'!r}. "
-                f"State its number of inputs, as {kind.removeprefix('Lazy')} does. Or let the module "
-                "see one made-up example first: in Python call module(torch.zeros(1, ...)) before "
-                "fit, in a spec do so at the end of the model's own __init__."
+                f"model: expected layers whose sizes are known, got {kind} at "
+                f"{path or 'its root'!r}. State its number of inputs, as "
+                f"{kind.removeprefix('Lazy')} does. Or let the module see one made-up example "
+                "first: in Python call module(torch.zeros(1, ...)) before fit, in a spec do so at "
+                "the end of the model's own __init__."
             )

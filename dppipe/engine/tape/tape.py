@@ -1,9 +1,14 @@
-"""The tape: it sees every use of a trainable parameter in a forward pass, whichever module makes it.
+"""The tape: it sees every use of a trainable parameter in a forward pass, in whichever module.
 
-It is a torch function mode, so nothing of the user's module is wrapped or changed. A call that uses a trainable parameter is
-answered by the rule of its function on detached parameters, and the output is tapped: in the one backward pass each tap receives
-its output's gradient, from which the rule gives the parameter's gradients row by row. Autograd computes no parameter gradient
-at all; should one reach a parameter, it was used where no rule could see it, and that is an error, never a silent omission.
+It is a torch function mode, so the user's module is neither wrapped nor changed.
+
+- Forward: a call that uses a trainable parameter is answered by the rule of its function, on
+  detached parameters. The rule taps the output.
+- Backward: in the one backward pass each tap receives its output's gradient. From it the rule
+  computes the parameter's gradients row by row.
+
+Autograd itself computes no parameter gradient. If one reaches a parameter, the parameter was used
+where no rule could see it; that is an error, never a silent omission.
 """
 
 from __future__ import annotations
@@ -21,15 +26,15 @@ from dppipe.engine.exact import exact
 from dppipe.engine.gradients.forms import Dense, Gradients, combine
 from dppipe.engine.rules import RULE_OF
 from dppipe.engine.rules.base import Found, Unhandled
-from dppipe.engine.tape.weights import Weight, Weights, tensors_in
+from dppipe.engine.tape.keys import TRANSPOSES, Key, make_key, name_of
+from dppipe.engine.tape.tap import Tap
+from dppipe.engine.tape.weights import Weights, tensors_in
 from dppipe.engine.units import Units
 
-Key = tuple[Callable[..., Any], tuple[str, ...], tuple[int, ...]]
-"""A function, the names of the parameters that one call of it uses, and the number of dimensions of each tensor it takes."""
 UNKNOWN = -1
-"""The axis of a call whose rows have not been found yet."""
+"""The axis of a call whose row dimension isn't known yet."""
 Gradient = Callable[..., Found]
-"""`gradients(gradient of the output, *saved)`, as a rule gives it."""
+"""A rule's function `gradients(gradient of the output, *saved)`."""
 
 
 class Tape(TorchFunctionMode):
@@ -64,12 +69,13 @@ class Tape(TorchFunctionMode):
     def dispatch(
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Answer by a rule where a weight is used; all other calls go through untouched."""
+        """Answer by a rule where a weight is used; leave all other calls to torch."""
         used = self.weights.among((args, kwargs)) if self.listening else []
         if not used:
             return func(*args, **kwargs)
         key = make_key(func, used, (args, kwargs))
-        rule, axis = RULE_OF.get(func), self._axes.get(key)
+        rule = RULE_OF.get(func)
+        axis = self._axes.get(key)
         if rule is not None and axis is not None:
             return rule.answer(Call(self, key, axis, self.rows), *args, **kwargs)
         result = func(*args, **kwargs)
@@ -84,27 +90,27 @@ class Tape(TorchFunctionMode):
 
     @property
     def listening(self) -> bool:
-        """Whether a use that is made now is taped."""
+        """Whether uses of weights are recorded now."""
         return torch.is_grad_enabled() and not self._paused
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let calls through untouched for a while."""
-        before, self._paused = self._paused, True
+        """Leave all calls in the block to torch."""
+        before = self._paused
+        self._paused = True
         try:
             yield
         finally:
             self._paused = before
 
     def tap(self, output: Tensor, saved: tuple[Tensor, ...], gradients: Gradient) -> Tensor:
-        """Give the output back, with the rule waiting for its gradient."""
-
+        """Return the output; its gradient goes to the rule in the backward pass."""
         shape = output.shape
 
         def receive(gradient: Tensor, *kept: Tensor) -> None:
-            self.give(gradients(gradient.view(shape), *kept))
+            self.collect(gradients(gradient.view(shape), *kept))
 
-        # Tapping a view in place would make autograd copy its gradient, so what it is a view of is tapped instead.
+        # Tapping a view in place would make autograd copy its gradient, so its base is tapped.
         base = output._base if output._is_view() else None
         whole = (
             base is not None
@@ -116,26 +122,37 @@ class Tape(TorchFunctionMode):
         return tapped.view(shape) if whole else tapped
 
     def leaf(self, weight: Tensor, *, axis: int, dims: int) -> Tensor:  # -> [..., B, ...]
-        """Give a copy of a weight for every row, aligned for broadcasting; its gradient is the weight's, row by row."""
+        """Return a weight expanded to a copy for every row, aligned for broadcasting.
+
+        The copies' gradient is the weight's gradient row by row.
+        """
         aligned = weight.detach().reshape(*[1] * (dims - weight.dim()), *weight.shape)
         if dims < weight.dim() or aligned.shape[axis] != 1:
             raise Unhandled(
                 f"a parameter of shape {tuple(weight.shape)} that differs from row to row"
             )
-        sizes = [self.rows if i == axis else size for i, size in enumerate(aligned.shape)]
+        sizes = list(aligned.shape)
+        sizes[axis] = self.rows
         leaf = aligned.expand(sizes).requires_grad_()
         self._leaves.append((weight, leaf, axis))
         return leaf
 
-    def give(self, found: Found) -> None:
-        """Take what a rule finds; it computes here, so outside autocast and in full float32 whatever the model runs in."""
+    def collect(self, found: Found) -> None:
+        """Store the gradients that a rule yields.
+
+        The rule computes here: outside autocast and in full float32, in whichever precision the
+        model runs.
+        """
         with exact(self._anchor.device), torch._C.DisableTorchFunction():
             for weight, gradients in found:
                 if weight is not None:
-                    self.add(weight, gradients)
+                    self._add(weight, gradients)
 
-    def add(self, weight: Tensor, gradients: Gradients) -> None:
-        """Take one use's gradients; the norms of a first use are computed while its factors are still in cache."""
+    def _add(self, weight: Tensor, gradients: Gradients) -> None:
+        """Store the gradients of one use.
+
+        The norms of a first use are computed at once, while its factors are still in cache.
+        """
         if self.units is not None:
             gradients = gradients.average(self.units)
         uses = self._found.setdefault(id(weight), (weight, []))[1]
@@ -144,39 +161,34 @@ class Tape(TorchFunctionMode):
             _ = gradients.squares
 
     def backward(self, losses: Tensor) -> dict[str, Gradients]:  # [B]
-        """Run the one backward pass and give each parameter's gradients, unused parameters left out."""
+        """Run the one backward pass and return the gradients of every used parameter."""
         if losses.requires_grad:
-            names = list(self.weights.parameters)
-            inputs = [
-                self._anchor,
-                *self.weights.parameters.values(),
-                *(leaf for _, leaf, _ in self._leaves),
-            ]
-            found = torch.autograd.grad(losses, inputs, torch.ones_like(losses), allow_unused=True)[
-                1:
-            ]
-            leaked = [
-                name for name, gradient in zip(names, found, strict=False) if gradient is not None
-            ]
-            if leaked:
-                raise Unhandled(f"a function out of sight on {', '.join(leaked)}", names=leaked)
-            for (weight, _, axis), gradient in zip(self._leaves, found[len(names) :], strict=True):
+            parameters = self.weights.parameters
+            inputs = [self._anchor, *parameters.values(), *[leaf for _, leaf, _ in self._leaves]]
+            ones = torch.ones_like(losses)
+            found = torch.autograd.grad(losses, inputs, ones, allow_unused=True)[1:]
+            self._refuse_leaks(found)
+            leaf_gradients = found[len(parameters) :]
+            for (weight, _, axis), gradient in zip(self._leaves, leaf_gradients, strict=True):
                 if gradient is not None:
-                    self.give(
-                        [
-                            (
-                                weight,
-                                Dense(gradient.movedim(axis, 0).reshape(self.rows, *weight.shape)),
-                            )
-                        ]
-                    )
+                    rows = gradient.movedim(axis, 0).reshape(self.rows, *weight.shape)
+                    self.collect([(weight, Dense(rows))])
         with exact(self._anchor.device):
             return self._by_parameter()
 
+    def _refuse_leaks(self, found: tuple[Tensor | None, ...]) -> None:
+        """Refuse gradients that autograd computed for a parameter itself."""
+        pairs = zip(self.weights.parameters, found, strict=False)
+        leaked = [name for name, gradient in pairs if gradient is not None]
+        if leaked:
+            raise Unhandled(f"a function out of sight on {', '.join(leaked)}", names=leaked)
+
     def _by_parameter(self) -> dict[str, Gradients]:
         found: dict[str, list[Gradients]] = {}
-        taken, self._found, self._leaves = self._found, {}, []
-        for tensor, uses in taken.values():
+        collected = self._found
+        self._found = {}
+        self._leaves = []
+        for tensor, uses in collected.values():
             for name, gradients in self.weights.pull_back(self.weights[tensor], combine(uses)):
                 found.setdefault(name, []).append(gradients)
         return {name: combine(uses) for name, uses in found.items()}
@@ -197,28 +209,28 @@ class Call:
         return self.key[0]
 
     def trains(self, weight: Tensor | None) -> bool:
-        """Whether gradients of this argument are wanted."""
+        """Return whether an argument needs gradients."""
         return weight in self.tape.weights
 
     def untransposed(self, weight: Tensor) -> Tensor | None:
-        """Give the matrix of which a weight is the transpose."""
+        """Return the matrix whose transpose a weight is, if it is a transpose."""
         return self.tape.weights[weight].transposed
 
     def tap(self, output: Tensor, saved: tuple[Tensor, ...], gradients: Gradient) -> Tensor:
-        """Give the output back, with the rule waiting for its gradient."""
+        """Return the output; its gradient goes to the rule in the backward pass."""
         return self.tape.tap(output, saved, gradients)
 
     def require_axis(self, axis: int) -> None:
-        """Refuse a call whose rows stand in another dimension than the rule can deal with."""
+        """Refuse a call whose rows are in another dimension than the rule supports."""
         if self.axis not in (axis, UNKNOWN):
             raise Unhandled(f"{name_of(self.function)} with rows in dimension {self.axis}")
 
-    def give(self, found: Found) -> None:
-        """Hand over gradients outside of a tap, in the backward pass."""
-        self.tape.give(found)
+    def collect(self, found: Found) -> None:
+        """Store gradients that are computed outside of a tap, in the backward pass."""
+        self.tape.collect(found)
 
     def leaf(self, weight: Tensor, *, dims: int) -> Tensor:
-        """Give a copy of a weight for every row, aligned for broadcasting."""
+        """Return a weight expanded to a copy for every row, aligned for broadcasting."""
         return self.tape.leaf(weight, axis=self.axis, dims=dims)
 
     def call(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -226,57 +238,9 @@ class Call:
         return self.tape.dispatch(func, args, kwargs)
 
     def choose(self, weight: Tensor, costs: dict[str, float]) -> str:
-        """Choose the cheapest kernel, unless one of them is forced."""
+        """Return the cheapest kernel, or the one that is forced."""
         rule = RULE_OF[self.function].name
         forced = self.tape.kernels.get(rule)
         kernel = forced if forced in costs else min(costs, key=costs.__getitem__)
         self.tape.chosen.update(dict.fromkeys(self.tape.weights[weight].names, kernel))
         return kernel
-
-
-class Tap(torch.autograd.Function):
-    """The identity; its backward hands the gradient on to a rule as it passes."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[..., None], *saved: Tensor
-    ) -> Tensor:
-        """Keep what the rule wants back: autograd refuses it should it be changed in place before then."""
-        ctx.receive, ctx.strides = receive, output.stride()
-        ctx.mark_dirty(output)
-        ctx.save_for_backward(*saved)
-        return output
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Hand the gradient over."""
-        gradient = gradients[0]
-        if (
-            gradient.stride() != ctx.strides
-        ):  # One copy here saves one in each product that takes it.
-            gradient = torch.empty_strided(
-                gradient.shape, ctx.strides, dtype=gradient.dtype, device=gradient.device
-            ).copy_(gradient)
-        saved, receive = ctx.saved_tensors, ctx.receive
-        ctx.receive = None
-        receive(
-            gradient.detach(), *(tensor.detach() for tensor in saved)
-        )  # Without history: it would keep the tape alive.
-        return gradient, None, None, *[None] * len(saved)
-
-
-def make_key(func: Callable[..., Any], used: list[Weight], values: Any) -> Key:
-    """Give what a call is recognised by from one forward pass to the next."""
-    return (
-        func,
-        tuple(name for weight in used for name in weight.names),
-        tuple(tensor.dim() for tensor in tensors_in(values)),
-    )
-
-
-TRANSPOSES = frozenset({torch.t, Tensor.t, Tensor.T.__get__, Tensor.mT.__get__})  # type: ignore[attr-defined]
-
-
-def name_of(func: Callable[..., Any]) -> str:
-    """Give the public name of a torch function."""
-    return str(torch.overrides.resolve_name(func) or getattr(func, "__name__", repr(func)))

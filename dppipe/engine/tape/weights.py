@@ -1,7 +1,7 @@
-"""What counts as a weight in a forward pass: the trainable parameters, and whatever is computed from parameters alone.
+"""The weights of a forward pass: trainable parameters, and tensors computed from parameters alone.
 
-A slice, a transpose, a merged adapter or a normalised weight is still a weight: its gradients, row by row, are pulled back to the
-parameters through its own history.
+A slice, a transpose, a merged adapter or a normalised weight is still a weight. Its per-row
+gradients are propagated back to the parameters through its own autograd history.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Weight:
     names: tuple[str, ...]
     """The parameters it depends on."""
     transposed: Tensor | None = None
-    """The matrix whose transpose it is, where it is one."""
+    """The matrix whose transpose it is, if it is a transpose."""
 
 
 class Weights:
@@ -36,37 +36,35 @@ class Weights:
         self._known = {id(tensor): Weight(tensor, (name,)) for name, tensor in parameters.items()}
 
     def among(self, values: Any) -> list[Weight]:
-        """Give the weights among a call's arguments."""
-        return [
-            self._known[id(tensor)] for tensor in tensors_in(values) if id(tensor) in self._known
-        ]
+        """Return the weights among a call's arguments."""
+        known = self._known
+        return [known[id(tensor)] for tensor in tensors_in(values) if id(tensor) in known]
 
     def alone(self, values: Any) -> bool:
-        """Whether a call's arguments hold no tensor that could depend on the batch."""
-        return all(
-            id(tensor) in self._known or id(tensor) in self._constants
-            for tensor in tensors_in(values)
-        )
+        """Return whether no tensor among a call's arguments can depend on the batch."""
+        others = [tensor for tensor in tensors_in(values) if id(tensor) not in self._known]
+        return all(id(tensor) in self._constants for tensor in others)
 
     def derive(self, results: Any, sources: list[Weight], *, transposed: bool) -> None:
-        """Let the results of a call on weights alone count as weights."""
-        names = tuple(dict.fromkeys(name for source in sources for name in source.names))
+        """Register the results of a call on weights alone as weights."""
+        names: dict[str, None] = {}
+        for source in sources:
+            names |= dict.fromkeys(source.names)
+        original = sources[0].tensor if transposed else None
         for tensor in tensors_in(results):
             if tensor.requires_grad and id(tensor) not in self._known:
-                self._known[id(tensor)] = Weight(
-                    tensor, names, sources[0].tensor if transposed else None
-                )
+                self._known[id(tensor)] = Weight(tensor, tuple(names), original)
 
     def __getitem__(self, tensor: Tensor) -> Weight:
-        """Give what is known about a weight."""
+        """Return what is known about a weight."""
         return self._known[id(tensor)]
 
     def __contains__(self, tensor: Tensor | None) -> bool:
-        """Whether a tensor is a weight."""
+        """Return whether a tensor is a weight."""
         return id(tensor) in self._known
 
     def pull_back(self, weight: Weight, gradients: Gradients) -> Iterator[tuple[str, Gradients]]:
-        """Give the gradients of the parameters behind a weight."""
+        """Yield the gradients of the parameters that a weight is computed from."""
         if weight.tensor is self.parameters.get(weight.names[0]):
             yield weight.names[0], gradients
             return
@@ -79,28 +77,24 @@ class Weights:
                 retain_graph=True,
                 allow_unused=True,
             )
-        yield from (
-            (name, Dense(values))
-            for name, values in zip(weight.names, found, strict=True)
-            if values is not None
-        )
+        for name, values in zip(weight.names, found, strict=True):
+            if values is not None:
+                yield name, Dense(values)
 
 
 def constants_of(model: nn.Module) -> dict[int, Tensor]:
-    """Give what a model holds before a batch comes, by identity: its parameters and buffers."""
+    """Return a model's parameters and buffers by identity: none of them depends on a batch."""
     return {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
 
 
 def tensors_in(values: Any) -> list[Tensor]:
-    """Give the tensors among nested tuples, lists and dictionaries."""
+    """Return the tensors in nested tuples, lists and dictionaries."""
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, (tuple, list)):
+        values = (values,)
     found: list[Tensor] = []
-    for value in (
-        values.values()
-        if isinstance(values, dict)
-        else values
-        if isinstance(values, (tuple, list))
-        else (values,)
-    ):
+    for value in values:
         if isinstance(value, Tensor):
             found.append(value)
         elif isinstance(value, (tuple, list, dict)):
