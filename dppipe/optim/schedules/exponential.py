@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dppipe.component import Field
 from dppipe.optim.schedules.base import LRSchedule
+from dppipe.schedules.curves import exponential
 
 
 class Exponential(LRSchedule, kind="exponential"):
@@ -12,4 +13,4 @@ class Exponential(LRSchedule, kind="exponential"):
     end: float = Field(0.1, gt=0, description="The factor that the end of the run would have.")
 
     def factor(self, progress: float) -> float:
-        return float(self.end**progress)
+        return exponential(progress, end=self.end)
