@@ -31,8 +31,6 @@ class Sampler(Component):
     """What is drawn: single records, or users with all their records. What is called a record below is one of these."""
     fixed_size: ClassVar[bool] = False
     """Whether every batch has the expected size, rather than that size on average."""
-    distinct: ClassVar[bool] = True
-    """Whether a record is in a batch at most once."""
 
     physical_batch_size: AutoInt = Field(
         "auto",

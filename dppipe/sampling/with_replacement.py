@@ -23,7 +23,6 @@ class WithReplacement(Sampler, kind="with_replacement"):
     holds for one record replaced by another. The rate is the number of copies of a record in a batch, on average.
     """
 
-    distinct: ClassVar[bool] = False
     fixed_size: ClassVar[bool] = True
 
     expected_batch_size: int = Field(
