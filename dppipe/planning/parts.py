@@ -53,7 +53,7 @@ class PrivateParts:
             "averages": self.clipping.averages,
             "mechanism": self.noise.mechanism,
             "secure": self.noise.secure,
-            "max_records_per_user": getattr(self.sampler, "max_records_per_user", None),
+            "max_records_per_user": self.sampler.records_per_unit,
             "earlier": self.earlier,
             **self.scaling_facts,
         }

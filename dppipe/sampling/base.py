@@ -7,7 +7,7 @@ Samplers claim proofs that the core can't check, so they stay in the package. Re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import AutoInt, Component, Field
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy
     from dp_accounting import DpEvent
 
+    from dppipe.privacy.budget import Unit
     from dppipe.randomness.keystream import ByteSource
 
 
@@ -27,7 +28,7 @@ class Sampler(Component):
 
     epochwise: ClassVar[bool] = False
     """Whether one charge covers a whole epoch instead of one step."""
-    unit: ClassVar[Literal["example", "user"]] = "example"
+    unit: ClassVar[Unit] = "example"
     """What is drawn: single records, or users with all their records. What is called a record below is one of these."""
     fixed_size: ClassVar[bool] = False
     """Whether every batch has the expected size, rather than that size on average."""
@@ -38,6 +39,11 @@ class Sampler(Component):
         description="Records that go through the model at once; it changes memory and speed, never the result. `auto` finds what "
         "fits on made-up records.",
     )
+
+    @property
+    def records_per_unit(self) -> int | None:
+        """The most records of one user that a step uses; None where single records are drawn."""
+        return None
 
     def rate(self, records: int | None) -> float:
         """Give the sample rate: the chance of each record to be in a step's batch."""

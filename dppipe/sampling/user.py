@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.sampling.poisson import Poisson
+
+if TYPE_CHECKING:
+    from dppipe.privacy.budget import Unit
 
 
 class User(Poisson, kind="user"):
@@ -15,7 +18,7 @@ class User(Poisson, kind="user"):
     clipped once, so a user counts for one bound however many records there are; the unit of the whole run is the user.
     """
 
-    unit: ClassVar[Literal["example", "user"]] = "user"
+    unit: ClassVar[Unit] = "user"
 
     sample_rate: float | None = Field(
         None, gt=0, le=1, description="The chance of each user to be in a step's batch."
@@ -28,3 +31,7 @@ class User(Poisson, kind="user"):
         gt=0,
         description="Of a user with more records only the first so many, in the order of the data, are ever used.",
     )
+
+    @property
+    def records_per_unit(self) -> int:
+        return self.max_records_per_user

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dppipe.engine import Engine, find_physical_batch_size
-from dppipe.sampling.user import User
 
 if TYPE_CHECKING:
     from dppipe.learners.records.loader import PrivateLoader
@@ -50,5 +49,5 @@ def likely_records(plan: Plan, loader: PrivateLoader) -> int:
             [plan.expected_batch_size, *(run.expected_batch_size for run in plan.batches)]
         )
         drawn = math.ceil(expected + 5 * math.sqrt(expected) + 5)
-    each = loader.sampler.max_records_per_user if isinstance(loader.sampler, User) else 1
+    each = loader.sampler.records_per_unit or 1
     return max(1, math.ceil(drawn * each / loader.ranks.world))
