@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = "clipping noise sampling models data optim schedules"
 LAYERS = [
     "errors lazy",
-    "component class_path durable",
+    "component class_path durable clipper_abilities",
     "privacy",
     "spec",
     "randomness",

@@ -20,9 +20,6 @@ class Clips(Protocol):
     def groups(self, named_shapes: Mapping[str, Sequence[int]], /) -> dict[str, str]:
         """Put each trainable parameter in a named group."""
 
-    def init_state(self, group_sizes: Mapping[str, int], /) -> Mapping[str, Any]:
-        """Give the first state."""
-
     def bounds(self, state: Mapping[str, Any], /) -> float | Sequence[float]:
         """Give the bound of every group, or one for all."""
 

@@ -9,6 +9,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
+from dppipe.clipper_abilities import first_state
 from dppipe.engine.contracts import Clips
 from dppipe.engine.gradients.norms import raise_norms, rounding_of, wider
 from dppipe.errors import UsageError
@@ -87,7 +88,7 @@ def bound_values(
 
     The precision of the sums holds them exactly, so what noise is scaled to is the very bound that is enforced.
     """
-    bounds = clipper.bounds(clipper.init_state(groups.sizes) if state is None else state)
+    bounds = clipper.bounds(first_state(clipper, groups.sizes) if state is None else state)
     values = (
         [float(bounds)] * len(groups.names)
         if isinstance(bounds, (int, float))

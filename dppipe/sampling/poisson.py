@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from dppipe.component import Component, Field
 from dppipe.errors import UsageError
+from dppipe.optim.schedules.base import factors_of
 from dppipe.sampling.base import Sampler
 from dppipe.spec.component_field import ComponentOf
 
@@ -69,9 +70,7 @@ class Poisson(Sampler, kind="poisson"):
         return self.batch_schedule is not None and self.batch_schedule.moves
 
     def batch_factors(self, steps: int) -> list[float]:
-        if self.batch_schedule is None:
-            return [1.0] * steps
-        return [self.batch_schedule.factor_at(step, steps=steps) for step in range(steps)]
+        return factors_of(self.batch_schedule, steps=steps)
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         import dp_accounting

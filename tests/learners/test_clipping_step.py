@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import AdaClip, Adaptive, Clipper, Flat, Global, Jl, Microbatch
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal
@@ -88,7 +89,7 @@ def make_step(
         if silent
         else (GaussianStream(stream_key("noise")), GaussianStream(stream_key("count")))
     )
-    state = clipping.init_state(engine.groups.sizes)
+    state = first_state(clipping, engine.groups.sizes)
     return PrivateStep(
         private, relation, plan, engine, ledger, noise, state, count_noise=count
     ), LogicalBatch(loader)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dppipe.clipper_abilities import Averages
 from dppipe.engine import Engine, find_physical_batch_size
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def choose_piece(
         engine,
         lambda rows: place(loader.synthetic(rows)),
         limit=likely_records(plan, loader),
-        grouped=loader.users is not None or bool(getattr(engine.clipper, "averages", False)),
+        grouped=loader.users is not None or isinstance(engine.clipper, Averages),
         steady=plan.reproducible,
     )
 

@@ -47,3 +47,10 @@ class LRSchedule(Component):
         from torch.optim.lr_scheduler import LambdaLR
 
         return LambdaLR(optimizer, partial(self.factor_at, steps=steps))
+
+
+def factors_of(schedule: LRSchedule | None, *, steps: int) -> list[float]:
+    """Return the factor of each step in a run of `steps` steps; 1 where there is no schedule."""
+    if schedule is None:
+        return [1.0] * steps
+    return [schedule.factor_at(step, steps=steps) for step in range(steps)]
