@@ -1,4 +1,4 @@
-"""Cosine noise: from its first value to its last along half a cosine wave, slowly at both ends."""
+"""Cosine noise: it moves along half a cosine wave, slowly at both ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear noise: from its first value in a straight line to its last."""
+"""Linear noise: it moves in a straight line from its first value to its last."""
 
 from __future__ import annotations
 

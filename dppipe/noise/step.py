@@ -1,4 +1,4 @@
-"""Step noise: constant in each of several equal parts of a run, multiplied by one factor from part to part."""
+"""Step noise: constant in equal parts of a run, multiplied by one factor from part to part."""
 
 from __future__ import annotations
 

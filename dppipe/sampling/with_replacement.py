@@ -1,4 +1,4 @@
-"""Sampling with replacement: a fixed number of independent picks, so that a record can be in a batch several times."""
+"""Sampling with replacement: a fixed number of independent picks, so a record can be repeated."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 class WithReplacement(FixedSize, kind="with_replacement"):
     """Picks a record uniformly, `expected_batch_size` times over, independently at every step.
 
-    Guarantee: the event is a release on that many independent picks, of which any number may be the same record: each copy
-    is clipped and summed on its own, and the accountant bounds every number of copies (Balle, Barthe and Gaboardi 2018). It
-    holds for one record replaced by another. The rate is the number of copies of a record in a batch, on average.
+    Guarantees:
+    - The event is a release on that many independent picks, any number of which may be the same
+      record. Each copy is clipped and summed on its own, and the accountant bounds every number of
+      copies (Balle, Barthe and Gaboardi 2018).
+    - It holds for one record replaced by another.
+
+    The rate is the number of copies of a record in a batch, on average.
     """
 
     expected_batch_size: int = Field(

@@ -1,4 +1,4 @@
-"""Sampling without replacement: every batch is a uniform subset of one fixed size, fresh at each step."""
+"""Sampling without replacement: each step draws a uniform subset of one fixed size."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 
 class WithoutReplacement(FixedSize, kind="without_replacement"):
-    """Takes `expected_batch_size` different records, every such batch being equally likely, independently at every step.
+    """Takes `expected_batch_size` different records; all such batches are equally likely.
 
-    Guarantee: the event is a release on a uniform subset of that size. It holds for one record replaced by another: the
-    mechanism's multiplier is the noise over the norm of one record, and the accountant doubles the sensitivity.
+    Guarantees:
+    - The event is a release on a uniform subset of that size, drawn independently at every step.
+    - It holds for one record replaced by another: the mechanism's multiplier is the noise over the
+      norm of one record, and the accountant doubles the sensitivity.
     """
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
