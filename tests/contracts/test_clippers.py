@@ -521,10 +521,13 @@ def test_a_sensitivity_below_what_the_bounds_imply_is_refused():
         def sensitivity(self, bounds: Any, relation: Any) -> float:
             return 0.1
 
-    class Averages(Clipper):
+    class Averaging(Clipper):
         averages = True
 
-    for liar in (Modest(), Averages()):
+        def slots(self, indices: Any, *, expected_batch_size: float) -> Any:
+            return indices // 2
+
+    for liar in (Modest(), Averaging()):
         with pytest.raises(PrivacyRefusal, match="sensitivity"):
             noise_unit(liar, (1.0, 1.0), "zero_out")
     for bad in (0.0, -1.0, math.nan, math.inf):

@@ -284,6 +284,9 @@ def test_statistics_of_averages_are_refused():
     class Both(Adaptive):
         averages = True
 
+        def slots(self, indices, *, expected_batch_size):
+            return indices // 2
+
     with pytest.raises(PrivacyRefusal, match="averages"):
         plan(Both())
 
