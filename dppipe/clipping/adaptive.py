@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Adaptive(Clipper, kind="adaptive"):
-    """Moves the bound towards a quantile of the gradient norms.
+    """Moves the bound towards a quantile of the gradient norms (Andrew et al. 2021).
 
-    Sources: Andrew et al. 2021; per group: He et al. 2022.
+    With several groups, each has its own bound (He et al. 2022).
 
     Guarantees:
     - Besides the clipped sum, each step releases how many examples stayed within the bound,

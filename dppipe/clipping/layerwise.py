@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 class Layerwise(Clipper, kind="layerwise"):
-    """Scales each layer's gradient down to that layer's own bound.
-
-    `max_grad_norm` is the norm of all bounds together.
-    """
+    """Scales each layer's gradient down to its own bound; `max_grad_norm` is the bounds' norm."""
 
     shares: Literal["equal", "parameters"] = Field(
         "equal",

@@ -42,10 +42,7 @@ class TrainSplit(Split):
 
 
 class Idx(Data, kind="idx"):
-    """Images and labels in `train-*` and `t10k-*` files, gzipped or not.
-
-    A pixel counts 0 to 255 and is divided by 255.
-    """
+    """Images in MNIST's four files, gzipped or not; a pixel from 0 to 255 is divided by 255."""
 
     checks_records: ClassVar[bool] = True
 

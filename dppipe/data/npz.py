@@ -32,9 +32,9 @@ class Header(NamedTuple):
 
 
 class Npz(Data, kind="npz"):
-    """Inputs `[records, ...]` and targets in one archive.
+    """Inputs `[records, ...]`; targets are integers for classes, or floats for a regression.
 
-    Targets are integers `[records]` for classes, else floats `[records]` or `[records, outputs]`.
+    Integers have the shape `[records]`, floats `[records]` or `[records, outputs]`.
     """
 
     checks_records: ClassVar[bool] = True

@@ -42,7 +42,7 @@ class Lora(Options):
 
 
 class Pretrained(Options):
-    """A file of weights; if a private run has trained them, also on whose records."""
+    """A file of weights, and whose records a private run has trained them on."""
 
     path: Path = Field(description="A .safetensors file or a state dict that torch.save wrote.")
     records: Literal["same", "disjoint"] = Field(

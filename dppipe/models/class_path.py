@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 class ClassPathModel(Model, kind="class_path"):
-    """A class named by its import path.
-
-    Its constructor gets `input_shape` and `outputs` where it has parameters of these names.
-    """
+    """A class named by its import path; it gets `input_shape` and `outputs` if it takes them."""
 
     class_path: str = Field(
         description="The class, as Python would import it: package.module.Class."

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PrivateScaling(Options):
-    """What `normalize: {kind: private}` takes: `(input - mean) / std` with noisy statistics.
+    """What `normalize: {kind: private}` takes: noisy statistics for `(input - mean) / std`.
 
     Guarantees:
     - One record, or user, moves the released sum by at most `sensitivity`, whatever it holds:
