@@ -18,10 +18,10 @@ ROOT = Path(dppipe.__file__).parents[1]
 PACKAGE = ROOT / "dppipe"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FAMILIES = "clipping noise sampling models data optim"
+FAMILIES = "clipping noise sampling models data optim schedules"
 LAYERS = [
     "errors lazy",
-    "component class_path durable",
+    "component class_path durable clipper_abilities",
     "privacy",
     "spec",
     "randomness",

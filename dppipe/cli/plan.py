@@ -107,7 +107,7 @@ def _adapting(plan: Plan) -> str:
 
 def _drawn(plan: Plan) -> str:
     """Name what a step draws: users where the sampler takes them with all their records, else records."""
-    return "users" if plan.sampler == "user" else "records"
+    return "users" if plan.unit == "user" else "records"
 
 
 def _span(first: float, last: float, *, moves: bool) -> str:

@@ -1,4 +1,7 @@
-"""Clippers: how one example's gradient is shrunk. One kind a file, named after it; `base` is the contract."""
+"""Clippers: how one example's gradient is shrunk.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,8 @@ if TYPE_CHECKING:
     from dppipe.clipping.microbatch import Microbatch
     from dppipe.clipping.psac import Psac
 
-    Global: type[
-        Clipper
-    ]  # `global` is a keyword: its file is named after its kind all the same, and loads by name
+    # `global` is a keyword, so its file can't be named in an import statement.
+    Global: type[Clipper]
 
 __all__ = [
     "AdaClip",

@@ -1,4 +1,7 @@
-"""AdaClip: each coordinate is shifted and scaled before clipping, by what earlier releases say of its mean and spread."""
+"""AdaClip: each coordinate is shifted and scaled before clipping.
+
+The shift and the scale follow the mean and spread of earlier releases.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +27,27 @@ class Rescaled:
     scale: Coordinates
 
     def transform(self, gradient: Coordinates) -> dict[str, Tensor]:
-        """Give one example's gradient in the coordinates in which it is clipped."""
-        return {
-            name: (g - self.mean[name].to(g)) / self.scale[name].to(g)
-            for name, g in gradient.items()
-        }
+        """Return one example's gradient in the coordinates in which it is clipped."""
+        changed = {}
+        for name, g in gradient.items():
+            changed[name] = (g - self.mean[name].to(g)) / self.scale[name].to(g)
+        return changed
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return (bounds / norms).clamp(max=1)
 
 
 class AdaClip(Clipper, kind="adaclip"):
-    """Clips in coordinates of equal importance, so that noise is small where gradients vary little (Pichapati et al. 2019).
+    """Clips in coordinates of equal importance, so noise is small where gradients vary little.
 
-    With s the standard deviation of a coordinate over examples, scale = sqrt(s * sum of all s) / max_grad_norm has the least
-    noise for a given share of clipped examples. The first step is flat clipping.
+    Source: Pichapati et al. 2019. With s the standard deviation of a coordinate over examples,
+    scale = sqrt(s * sum of all s) / max_grad_norm has the least noise for a given share of clipped
+    examples. The first step is flat clipping.
 
-    Guarantee: means and deviations only follow released gradients; the sensitivity in the new coordinates is the bound, for a
-    record that contributes or not. (A gradient of zero is no zero there, so it isn't what `zero_out` stands for.)
+    Guarantees:
+    - Means and deviations only follow released gradients.
+    - The sensitivity in the new coordinates is the bound, for a record that contributes or not. (A
+      gradient of zero isn't zero in the new coordinates, so it isn't what `zero_out` means.)
     """
 
     needs: ClassVar[Literal["gradients"]] = "gradients"
@@ -56,21 +62,18 @@ class AdaClip(Clipper, kind="adaclip"):
         10.0,
         ge=1,
         le=1e6,
-        description="A spread stays within this factor of what it was taken for at first.",
+        description="A spread stays within this factor of its first value.",
     )
 
     def init_state(self, group_sizes: Mapping[str, int]) -> State:
-        return {
-            "spread": self.max_grad_norm / math.sqrt(max(1, sum(group_sizes.values()))),
-            "mean": {},
-            "variance": {},
-        }
+        parameters = max(1, sum(group_sizes.values()))
+        return {"spread": self.max_grad_norm / math.sqrt(parameters), "mean": {}, "variance": {}}
 
     def at(self, state: State) -> Rescaled | AdaClip:
         return Rescaled(state["mean"], self._scale(state)) if state["mean"] else self
 
     def transform(self, gradient: Coordinates) -> Coordinates:
-        """Give the gradient as it is: nothing was released yet."""
+        """Return the gradient as it is: nothing was released yet."""
         return gradient
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
@@ -80,32 +83,33 @@ class AdaClip(Clipper, kind="adaclip"):
         if not state["mean"]:
             return gradient
         scale = self._scale(state)
-        return {
-            name: g * scale[name].to(g) + state["mean"][name].to(g) for name, g in gradient.items()
-        }
+        restored = {}
+        for name, g in gradient.items():
+            restored[name] = g * scale[name].to(g) + state["mean"][name].to(g)
+        return restored
 
     def update(self, state: State, released: Mapping[str, Any]) -> State:
         first = state["spread"]
-        low, high = (first / self.spread_range) ** 2, (first * self.spread_range) ** 2
+        low = (first / self.spread_range) ** 2
+        high = (first * self.spread_range) ** 2
         scale = self._scale(state) if state["mean"] else {}
-        means, variances = {}, {}
+        means = {}
+        variances = {}
         for name, seen in self.restore(state, released["gradient"]).items():
-            mean, variance = (
-                state["mean"].get(name, 0.0 * seen),
-                state["variance"].get(name, 0.0 * seen + first**2),
-            )
+            mean = state["mean"].get(name, 0.0 * seen).to(seen)
+            variance = state["variance"].get(name, 0.0 * seen + first**2).to(seen)
             noise = (released["noise_std"] * scale.get(name, 1.0)) ** 2
             # A mean of B examples varies B times less than one of them does.
-            found = ((seen - mean.to(seen)) ** 2 - noise) * released["expected_batch_size"]
-            means[name] = self.mean_decay * mean.to(seen) + (1 - self.mean_decay) * seen
-            variances[name] = self.spread_decay * variance.to(seen) + (
-                1 - self.spread_decay
-            ) * found.clamp(low, high)
+            found = ((seen - mean) ** 2 - noise) * released["expected_batch_size"]
+            found = found.clamp(low, high)
+            means[name] = self.mean_decay * mean + (1 - self.mean_decay) * seen
+            variances[name] = self.spread_decay * variance + (1 - self.spread_decay) * found
         return {"spread": first, "mean": means, "variance": variances}
 
     def _scale(self, state: State) -> dict[str, Tensor]:
         spreads = {name: variance.sqrt() for name, variance in state["variance"].items()}
         total = sum(spread.sum() for spread in spreads.values())  # stays on its device
-        return {
-            name: (spread * total).sqrt() / self.max_grad_norm for name, spread in spreads.items()
-        }
+        scales = {}
+        for name, spread in spreads.items():
+            scales[name] = (spread * total).sqrt() / self.max_grad_norm
+        return scales

@@ -1,4 +1,4 @@
-"""Adaptive clipping: the bound follows a quantile of the gradient norms, learned privately as training goes on."""
+"""Adaptive clipping: the bound follows a quantile of the gradient norms, learned privately."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import PositiveFloat, model_validator
 
 from dppipe.clipping.base import Clipper, State
 from dppipe.clipping.parameter_groups import by_layer, by_pattern, equal_shares, with_whole_bound
-from dppipe.clipping.quantiles import AUTO_SHARE, next_threshold
+from dppipe.clipping.quantiles import count_std, next_threshold
 from dppipe.component import AutoFloat, Field
 
 if TYPE_CHECKING:
@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 
 class Adaptive(Clipper, kind="adaptive"):
-    """Moves the bound towards a quantile of the gradient norms (Andrew et al. 2021; per group: He et al. 2022).
+    """Moves the bound towards a quantile of the gradient norms (Andrew et al. 2021).
 
-    Guarantee: besides the clipped sum each step releases how many examples stayed within the bound, recentred and noised; the
-    two together cost what the step's noise multiplier says, because the gradient gets correspondingly more noise. A step is
-    clipped with the bound that earlier releases have led to.
+    With several groups, each has its own bound (He et al. 2022).
+
+    Guarantees:
+    - Besides the clipped sum, each step releases how many examples stayed within the bound,
+      recentred and noised. The two together cost what the step's noise multiplier says, because the
+      gradient gets correspondingly more noise.
+    - The bound of a step depends on earlier releases only.
     """
 
     max_grad_norm: float = Field(
@@ -35,7 +39,8 @@ class Adaptive(Clipper, kind="adaptive"):
     max_grad_norms: dict[str, PositiveFloat] | None = Field(
         None,
         min_length=1,
-        description="First bounds of groups by patterns of parameter names, as `grouped` takes them.",
+        description="First bounds of groups by patterns of parameter names, "
+        "as `grouped` takes them.",
     )
     target_unclipped_quantile: float = Field(
         0.5, ge=0, le=1, description="The share of examples that the bound lets through."
@@ -47,19 +52,21 @@ class Adaptive(Clipper, kind="adaptive"):
         "auto",
         gt=0,
         le=1e9,
-        description="Noise on the count; `auto`: a twentieth of the expected batch. G groups: sqrt(G) times it each.",
+        description="Noise on the count; `auto`: a twentieth of the expected batch. "
+        "G groups: sqrt(G) times it each.",
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _groups_say_the_first_bounds(cls, data: Any) -> Any:
+    def _fill_in_the_whole_bound(cls, data: Any) -> Any:
         return with_whole_bound(data)
 
     @model_validator(mode="after")
     def _options_fit(self) -> Self:
         if self.min_clipbound > self.max_clipbound:
             raise ValueError(
-                f"expected min_clipbound <= max_clipbound, got {self.min_clipbound:g} and {self.max_clipbound:g}."
+                "expected min_clipbound <= max_clipbound, "
+                f"got {self.min_clipbound:g} and {self.max_clipbound:g}."
             )
         if self.max_grad_norms is not None and self.grouping != "all":
             raise ValueError("expected grouping or max_grad_norms, got both. Leave one out.")
@@ -68,21 +75,18 @@ class Adaptive(Clipper, kind="adaptive"):
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
         if self.max_grad_norms is not None:
             return by_pattern(named_shapes, self.max_grad_norms)
-        return (
-            by_layer(named_shapes)
-            if self.grouping == "layerwise"
-            else dict.fromkeys(named_shapes, "all")
-        )
+        if self.grouping == "layerwise":
+            return by_layer(named_shapes)
+        return dict.fromkeys(named_shapes, "all")
 
     def init_state(self, group_sizes: Mapping[str, int]) -> State:
         shares = equal_shares(self.max_grad_norm, group_sizes)
         if self.max_grad_norms is not None:
             shares = tuple(self.max_grad_norms[pattern] for pattern in group_sizes)
-        return {
-            "bounds": tuple(
-                min(max(share, self.min_clipbound), self.max_clipbound) for share in shares
-            )
-        }
+        bounds = []
+        for share in shares:
+            bounds.append(min(max(share, self.min_clipbound), self.max_clipbound))
+        return {"bounds": tuple(bounds)}
 
     def bounds(self, state: State) -> Sequence[float]:
         return tuple(state["bounds"])
@@ -91,18 +95,15 @@ class Adaptive(Clipper, kind="adaptive"):
         return (bounds / norms).clamp(max=1)
 
     def statistics_std(self, expected_batch_size: float) -> float:
-        return (
-            AUTO_SHARE * expected_batch_size
-            if self.unclipped_num_std == "auto"
-            else float(self.unclipped_num_std)
-        )
+        return count_std(self.unclipped_num_std, expected_batch_size)
 
     def statistics(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [groups], [groups] -> [groups]
         return (norms <= bounds).to(norms.dtype) - 0.5
 
     def update(self, state: State, released: Mapping[str, Any]) -> State:
-        moved = (
-            next_threshold(
+        bounds = []
+        for bound, mean in zip(state["bounds"], released["means"], strict=True):
+            moved = next_threshold(
                 bound,
                 mean,
                 target=self.target_unclipped_quantile,
@@ -110,6 +111,5 @@ class Adaptive(Clipper, kind="adaptive"):
                 low=self.min_clipbound,
                 high=self.max_clipbound,
             )
-            for bound, mean in zip(state["bounds"], released["means"], strict=True)
-        )
-        return {"bounds": tuple(moved)}
+            bounds.append(moved)
+        return {"bounds": tuple(bounds)}

@@ -1,4 +1,7 @@
-"""Automatic clipping: every gradient is brought to about the bound, so that only the learning rate is left to choose."""
+"""Automatic clipping: every gradient is scaled to about the bound.
+
+That leaves only the learning rate to choose.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class Automatic(Clipper, kind="automatic"):
 
     variant: Literal["auto_s", "auto_v"] = Field(
         "auto_s",
-        description="`auto_s` lets tiny gradients stay smaller; `auto_v` brings all to the bound.",
+        description="`auto_s` lets tiny gradients stay smaller; `auto_v` scales all to the bound.",
     )
     stability: float = Field(
         0.01, gt=0, description="With `auto_s`: gradients much smaller than this stay small."

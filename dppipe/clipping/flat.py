@@ -1,4 +1,7 @@
-"""Flat clipping: one norm over all parameters, cut at the bound (Abadi et al. 2016, Algorithm 1)."""
+"""Flat clipping: one norm over all parameters, cut at the bound.
+
+Source: Abadi et al. 2016, Algorithm 1.
+"""
 
 from __future__ import annotations
 

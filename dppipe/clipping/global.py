@@ -1,6 +1,9 @@
-"""Global clipping: all gradients within a threshold are scaled alike, so that their directions add up without bias."""
+"""Global clipping: all gradients within a threshold are scaled by one factor.
 
-# A file is named after its kind, and this one is found by name (`import_module`).
+So their directions add up without bias.
+"""
+
+# The file is named after its kind and imported by name (`import_module`).
 # ruff: noqa: N999
 from __future__ import annotations
 
@@ -8,23 +11,27 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dppipe.clipping.base import Clipper, State
-from dppipe.clipping.quantiles import AUTO_SHARE, next_threshold
+from dppipe.clipping.quantiles import count_std, next_threshold
 from dppipe.component import AutoFloat, Field
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-LOWEST, HIGHEST = 1e-6, 1e6
-"""What the threshold stays within."""
+LOWEST = 1e-6
+"""The threshold never falls below this."""
+HIGHEST = 1e6
+"""The threshold never rises above this."""
 
 
 class Global(Clipper, kind="global"):
     """Scales every gradient within the threshold by the same factor.
 
-    `strict` drops a gradient above the threshold (Bu et al. 2021); `adaptive` keeps it, cut to the bound, and lets the threshold
-    follow a quantile of the norms (Esipova et al. 2023, "DPSGD-Global-Adapt").
+    `strict` drops a gradient above the threshold (Bu et al. 2021). `adaptive` keeps it, cut to the
+    bound, and lets the threshold follow a quantile of the norms (Esipova et al. 2023,
+    "DPSGD-Global-Adapt").
 
-    Guarantee: the threshold only follows noisy counts, which are paid for within each step's noise multiplier.
+    Guarantee: the threshold only follows noisy counts, which are paid for within each step's noise
+    multiplier.
     """
 
     variant: Literal["strict", "adaptive"] = Field(
@@ -46,7 +53,8 @@ class Global(Clipper, kind="global"):
         "auto",
         gt=0,
         le=1e9,
-        description="`adaptive`: noise on the count of examples within; `auto`: a twentieth of the expected batch.",
+        description="`adaptive`: noise on the count of examples within; "
+        "`auto`: a twentieth of the expected batch.",
     )
 
     def init_state(self, group_sizes: Mapping[str, int]) -> State:
@@ -62,11 +70,7 @@ class Global(Clipper, kind="global"):
     def statistics_std(self, expected_batch_size: float) -> float | None:
         if self.variant == "strict":
             return None
-        return (
-            AUTO_SHARE * expected_batch_size
-            if self.unclipped_num_std == "auto"
-            else float(self.unclipped_num_std)
-        )
+        return count_std(self.unclipped_num_std, expected_batch_size)
 
     def statistics(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return (norms <= self.threshold).to(norms.dtype) - 0.5

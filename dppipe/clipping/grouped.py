@@ -1,4 +1,4 @@
-"""Grouped clipping: parameters are put in groups by patterns of their names, each with a bound of its own."""
+"""Grouped clipping: patterns of names put parameters in groups, each with its own bound."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 class Grouped(Clipper, kind="grouped"):
     """Scales each group's gradient down to that group's bound.
 
-    A parameter belongs to the first pattern that matches its whole name, where `*` stands for any text. One that no pattern
-    matches is refused before training, and so is a pattern that gets no parameter; `"*"` as the last pattern takes the rest.
+    A parameter belongs to the first pattern that matches its whole name, where `*` matches any
+    text. A parameter that no pattern matches is refused before training, and so is a pattern that
+    gets no parameter; `"*"` as the last pattern takes the rest.
     """
 
     max_grad_norms: dict[str, PositiveFloat] = Field(
         min_length=1,
-        description="The bound of each group, by a pattern of parameter names; the first that matches counts.",
+        description="The bound of each group, by a pattern of parameter names; "
+        "the first that matches counts.",
         examples=[{"*": 1.0}],
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _the_groups_say_it_all(cls, data: Any) -> Any:
+    def _fill_in_the_whole_bound(cls, data: Any) -> Any:
         return with_whole_bound(data)
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:

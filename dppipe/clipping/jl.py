@@ -1,4 +1,7 @@
-"""JL clipping: norms are estimated from a few random projections instead of being worked out (Bu et al. 2021, "DP-SGD-JL")."""
+"""JL clipping: norms are estimated from a few random projections.
+
+Source: Bu et al. 2021, "DP-SGD-JL".
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,16 @@ if TYPE_CHECKING:
 
 
 class Jl(Clipper, kind="jl"):
-    """Clips by estimated norms, each from `projections` directional derivatives: little memory, and a bound that may fail.
+    """Clips by estimated norms, which need little memory; the bound may fail.
 
-    Guarantee: an estimate is the true norm times sqrt(chi2_r / r). It is below (1 - tolerance) of the truth with a probability
-    that `failure_probability` gives; otherwise the example counts for at most `max_grad_norm`. The chance that a record's bound
-    ever fails is set aside from the budget's delta, and a run whose steps need more of it than `delta` is refused.
+    Each estimate comes from `projections` directional derivatives.
+
+    Guarantees:
+    - An estimate is the true norm times sqrt(chi2_r / r). It is below (1 - tolerance) of the true
+      norm with the probability that `failure_probability` returns; otherwise the example counts for
+      at most `max_grad_norm`.
+    - The probability that a record's bound ever fails is set aside from the budget's delta. A run
+      whose steps need more of it than `delta` is refused.
     """
 
     needs: ClassVar[Literal["projections"]] = "projections"
@@ -41,7 +49,7 @@ class Jl(Clipper, kind="jl"):
         return (bounds / norms).clamp(max=1)
 
     def failure_probability(self) -> float:
-        """Give the chance that one estimate is too low: Pr[chi2_r < r (1 - tolerance)^2]."""
+        """Return the probability that an estimate is too low: Pr[chi2_r < r (1 - tolerance)^2]."""
         from scipy.stats import chi2
 
         return float(chi2.cdf(self.projections * (1 - self.tolerance) ** 2, self.projections))
@@ -51,8 +59,10 @@ class Jl(Clipper, kind="jl"):
         if self.delta is None or not needed <= self.delta:
             got = "nothing" if self.delta is None else f"{self.delta:g}"
             raise PrivacyRefusal(
-                f"clipping.delta: expected at least {1.001 * needed:.4g}, the chance that a record's bound ever fails, "
-                f"got {got}. Set it, raise clipping.projections or clipping.tolerance, or take kind: flat, whose norms are exact."
+                f"clipping.delta: expected at least {1.001 * needed:.4g}, "
+                f"the chance that a record's bound ever fails, got {got}. "
+                "Set it, raise clipping.projections or clipping.tolerance, "
+                "or take kind: flat, whose norms are exact."
             )
         return self.delta
 
@@ -60,6 +70,7 @@ class Jl(Clipper, kind="jl"):
         if self.delta is not None:
             return None
         return (
-            "expected its failure probability to be paid for: norms are estimates, and a bound may fail. Set clipping.delta, "
-            "the part of the budget's delta that pays for it (dppipe plan says how much is needed), or take kind: flat"
+            "expected its failure probability to be paid for: norms are estimates, and a bound may "
+            "fail. Set clipping.delta, the part of the budget's delta that pays for it "
+            "(dppipe plan says how much is needed), or take kind: flat"
         )

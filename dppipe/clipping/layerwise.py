@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class Layerwise(Clipper, kind="layerwise"):
-    """Scales each layer's gradient down to that layer's own bound; `max_grad_norm` is the norm of all bounds together."""
+    """Scales each layer's gradient down to its own bound; `max_grad_norm` is the bounds' norm."""
 
     shares: Literal["equal", "parameters"] = Field(
         "equal",
-        description="How the bound is split over layers: equally, or by their number of parameters.",
+        description="How the bound is split over layers: "
+        "equally, or by their number of parameters.",
     )
     max_grad_norms: tuple[PositiveFloat, ...] | None = Field(
         None,
@@ -36,7 +37,7 @@ class Layerwise(Clipper, kind="layerwise"):
 
     @model_validator(mode="before")
     @classmethod
-    def _listed_bounds_say_it_all(cls, data: Any) -> Any:
+    def _fill_in_the_whole_bound(cls, data: Any) -> Any:
         return with_whole_bound(data)
 
     def groups(self, named_shapes: Mapping[str, Sequence[int]]) -> dict[str, str]:
@@ -46,8 +47,8 @@ class Layerwise(Clipper, kind="layerwise"):
         if self.max_grad_norms is not None and len(self.max_grad_norms) != len(group_sizes):
             layers = ", ".join(group_sizes)
             raise UsageError(
-                f"clipping.max_grad_norms: expected {len(group_sizes)} bounds, one for each layer ({layers}), "
-                f"got {len(self.max_grad_norms)}."
+                f"clipping.max_grad_norms: expected {len(group_sizes)} bounds, "
+                f"one for each layer ({layers}), got {len(self.max_grad_norms)}."
             )
         split = equal_shares if self.shares == "equal" else shares_by_size
         return {"bounds": self.max_grad_norms or split(self.max_grad_norm, group_sizes)}

@@ -1,9 +1,9 @@
-"""Ways of putting parameters in groups that several clippers share: by layer, or by patterns of names."""
+"""How several clippers put parameters in groups: by layer, or by patterns of names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,50 +16,70 @@ def by_layer(names: Iterable[str]) -> dict[str, str]:
 
 
 def by_pattern(names: Iterable[str], patterns: Iterable[str]) -> dict[str, str]:
-    """Put each parameter in the group of the first pattern that matches its whole name; `*` matches any text.
+    """Put each parameter in the group of the first pattern that matches its whole name.
 
-    A parameter that no pattern matches is refused, and so is a pattern that gets none; `*` as the last one takes the rest.
+    `*` matches any text. A parameter that no pattern matches is refused, and so is a pattern that
+    gets no parameter; `*` as the last pattern takes the rest.
     """
     patterns = list(patterns)
-    found = {
-        name: next((pattern for pattern in patterns if fnmatchcase(name, pattern)), None)
-        for name in names
-    }
-    left = [name for name, pattern in found.items() if pattern is None]
+    found: dict[str, str] = {}
+    left = []
+    for name in names:
+        pattern = _first_match(name, patterns)
+        if pattern is None:
+            left.append(name)
+        else:
+            found[name] = pattern
     if left:
         raise UsageError(
-            f"clipping.max_grad_norms: expected a pattern for every trainable parameter, got none for {', '.join(left)}. "
+            "clipping.max_grad_norms: expected a pattern for every trainable parameter, "
+            f"got none for {', '.join(left)}. "
             'Add one; a last pattern "*" takes the rest.'
         )
-    idle = [pattern for pattern in patterns if pattern not in found.values()]
-    if idle:
-        raise UsageError(
-            f"clipping.max_grad_norms: expected each pattern to be the first that matches some parameter, got {idle[0]!r}, "
-            f"which gets none of {', '.join(found)}. Mend it, move it up, or leave it out."
-        )
-    return {name: pattern for name, pattern in found.items() if pattern is not None}
+    for pattern in patterns:
+        if pattern not in found.values():
+            raise UsageError(
+                "clipping.max_grad_norms: expected each pattern to be the first that matches some "
+                f"parameter, got {pattern!r}, which gets none of {', '.join(found)}. "
+                "Fix it, move it up, or leave it out."
+            )
+    return found
+
+
+def _first_match(name: str, patterns: Sequence[str]) -> str | None:
+    for pattern in patterns:
+        if fnmatchcase(name, pattern):
+            return pattern
+    return None
 
 
 def with_whole_bound(data: Any) -> Any:
-    """Fill in the `max_grad_norm` that the bounds of all groups make together, and refuse another one."""
+    """Fill in the `max_grad_norm` that the bounds of all groups make together.
+
+    Another `max_grad_norm` beside them is refused.
+    """
     listed = data.get("max_grad_norms") if isinstance(data, dict) else None
     if isinstance(listed, list):
-        listed, data = tuple(listed), {**data, "max_grad_norms": tuple(listed)}
-    bounds = (
-        list(listed.values())
-        if isinstance(listed, dict)
-        else list(listed)
-        if isinstance(listed, tuple)
-        else []
-    )
-    if not bounds or not all(isinstance(bound, (int, float)) and bound > 0 for bound in bounds):
-        return data  # nothing is listed, or what is wrong with it is said elsewhere
+        listed = tuple(listed)
+        data = {**data, "max_grad_norms": listed}
+    bounds: list[Any] = []
+    if isinstance(listed, dict):
+        bounds = list(listed.values())
+    elif isinstance(listed, tuple):
+        bounds = list(listed)
+    if not bounds or not all(_is_bound(bound) for bound in bounds):
+        return data  # nothing is listed, or the field's own validation reports what is wrong
     whole = math.hypot(*bounds)
     if not math.isclose(data.get("max_grad_norm", whole), whole):
         raise ValueError(
-            f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. Leave it out."
+            f"expected no max_grad_norm beside max_grad_norms, whose norm is {whole:g}. "
+            "Leave it out."
         )
     return {**data, "max_grad_norm": whole}
+
+
+def _is_bound(value: Any) -> bool:
+    return isinstance(value, (int, float)) and value > 0
 
 
 def equal_shares(bound: float, sizes: Mapping[str, int]) -> tuple[float, ...]:
@@ -68,6 +88,9 @@ def equal_shares(bound: float, sizes: Mapping[str, int]) -> tuple[float, ...]:
 
 
 def shares_by_size(bound: float, sizes: Mapping[str, int]) -> tuple[float, ...]:
-    """Split a bound by the number of parameters: as a gradient would split whose coordinates are all alike."""
+    """Split a bound by the number of parameters.
+
+    A gradient whose coordinates are all equal would be split in the same way.
+    """
     total = max(1, sum(sizes.values()))
     return tuple(bound * math.sqrt(size / total) for size in sizes.values())

@@ -1,4 +1,4 @@
-"""Per-sample adaptive clipping: nearly normalised, but without blowing up the gradients that hardly matter."""
+"""Per-sample adaptive clipping ("DP-PSAC"): nearly normalised, except for tiny gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Psac(Clipper, kind="psac"):
-    """Weighs each gradient by a curve that rises and then falls with its norm (Xia et al. 2023, "DP-PSAC")."""
+    """Weighs each gradient by a curve of its norm that rises, then falls (Xia et al. 2023)."""
 
     stability: float = Field(
         0.1, gt=0, le=1, description="r of the paper: gradients much smaller than this stay small."

@@ -1,4 +1,7 @@
-"""Data: where records come from. One kind a file, named after it; `base` is the contract."""
+"""Data: where records come from.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 

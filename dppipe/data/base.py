@@ -1,8 +1,9 @@
-"""What a data kind is: where records come from, what is public about them, and how they are split.
+"""What a data kind is: where records come from, what is public about them, how they are split.
 
-Everything a plan needs (the number of records, shapes, the task) is known without reading a record: from the options, from a
-file's header, or from constants of a published data set. Only `load` and `splits` read records.
-Read next: `digits.py`, then `idx.py`; how files are read stands in `reading/`.
+Everything a plan needs (the number of records, shapes, the task) is known without reading a record:
+from the options, from a file's header, or from constants of a published dataset. Only `load` and
+`splits` read records. Read next: `digits.py`, then `idx.py`; `reading/` reads files, `splitting/`
+splits.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from dppipe.component import Component, Field
 from dppipe.data.reading.tasks import Task
-from dppipe.data.splitting.parts import Split, SplitBy, Splits, take
+from dppipe.data.splitting.by_position import draw_order, split_by_order, split_users
+from dppipe.data.splitting.parts import Split, SplitBy, Splits, take, valid_part
 from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
-    import numpy
     from torch.utils.data import Dataset
 
     from dppipe.data.reading.private_scaling import PrivateScaling
@@ -36,18 +37,20 @@ __all__ = [
 ]
 
 SYNTHETIC_SEED = 2**31 - 1
-"""Not a seed that records are likely to be drawn from: made-up examples shouldn't be records of a made-up data set."""
+"""An unlikely seed of records: made-up examples shouldn't be records of a synthetic dataset."""
 
 
 class Data(Component):
     """Where records come from.
 
-    An input is a float tensor of `input_shape`. A target is a class number (int64) of a multiclass task, 0.0 or 1.0 of a binary
-    one, or a float tensor `[outputs]` of a regression. What fits in memory is loaded as a `TensorDataset`.
+    An input is a float tensor of `input_shape`. A target is a class number (int64) of a multiclass
+    task, 0.0 or 1.0 of a binary one, or a float tensor `[outputs]` of a regression. Data that fits
+    in memory is loaded as a `TensorDataset`.
 
-    Guarantee: `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record. A split by position
-    depends on the seed and the number of records alone; in a split by hash a record's part depends on the seed and that record
-    alone.
+    Guarantees:
+    - `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record.
+    - A split by position depends on the seed and the number of records alone. In a split by hash,
+      a record's part depends on the seed and that record alone.
     """
 
     records: int | None = Field(
@@ -56,25 +59,28 @@ class Data(Component):
     users: int | None = Field(
         None,
         gt=0,
-        description="The number of users, for `sampler: user`; shares of the split are then shares of the users.",
+        description="The number of users, for `sampler: user`; "
+        "shares of the split are then shares of the users.",
     )
     split: Split = Field(Split(), description="Shares of training, validation and test records.")
     holdout: Literal["public", "private"] = Field(
         "private",
-        description="Whether validation and test records are sensitive too; their metrics are then non-private.",
+        description="Whether validation and test records are sensitive too; "
+        "their metrics are then non-private.",
     )
     on_bad_record: Literal["refuse", "drop"] | None = Field(
         None,
-        description="What becomes of a record that can't be used: `refuse` names its place and stops before anything is charged, "
-        "`drop` keeps its place and leaves it out. Unless stated, `refuse` where dppipe reads files and `drop` for a class of "
-        "your own.",
+        description="What becomes of a record that can't be used: `refuse` names its place and "
+        "stops before anything is charged, `drop` keeps its place and leaves it out. "
+        "Unless stated, `refuse` where dppipe reads files and `drop` for a class of your own.",
     )
 
     checks_records: ClassVar[bool] = False
     """Whether `load` checks each record, and refuses or marks a bad one as `on_bad_record` says."""
 
     if TYPE_CHECKING:
-        # Declared, not defined: a kind may give each as a property or as an option, and an option can't shadow a property.
+        # Declared, not defined: a kind may have each as a property or as an option, and an option
+        # can't shadow a property.
 
         @property
         def task(self) -> Task:
@@ -86,11 +92,11 @@ class Data(Component):
 
         @property
         def outputs(self) -> int:
-            """The number of model outputs: classes, 1 for a binary task, or the number of targets."""
+            """The number of model outputs: classes, 1 for a binary task, or the targets."""
 
     @property
     def private_scaling(self) -> PrivateScaling | None:
-        """The statistics of private records that the inputs are scaled by, where `normalize` asks for them."""
+        """The private statistics that the inputs are scaled by, if `normalize` has them."""
         from dppipe.data.reading.private_scaling import PrivateScaling
 
         normalize = getattr(self, "normalize", None)
@@ -98,7 +104,10 @@ class Data(Component):
 
     @property
     def public_scaling(self) -> tuple[Constants, ...]:
-        """The public constants that `load` scales what a file holds by, in this order; a model of raw inputs repeats them."""
+        """The public constants by which `load` scales the inputs, in this order.
+
+        A model of raw inputs repeats the scaling.
+        """
         from dppipe.data.reading.scaling import Constants
 
         normalize = getattr(self, "normalize", None)
@@ -106,28 +115,37 @@ class Data(Component):
 
     @property
     def scaled_features(self) -> int | None:
-        """How many entries of an input's first dimension, from its start, private statistics scale; None for all."""
+        """How many entries of an input's first dimension private statistics scale; None for all.
+
+        They are counted from its start.
+        """
         return None
 
     def count(self) -> int:
-        """Give the number of records that `split` shares out."""
+        """Return the number of records that `split` divides."""
         if self.records is None:
             message = "expected the number of records, got nothing. State it: no file header does."
             raise SpecError([Problem(("data", "records"), message)])
         return self.records
 
     def known_count(self, known: int) -> int:
-        """Give the number of records that a constant or a header tells, unless `records` states another one."""
+        """Return the number of records that is known; refuse another one in `records`."""
         if self.records not in (None, known):
-            message = f"expected {known}, which is how many there are, got {self.records}. Correct it, or leave it out."
+            message = (
+                f"expected {known}, which is how many there are, got {self.records}. "
+                "Correct it, or leave it out."
+            )
             raise SpecError([Problem(("data", "records"), message)])
         return known
 
     def train_count(self) -> int:
-        """Give the number of training records."""
+        """Return the number of training records."""
         train, _, _ = self.split.counts(self.count())
         if train < 1:
-            message = "expected at least one training record, got a share that rounds to none. Raise `train`."
+            message = (
+                "expected at least one training record, got a share that rounds to none. "
+                "Raise `train`."
+            )
             raise SpecError([Problem(("data", "split"), message)])
         return train
 
@@ -137,7 +155,7 @@ class Data(Component):
         return self.users is not None
 
     def train_users(self) -> int:
-        """Give the number of users whose records are trained on."""
+        """Return the number of users whose records are trained on."""
         if self.users is None:
             message = (
                 "expected the number of users, got nothing. State it: sampler: user draws them."
@@ -145,28 +163,32 @@ class Data(Component):
             raise SpecError([Problem(("data", "users"), message)])
         train, _, _ = self.split.counts(self.users)
         if train < 1:
-            message = "expected at least one user to train on, got a share that rounds to none. Raise `train`."
+            message = (
+                "expected at least one user to train on, got a share that rounds to none. "
+                "Raise `train`."
+            )
             raise SpecError([Problem(("data", "split"), message)])
         return train
 
     @property
     def drops_bad_records(self) -> bool:
         """Whether a record that can't be used is left out, rather than refused."""
-        return self.on_bad_record == "drop" or (
-            self.on_bad_record is None and not self.checks_records
-        )
+        if self.on_bad_record is None:
+            return not self.checks_records
+        return self.on_bad_record == "drop"
 
     def load(self) -> Dataset[Any] | Splits:
-        """Read the records: all of them, to be split by `split`, or data sets that are split already.
+        """Read the records: all of them, for `split` to divide, or datasets that are already split.
 
-        Where no validation records come with `Splits`, `split` takes them from the training records.
+        If `Splits` has no validation records, `split` takes them from the training records.
         """
         raise self.unwritten("load()")
 
     def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
-        """Read the records and split them by the public seed; parts that come ready are kept.
+        """Read the records and split them by the public seed; parts that `load` has made are kept.
 
-        By position the number of records is public; by hash, for `add_remove`, nothing here compares or shows it.
+        By position, the number of records is public. By hash, for `add_remove`, nothing here
+        compares or shows it.
         """
         from dppipe.data.reading.map_style import require_map_style
         from dppipe.data.reading.record_checks import refuse_bad_records
@@ -176,20 +198,18 @@ class Data(Component):
         require_map_style(ready.train, place="data")
         if not self.checks_records and not self.drops_bad_records:
             refuse_bad_records(ready, self)
-        if ready.val is None:
-            ready = (
-                self._split_by_hash(ready, seed=seed)
-                if by == "hash"
-                else self._split_by_position(ready, seed=seed)
-            )
-        # Training keeps the places of bad records, which its draws count; scores have no use for them.
+        if ready.val is None and by == "hash":
+            ready = self._split_by_hash(ready, seed=seed)
+        elif ready.val is None:
+            ready = self._split_by_position(ready, seed=seed)
+        # Training keeps the places of bad records, since its draws count them; scores don't.
         return Splits(ready.train, valid_part(ready.val), valid_part(ready.test))
 
     def _split_by_hash(self, ready: Splits, *, seed: int) -> Splits:
         from dppipe.data.splitting.by_hash import draw_parts
 
         train, val, test = draw_parts(ready.train, self.split, by_users=self.by_users, seed=seed)
-        # Whether a part is there follows from its share, not from how many records fell into it.
+        # Whether a part exists follows from its share, not from how many records fell into it.
         return Splits(
             train=take(ready.train, train),
             val=take(ready.train, val) if self.split.val else None,
@@ -200,30 +220,23 @@ class Data(Component):
         records = len(cast(Sized, ready.train))
         if self.records not in (None, records):
             raise UsageError(
-                f"data.records: expected the number of records in the data, {records}, got {self.records}."
+                f"data.records: expected the number of records in the data, {records}, "
+                f"got {self.records}."
             )
         if self.by_users:
             return split_users(ready, self.split, users=self.users, seed=seed)
-        order = draw_order(records, seed=seed)
-        train, val, test = self.split.counts(records)
-        ready_test = (
-            ready.test
-            if ready.test is not None or not test
-            else take(ready.train, order[train + val :][:test])
-        )
-        return Splits(
-            train=take(ready.train, order[:train]),
-            val=take(ready.train, order[train : train + val]) if val else None,
-            test=ready_test,
-        )
+        return split_by_order(ready, self.split, seed=seed)
 
     @property
     def ranges(self) -> tuple[range | None, ...]:
-        """The range of an input's and a target's integers, where they have one; a record outside contributes nothing."""
+        """The range of an input's and a target's integers, where they have one.
+
+        A record outside of it contributes nothing.
+        """
         return (None, range(self.outputs) if self.task == "multiclass" else None)
 
     def synthetic(self, n: int) -> Any:
-        """Make a batch `(inputs, targets)` of `n` made-up examples; it feeds self-checks, never training."""
+        """Make a batch `(inputs, targets)` of `n` made-up examples, for self-checks only."""
         import torch
 
         generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
@@ -238,45 +251,5 @@ class Data(Component):
 
 
 def split_records(data: Data, *, seed: int, by: SplitBy) -> Splits:
-    """Read and split the records of a data kind; one of an earlier version splits by position alone."""
+    """Read and split the records of a data kind; older kinds can split by position only."""
     return data.splits(seed=seed) if by == "position" else data.splits(seed=seed, by=by)
-
-
-def split_users(ready: Splits, split: Split, *, users: int | None, seed: int) -> Splits:
-    """Share out the users by the public seed, each with all records; the training data set keeps its records' users.
-
-    `users` is how many there are said to be, where that is public.
-    """
-    import numpy
-
-    from dppipe.data.reading.users import check_users, users_of, with_users
-
-    owners = check_users(users_of(ready.train), stated=users)
-    count = int(owners.max()) + 1
-    order = draw_order(count, seed=seed)
-    train, val, test = split.counts(count)
-    shares = (order[:train], order[train : train + val], order[train + val :][:test])
-    parts = [numpy.flatnonzero(numpy.isin(owners, share)) for share in shares]
-    kept = take(ready.train, parts[0])
-    return Splits(
-        train=with_users(kept, owners[parts[0]]),
-        val=take(ready.train, parts[1]) if val else None,
-        test=take(ready.train, parts[2]) if test and ready.test is None else ready.test,
-    )
-
-
-def draw_order(records: int, *, seed: int) -> numpy.ndarray:  # -> [records] of int64
-    """Give a permutation by the seed alone: the raw bits of PCG64 never change between versions, so a split doesn't either."""
-    import numpy
-
-    return numpy.argsort(numpy.random.PCG64(seed % 2**64).random_raw(records), kind="stable")
-
-
-def valid_part(dataset: Dataset[Any] | None) -> Dataset[Any] | None:
-    """Return a dataset without the records that it marks as invalid."""
-    import numpy
-
-    from dppipe.data.reading.validity import valid_of
-
-    valid = valid_of(dataset) if dataset is not None else None
-    return dataset if dataset is None or valid is None else take(dataset, numpy.flatnonzero(valid))

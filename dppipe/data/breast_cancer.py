@@ -1,6 +1,7 @@
-"""Breast cancer (Wisconsin, diagnostic): 569 records that ship with scikit-learn (Street, Wolberg and Mangasarian 1993).
+"""Breast cancer (Wisconsin, diagnostic): 569 records that ship with scikit-learn.
 
-Features are scaled by the ranges that the data set's published description states, rounded: constants, fitted to nothing here.
+Source: Street, Wolberg and Mangasarian 1993. Features are scaled by the rounded ranges of the
+dataset's published description: constants that are fitted to nothing here.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def _limits() -> numpy.ndarray:  # -> [2, 30]
     """Return the lowest and the highest value of each measure."""
     import numpy
 
-    return numpy.array([ranges[which] for which in range(3) for ranges in _RANGES.values()]).T
+    limits: list[tuple[float, float]] = []
+    for which in range(3):
+        limits += [ranges[which] for ranges in _RANGES.values()]
+    return numpy.array(limits).T
 
 
 class BreastCancer(Data, kind="breast_cancer"):
@@ -69,6 +73,6 @@ class BreastCancer(Data, kind="breast_cancer"):
 
         measures, labels = load_breast_cancer(return_X_y=True)
         low, high = _limits()
-        # Most measures lie in the lower half of their range, so a quarter of it is put at 0.
+        # Most measures are in the lower half of their range, so a quarter of the range maps to 0.
         inputs = (4 * (measures - low) / (high - low) - 1).astype(numpy.float32)
         return make_classified(inputs, labels, classes=2, place="breast_cancer")

@@ -1,5 +1,6 @@
-"""A user's own data: a subclass of `Data`, or any map-style data set class with what must be public about it stated beside.
+"""A user's own data: a subclass of `Data`, or any map-style dataset class.
 
+For a dataset class, the spec states what must be public about it.
 Read next: `dppipe/class_path.py`, which imports the class.
 """
 
@@ -24,15 +25,16 @@ if TYPE_CHECKING:
     from dppipe.data.reading.scaling import Constants
 
 LOOKED_AT = 100
-"""Records that are looked at for one that fits; usually the first does."""
+"""How many records are read to find one that fits; usually the first does."""
 
 
 class ClassPathData(Data, kind="class_path"):
     """Records of a class that is named by its import path.
 
-    A `Data` subclass knows its own shapes and task; it gets `records`, `split` and `holdout` from here. Of any other class
-    `input_shape`, `outputs`, `task` and `records` are stated; it has `__len__` and `__getitem__`, whose items are pairs of input
-    and target, and is imported only when records are read.
+    A `Data` subclass knows its own shapes and task; it gets `records`, `split` and `holdout` from
+    here. For any other class, `input_shape`, `outputs`, `task` and `records` are stated. It has
+    `__len__` and `__getitem__`, whose items are pairs of input and target, and is imported only
+    when records are read.
     """
 
     class_path: str = Field(
@@ -58,7 +60,8 @@ class ClassPathData(Data, kind="class_path"):
     )
     user: str | None = Field(
         None,
-        description="The attribute that says whose each record is, for `sampler: user`; of a class that isn't a Data.",
+        description="The attribute that says whose each record is, for `sampler: user`; "
+        "of a class that isn't a Data.",
     )
 
     @model_validator(mode="after")
@@ -72,27 +75,22 @@ class ClassPathData(Data, kind="class_path"):
         inside = sorted(set(Data.model_fields) & set(self.init_args))
         if 0 < len(absent) < len(stated):
             raise ValueError(
-                f"expected input_shape, outputs and task together, got no {' and no '.join(absent)}. State all."
+                "expected input_shape, outputs and task together, "
+                f"got no {' and no '.join(absent)}. State all."
             )
         if absent and self.user is not None:
             raise ValueError(
-                "expected user beside input_shape, outputs and task, got it alone. A Data class knows its own users."
+                "expected user beside input_shape, outputs and task, got it alone. "
+                "A Data class knows its own users."
             )
         if absent and inside:
             raise ValueError(
                 f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it."
             )
-        if (self.stated_task == "binary" and self.stated_outputs != 1) or (
-            self.stated_task,
-            self.stated_outputs,
-        ) == (
-            "multiclass",
-            1,
-        ):
-            expected = "1 output" if self.stated_task == "binary" else "an output for each class"
-            raise ValueError(
-                f"expected {expected} of a {self.stated_task} task, got {self.stated_outputs}."
-            )
+        if self.stated_task == "binary" and self.stated_outputs != 1:
+            raise ValueError(f"expected 1 output of a binary task, got {self.stated_outputs}.")
+        if self.stated_task == "multiclass" and self.stated_outputs == 1:
+            raise ValueError("expected an output for each class of a multiclass task, got 1.")
         return self
 
     @property
@@ -114,14 +112,14 @@ class ClassPathData(Data, kind="class_path"):
         try:
             return self.stated_task is None and self._own.by_users
         except SpecError:
-            return False  # what is wrong with the class is said where its records are counted
+            return False  # `count` reports what is wrong with the class
 
     @property
     def private_scaling(self) -> PrivateScaling | None:
         try:
             return None if self.stated_task else self._own.private_scaling
         except SpecError:
-            return None  # what is wrong with the class is said where its records are counted
+            return None  # `count` reports what is wrong with the class
 
     @property
     def scaled_features(self) -> int | None:
@@ -145,11 +143,9 @@ class ClassPathData(Data, kind="class_path"):
         return super().synthetic(n) if self.stated_task else self._own.synthetic(n)
 
     def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
-        return (
-            super().splits(seed=seed, by=by)
-            if self.stated_task
-            else split_records(self._own, seed=seed, by=by)
-        )
+        if self.stated_task:
+            return super().splits(seed=seed, by=by)
+        return split_records(self._own, seed=seed, by=by)
 
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:
@@ -179,22 +175,23 @@ class ClassPathData(Data, kind="class_path"):
     def _own(self) -> Data:
         cls = import_class(self.class_path, block="data")
         if not issubclass(cls, Data):
-            advice = "Derive it from dppipe.Data, or state input_shape, outputs, task and records beside it."
             raise _problem(
-                self.class_path, f"expected a subclass of dppipe.Data, got {{}}. {advice}"
+                self.class_path,
+                "expected a subclass of dppipe.Data, got {}. Derive it from dppipe.Data, "
+                "or state input_shape, outputs, task and records beside it.",
             )
         outer = self.model_dump(mode="json", exclude_none=True, include=set(Data.model_fields))
         try:
             return cls.from_data(self.init_args | outer)
         except ValidationError as error:
-            faults = [
-                (("data", "init_args", *fault["loc"]), fault["msg"])
-                for fault in error.errors(include_url=False)
-            ]
-            raise SpecError([Problem(path, f"{message}.") for path, message in faults]) from None
+            problems = []
+            for fault in error.errors(include_url=False):
+                place = ("data", "init_args", *fault["loc"])
+                problems.append(Problem(place, f"{fault['msg']}."))
+            raise SpecError(problems) from None
 
     def _check(self, dataset: Any) -> None:
-        """Find a mistake of the class: one that shows in every record; single bad records are another matter."""
+        """Refuse a class whose every record shows a mistake; single bad records are allowed."""
         count = len(cast(Sized, dataset))
         if count == 0:
             raise UsageError(f"data.class_path: expected records, got an empty {self.class_path}.")
@@ -216,12 +213,14 @@ class ClassPathData(Data, kind="class_path"):
             )
         if not (isinstance(item, tuple | list) and len(item) == 2):
             return UsageError(
-                f"data.class_path: expected items (input, target), got something else from {self.class_path}."
+                "data.class_path: expected items (input, target), "
+                f"got something else from {self.class_path}."
             )
         shape = tuple(getattr(item[0], "shape", ()))
         if shape != self.input_shape:
             return UsageError(
-                f"data.input_shape: expected {list(shape)}, the shape of the inputs, got {list(self.input_shape)}."
+                f"data.input_shape: expected {list(shape)}, the shape of the inputs, "
+                f"got {list(self.input_shape)}."
             )
         return None
 

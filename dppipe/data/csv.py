@@ -1,4 +1,4 @@
-"""Delimited text: numeric and categorical columns, each declared with the public constants that turn it into numbers.
+"""Delimited text: columns that are declared with the public constants that encode them.
 
 Read next: `reading/columns.py`, what a column can be; `reading/tables.py`, how rows are read.
 """
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 
 class Csv(Data, kind="csv"):
-    """A table as a text file, gzipped or not. Columns that aren't declared are left out; white space around values doesn't count.
+    """A table as a text file, gzipped or not. Columns that aren't declared are left out.
 
-    Guarantee: means, deviations, lists of values and classes are options; nothing is fitted to the records, but for statistics
-    that `normalize` pays for.
+    White space around values doesn't count.
+
+    Guarantee: means, deviations, lists of values and classes are options; nothing is fitted to the
+    records, except statistics that `normalize` pays for.
     """
 
     checks_records: ClassVar[bool] = True
@@ -49,7 +51,7 @@ class Csv(Data, kind="csv"):
         None, description="The names of all columns, where the file has no header."
     )
     comment: str = Field("", description="Rows that start with this are skipped.")
-    missing: tuple[str, ...] = Field(("", "?"), description="Texts that stand for a missing value.")
+    missing: tuple[str, ...] = Field(("", "?"), description="Texts that mean a missing value.")
     numeric: tuple[Numeric, ...] = Field(
         (), description="Columns of numbers; they come first in the input."
     )
@@ -74,7 +76,8 @@ class Csv(Data, kind="csv"):
             )
         if not self.numeric and not self.categorical:
             raise ValueError(
-                "expected numeric or categorical columns, got none. Declare the columns to learn from."
+                "expected numeric or categorical columns, got none. "
+                "Declare the columns to learn from."
             )
         if self.normalize is not None and not self.numeric:
             raise ValueError(
@@ -86,13 +89,16 @@ class Csv(Data, kind="csv"):
         if self.test_path is not None and self.split.test > 0:
             share = f"split: {{train: {1 - self.split.val:g}, val: {self.split.val:g}, test: 0}}"
             raise ValueError(
-                f"expected split.test to be 0 beside test_path, got {self.split.test:g}. Set {share}."
+                f"expected split.test to be 0 beside test_path, got {self.split.test:g}. "
+                f"Set {share}."
             )
         return self
 
     @property
     def task(self) -> Task:
-        return "regression" if self.target.classes is None else class_task(len(self.target.classes))
+        if self.target.classes is None:
+            return "regression"
+        return class_task(len(self.target.classes))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -100,7 +106,9 @@ class Csv(Data, kind="csv"):
 
     @property
     def outputs(self) -> int:
-        return len(self.target.classes) if self.task == "multiclass" and self.target.classes else 1
+        if self.target.classes is None or self.task != "multiclass":
+            return 1
+        return len(self.target.classes)
 
     @property
     def scaled_features(self) -> int:
@@ -118,11 +126,10 @@ class Csv(Data, kind="csv"):
     def _columns(self) -> dict[tuple[str | int, ...], str]:
         """Every column that is read, by its key in the spec: inputs, target, user."""
         named: dict[tuple[str | int, ...], str] = {}
-        for family, columns in (("numeric", self.numeric), ("categorical", self.categorical)):
-            named |= {
-                ("data", family, number, "column"): column.column
-                for number, column in enumerate(columns)
-            }
+        for number, numeric in enumerate(self.numeric):
+            named["data", "numeric", number, "column"] = numeric.column
+        for number, categorical in enumerate(self.categorical):
+            named["data", "categorical", number, "column"] = categorical.column
         named["data", "target", "column"] = self.target.column
         if self.user is not None:
             named["data", "user"] = self.user
@@ -151,35 +158,36 @@ class Csv(Data, kind="csv"):
             path, layout=layout, columns=self._columns, key=key, misfit_notice=self._misfit_notice
         ):
             blocks.append(self._encode(cells))
-            users += cells[-1].texts if self.user is not None else ()
+            if self.user is not None:
+                users += cells[-1].texts
         if not blocks:
             raise UsageError(f"{path}: expected records, got none. Is it the right file?")
-        x, y, valid = (numpy.concatenate(pieces) for pieces in zip(*blocks, strict=True))
+        x, y, valid = (numpy.concatenate(each) for each in zip(*blocks, strict=True))
         if self.target.classes is None:
             made = make_regression(x, y, place=str(path))
         else:
             made = make_classified(x, y[:, 0], classes=len(self.target.classes), place=str(path))
         if self.drops_bad_records:
             made = with_valid(made, valid)
-        return (
-            made
-            if self.user is None
-            else cast("TensorDataset", with_users(made, numpy.array(users)))
-        )
+        if self.user is not None:
+            made = cast("TensorDataset", with_users(made, numpy.array(users)))
+        return made
 
     @property
     def _misfit_notice(self) -> str | None:
-        """What is said of a line with a wrong number of fields; None where such a line is dropped."""
+        """What a message adds about a line with a wrong number of fields; None to drop it."""
         if not self.drops_bad_records:
             return DROP
         if self.user is None:
             return None
         return f"{NOTICE} It can't be dropped: nobody can tell whose record it is."
 
-    def _encode(
-        self, cells: list[Cells]
-    ) -> list[numpy.ndarray]:  # -> [rows, inputs], [rows, 1] and [rows] of bool
-        """Turn the texts of some rows into inputs, targets and whether each row can be used; the others are zeros."""
+    # [rows, inputs], [rows, 1] and [rows] of bool
+    def _encode(self, cells: list[Cells]) -> list[numpy.ndarray]:
+        """Return the inputs and targets of some rows, and whether each row can be used.
+
+        A row that can't be used becomes zeros.
+        """
         import numpy
 
         declared: tuple[Column, ...] = (*self.numeric, *self.categorical, self.target)

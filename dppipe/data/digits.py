@@ -1,4 +1,7 @@
-"""Handwritten digits, 8 x 8 pixels: 1797 records that ship with scikit-learn (Alpaydin and Kaynak 1998)."""
+"""Handwritten digits, 8 x 8 pixels: 1797 records that ship with scikit-learn.
+
+Source: Alpaydin and Kaynak 1998.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ class Digits(Data, kind="digits"):
 
     normalize: Normalize = Field(
         None,
-        description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std.",
+        description="Constants or private statistics: "
+        "a pixel from 0 to 1 becomes (pixel - mean) / std.",
     )
 
     @property

@@ -1,7 +1,7 @@
-"""IDX files in MNIST's layout: MNIST, Fashion-MNIST and their kin, from a folder that holds the four usual files.
+"""IDX files in MNIST's layout: MNIST, Fashion-MNIST and the like, from a folder with four files.
 
-The number of records and the shape of an image come from the files' headers. Test records are the `t10k` files; validation
-records are a share of the training file.
+The number of records and the shape of an image come from the files' headers. Test records are the
+`t10k` files; validation records are a share of the training file.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TrainSplit(Split):
 
 
 class Idx(Data, kind="idx"):
-    """Images and labels in `train-*` and `t10k-*` files, gzipped or not; a pixel counts 0 to 255 and is divided by 255."""
+    """Images in MNIST's four files, gzipped or not; a pixel from 0 to 255 is divided by 255."""
 
     checks_records: ClassVar[bool] = True
 
@@ -51,12 +51,14 @@ class Idx(Data, kind="idx"):
         description="Shares of the training file; the t10k files are the test records.",
     )
     root: Path = Field(
-        description="The folder that holds train-images-idx3-ubyte and its three companions, or their .gz."
+        description="The folder that holds train-images-idx3-ubyte and its three companions, "
+        "or their .gz."
     )
     classes: int = Field(10, ge=2, description="Labels are 0 to classes - 1.")
     normalize: Normalize = Field(
         None,
-        description="Constants or private statistics: a pixel from 0 to 1 becomes (pixel - mean) / std.",
+        description="Constants or private statistics: "
+        "a pixel from 0 to 1 becomes (pixel - mean) / std.",
     )
 
     @property
@@ -81,10 +83,12 @@ class Idx(Data, kind="idx"):
 
     def count(self) -> int:
         for part in ("train", "t10k"):
-            images, labels = self._shape(part, "images")[0], self._shape(part, "labels")[0]
+            images = self._shape(part, "images")[0]
+            labels = self._shape(part, "labels")[0]
             if images != labels:
                 raise UsageError(
-                    f"{self._file(part, 'labels')}: expected a label for each image, {images}, got {labels} labels."
+                    f"{self._file(part, 'labels')}: expected a label for each image, {images}, "
+                    f"got {labels} labels."
                 )
         return self.known_count(self._shape("train", "images")[0])
 
@@ -110,8 +114,10 @@ class Idx(Data, kind="idx"):
             shape = _read_shape(file, path=path, dimensions=3 if what == "images" else 1)
             content = numpy.frombuffer(file.read(), dtype=numpy.uint8)
         if content.size != math.prod(shape):
-            message = f"expected {math.prod(shape)} bytes after the header, got {content.size}. Copy the file again."
-            raise UsageError(f"{path}: {message}")
+            raise UsageError(
+                f"{path}: expected {math.prod(shape)} bytes after the header, got {content.size}. "
+                "Copy the file again."
+            )
         return content.reshape(shape)
 
     def _read(self, part: str) -> TensorDataset:
@@ -131,7 +137,8 @@ def _read_shape(file: IO[bytes], *, path: Path, dimensions: int) -> tuple[int, .
     expected = struct.pack(">HBB", 0, _UNSIGNED_BYTE, dimensions)
     if len(header) != 4 + 4 * dimensions or not header.startswith(expected):
         raise UsageError(
-            f"{path}: expected the header of an IDX file of bytes with {dimensions} dimension(s), got another."
+            f"{path}: expected the header of an IDX file of bytes with {dimensions} dimension(s), "
+            "got another."
         )
     shape = struct.unpack(f">{dimensions}I", header[4:])
     if not math.prod(shape):

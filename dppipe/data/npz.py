@@ -1,4 +1,7 @@
-"""NumPy archives: an array of inputs and an array of targets, whose shapes and types stand in the archive's headers."""
+"""NumPy archives: an array of inputs and an array of targets.
+
+Their shapes and types are in the archive's headers.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,17 @@ if TYPE_CHECKING:
 
 
 class Header(NamedTuple):
-    """What is known of an array without reading it."""
+    """What is known about an array without reading it."""
 
     shape: tuple[int, ...]
     dtype: numpy.dtype[Any]
 
 
 class Npz(Data, kind="npz"):
-    """Inputs `[records, ...]`, and targets: integers `[records]` for classes, floats `[records]` or `[records, outputs]` else."""
+    """Inputs `[records, ...]`; targets are integers for classes, or floats for a regression.
+
+    Integers have the shape `[records]`, floats `[records]` or `[records, outputs]`.
+    """
 
     checks_records: ClassVar[bool] = True
 
@@ -83,7 +89,8 @@ class Npz(Data, kind="npz"):
         self.count()
         try:
             with numpy.load(self.path, allow_pickle=False) as archive:
-                inputs, targets = to_float32(archive[self.x]), archive[self.y]
+                inputs = to_float32(archive[self.x])
+                targets = archive[self.y]
                 users = archive[self.user] if self.user is not None else None
         except (ValueError, OSError, zipfile.BadZipFile):
             raise UsageError(
@@ -104,21 +111,12 @@ class Npz(Data, kind="npz"):
         return made if users is None else cast("TensorDataset", with_users(made, users))
 
     def _headers(self) -> tuple[Header, Header]:
-        x, y = self._header("x", self.x), self._header("y", self.y)
+        """Return the headers of inputs and targets, and refuse arrays that don't fit together."""
+        x = self._header("x", self.x)
+        y = self._header("y", self.y)
         if len(x.shape) < 2 or 0 in x.shape or x.dtype.kind not in "biuf":
             raise self._wrong(self.x, "numbers of shape [records, ...]", x)
-        if self.classes is None and y.dtype.kind in "biu":
-            message = f"expected the number of classes, got nothing, and {self.y!r} holds integers. State it, or store floats."
-            raise SpecError([Problem(("data", "classes"), message)])
-        wanted = (
-            "floats of shape [records] or [records, outputs]"
-            if self.classes is None
-            else "integers of shape [records]"
-        )
-        if y.dtype.kind not in ("f" if self.classes is None else "biu") or len(y.shape) not in (
-            (1, 2) if self.classes is None else (1,)
-        ):
-            raise self._wrong(self.y, wanted, y)
+        self._check_targets(y)
         if x.shape[0] != y.shape[0]:
             raise self._wrong(self.y, f"a target for each of {x.shape[0]} records", y)
         if self.user is not None:
@@ -128,6 +126,20 @@ class Npz(Data, kind="npz"):
                     self.user, f"an integer or a text for each of {x.shape[0]} records", user
                 )
         return x, y
+
+    def _check_targets(self, y: Header) -> None:
+        if self.classes is not None:
+            if y.dtype.kind not in "biu" or len(y.shape) != 1:
+                raise self._wrong(self.y, "integers of shape [records]", y)
+            return
+        if y.dtype.kind in "biu":
+            message = (
+                f"expected the number of classes, got nothing, and {self.y!r} holds integers. "
+                "State it, or store floats."
+            )
+            raise SpecError([Problem(("data", "classes"), message)])
+        if y.dtype.kind != "f" or len(y.shape) not in (1, 2):
+            raise self._wrong(self.y, "floats of shape [records] or [records, outputs]", y)
 
     def _header(self, key: str, name: str) -> Header:
         from numpy.lib import format as npy

@@ -20,7 +20,7 @@ def _task_by_classes(options: dict[str, int]) -> Task:
 
 
 class Synthetic(Data, kind="synthetic"):
-    """Standard normal features; a linear rule, unknown to the model, gives the class or the number to predict."""
+    """Standard normal features, and a linear rule that decides the class or number to predict."""
 
     checks_records: ClassVar[bool] = True
 
@@ -81,15 +81,13 @@ class Synthetic(Data, kind="synthetic"):
             self.normalize.apply(inputs.numpy())
         if self.task == "multiclass":
             made = TensorDataset(inputs, scores.argmax(1))
+        elif self.task == "binary":
+            made = TensorDataset(inputs, (scores[:, 0] > 0).float())
         else:
-            made = TensorDataset(
-                inputs, (scores[:, 0] > 0).float() if self.task == "binary" else scores
-            )
-        if self.users is not None:
-            # Each user has a record, and the rest belong to whom chance gives them: users differ in how many they have.
-            others = torch.randint(self.users, (self.size - self.users,), generator=generator)
-            made = cast(
-                "TensorDataset",
-                with_users(made, torch.cat([torch.arange(self.users), others]).numpy()),
-            )
-        return made
+            made = TensorDataset(inputs, scores)
+        if self.users is None:
+            return made
+        # Each user has one record; the others are shared out at random, so users differ in number.
+        others = torch.randint(self.users, (self.size - self.users,), generator=generator)
+        users = torch.cat([torch.arange(self.users), others]).numpy()
+        return cast("TensorDataset", with_users(made, users))

@@ -20,9 +20,6 @@ class Clips(Protocol):
     def groups(self, named_shapes: Mapping[str, Sequence[int]], /) -> dict[str, str]:
         """Return the name of each trainable parameter's group."""
 
-    def init_state(self, group_sizes: Mapping[str, int], /) -> Mapping[str, Any]:
-        """Return the first state."""
-
     def bounds(self, state: Mapping[str, Any], /) -> float | Sequence[float]:
         """Return the bound of every group, or one for all."""
 

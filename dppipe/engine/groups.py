@@ -9,6 +9,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
+from dppipe.clipper_abilities import first_state
 from dppipe.engine.contracts import Clips
 from dppipe.engine.gradients.norms import raise_norms, rounding_of, wider
 from dppipe.errors import UsageError
@@ -89,7 +90,7 @@ def bound_values(
     Without a state they are those of the first one. The precision of the sums holds them exactly,
     so noise is scaled to the very bound that is enforced.
     """
-    bounds = clipper.bounds(clipper.init_state(groups.sizes) if state is None else state)
+    bounds = clipper.bounds(first_state(clipper, groups.sizes) if state is None else state)
     if isinstance(bounds, (int, float)):
         bounds = [bounds] * len(groups.names)
     values = list(map(float, bounds))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from dppipe.clipper_abilities import Averages, ReleasesStatistics, sensitivity
 from dppipe.engine import first_of_units
 from dppipe.errors import PrivacyRefusal, UsageError
 
@@ -38,8 +39,8 @@ def noise_unit(
     if order == 1:
         return whole
     replaced = relation == "replace_one"
-    least = whole * (2 if replaced or clipper.averages else 1)
-    stated = clipper.sensitivity(bounds, relation)
+    least = whole * (2 if replaced or isinstance(clipper, Averages) else 1)
+    stated = sensitivity(clipper, bounds, relation)
     if not least * (1 - 1e-9) <= stated < math.inf:
         raise PrivacyRefusal(
             f"clipping: expected a sensitivity of at least {least:g} under {relation}, which the bounds imply, got {stated:g}. "
@@ -55,6 +56,8 @@ def norm_of(bounds: Sequence[float], *, order: int) -> float:  # [G]
 
 def count_statistics(clipper: Clipper, bounds: Tensor) -> int:  # [G]
     """Give the number of statistics of one example, by asking about a made-up one."""
+    if not isinstance(clipper, ReleasesStatistics):
+        return 0
     return clipper.statistics(bounds.clone(), bounds.clone()).numel()
 
 

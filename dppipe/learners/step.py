@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dppipe.clipper_abilities import Averages, Transforms, in_state, next_state
 from dppipe.engine.groups import bound_values, place_bounds
 from dppipe.engine.units import make_units
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
@@ -76,7 +77,9 @@ class PrivateStep:
         self._pace = self.pace or CommittedPace(self.plan)
         self._clerk = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self._slots = (
-            partial(clipping.slots, expected_batch_size=expected) if clipping.averages else None
+            partial(clipping.slots, expected_batch_size=expected)
+            if isinstance(clipping, Averages)
+            else None
         )
         self._like = next(iter(self.engine.parameters.values()), torch.zeros(()))
         self._placed: tuple[Sequence[float], Tensor] = ((), torch.zeros(0))
@@ -98,7 +101,7 @@ class PrivateStep:
             )
         bounds, clipper, expected = (
             self._bounds(step),
-            clipping.at(state),
+            in_state(clipping, state),
             self.plan.batch(step).expected_batch_size,
         )
         unit, limits = (
@@ -137,8 +140,9 @@ class PrivateStep:
             tuple(counts.tolist()) if self._statistics else ()
         )  # waits for the device: the next bounds hang on them
         released = {"means": means, "gradient": sums, "noise_std": noise_std / expected}
-        self.clipper_state = clipping.update(state, released | {"expected_batch_size": expected})
-        return clipping.restore(state, sums)
+        released["expected_batch_size"] = expected
+        self.clipper_state = next_state(clipping, state, released)
+        return clipping.restore(state, sums) if isinstance(clipping, Transforms) else sums
 
     def goes_on(self) -> bool:
         """Look ahead: whether the next step may be taken."""

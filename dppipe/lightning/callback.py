@@ -52,7 +52,6 @@ from dppipe.runs.directory import RunDirectory
 from dppipe.runs.metric_names import learning_rates
 from dppipe.runs.outcome import Outcome, Stop
 from dppipe.sampling.base import Sampler
-from dppipe.sampling.user import User
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
@@ -131,11 +130,9 @@ class DPCallback(Callback):
         """
         require_map_style(dataset, place="loader")
         sampler = self.parts.sampler
-        users = (
-            user_index(dataset, at_most=sampler.max_records_per_user)
-            if isinstance(sampler, User)
-            else None
-        )
+        users = None
+        if sampler.records_per_unit is not None:
+            users = user_index(dataset, at_most=sampler.records_per_unit)
         self._loader = PrivateLoader(
             dataset,
             sampler=sampler,

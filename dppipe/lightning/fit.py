@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from dppipe.clipper_abilities import first_state
 from dppipe.engine import Engine
 from dppipe.learners.diagnostics import ClippingDiagnostics
 from dppipe.learners.pace import FilteredPace, Pace, make_pace
@@ -122,7 +123,7 @@ def make_private_step(
     noise: NoiseSource = (
         LaplaceStream(stream_key("noise", seed=seed)) if plan.mechanism == "laplace" else gaussian
     )
-    state = restored.get("clipper_state") or parts.clipping.init_state(engine.groups.sizes)
+    state = restored.get("clipper_state") or first_state(parts.clipping, engine.groups.sizes)
     pace = _pace(parts, plan, ranks=ranks, restored=restored, resume=resume)
     step = PrivateStep(parts, budget.relation, plan, engine, ledger, noise, state, ranks, pace=pace)
     step.count_noise = count_noise

@@ -1,4 +1,7 @@
-"""Models: options that build a network. One kind a file, named after it; `base` is the contract."""
+"""Models: options that build a network.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 

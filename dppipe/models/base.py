@@ -1,7 +1,8 @@
-"""What a model kind is: options that build an ordinary `torch.nn.Module`, which nothing wraps afterwards.
+"""What a model kind is: options that build an ordinary `torch.nn.Module`, which stays unwrapped.
 
-Nothing here may mix the examples of a batch: batch normalisation would void the guarantee, and the engine refuses it.
-Every kind has the options of transfer, too, which `build` needn't know of: training applies them to what it gives.
+Nothing here may mix the examples of a batch: batch normalisation would void the guarantee, and the
+engine refuses it. Every kind also has the options for transfer learning. `build` doesn't handle
+them: training applies them to the module that it returns.
 Read next: `logistic.py`, then `mlp.py`; `dppipe/pipeline/adapting.py` for transfer.
 """
 
@@ -23,7 +24,10 @@ Activation = Literal["elu", "gelu", "relu", "silu", "tanh"]
 
 
 class Lora(Options):
-    """Low-rank adapters beside frozen linear layers: `down.weight` and `up.weight` join a layer's own names (Hu et al. 2021)."""
+    """Low-rank adapters beside frozen linear layers (Hu et al. 2021).
+
+    Each layer gets the parameters `down.weight` and `up.weight` beside its own.
+    """
 
     rank: int = Field(8, gt=0, description="The rank of each adapter.")
     alpha: float | None = Field(
@@ -32,18 +36,20 @@ class Lora(Options):
     targets: tuple[str, ...] = Field(
         ("*",),
         min_length=1,
-        description="Patterns of the linear layers' paths, such as `body.*`; by default all of them.",
+        description="Patterns of the linear layers' paths, such as `body.*`; "
+        "by default all of them.",
     )
 
 
 class Pretrained(Options):
-    """A file of weights, and whose records it was trained on where a private run has trained it."""
+    """A file of weights, and whose records a private run has trained them on."""
 
     path: Path = Field(description="A .safetensors file or a state dict that torch.save wrote.")
     records: Literal["same", "disjoint"] = Field(
         "same",
         description="Of a private run's weights: `same` adds that run's cost to this one's; "
-        "`disjoint` states that no person has records in both, and the larger of the two is claimed.",
+        "`disjoint` states that no person has records in both, "
+        "and the larger of the two is claimed.",
     )
 
 
@@ -52,6 +58,7 @@ def _path_or_block(value: Any, block: ModelWrapValidatorHandler[Pretrained]) -> 
 
 
 def _as_written(value: Pretrained | None) -> Any:
+    """Return what a spec would hold: the bare path where nothing else is set."""
     if value is None:
         return None
     return str(value.path) if value.records == "same" else value.model_dump(mode="json")
@@ -78,12 +85,14 @@ class Model(Component):
     fresh: tuple[str, ...] | None = Field(
         None,
         min_length=1,
-        description="Patterns of names not taken from `pretrained`, such as those of a head for other classes.",
+        description="Patterns of names not taken from `pretrained`, "
+        "such as those of a head for other classes.",
     )
     trainable: tuple[str, ...] | None = Field(
         None,
         min_length=1,
-        description="Patterns of the names of the parameters to train, such as `3.*`; the others are frozen.",
+        description="Patterns of the names of the parameters to train, such as `3.*`; "
+        "the others are frozen.",
     )
     lora: Lora | None = Field(
         None, description="Train adapters, and of the rest only what `trainable` names."
@@ -93,12 +102,13 @@ class Model(Component):
     def _fresh_beside_pretrained(self) -> Self:
         if self.fresh is not None and self.pretrained is None:
             raise ValueError(
-                "expected fresh beside pretrained only: without public weights all are fresh. Leave it out."
+                "expected fresh beside pretrained only: without public weights all are fresh. "
+                "Leave it out."
             )
         return self
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
-        """Build the module for inputs of this shape (without the batch dimension) and this many outputs."""
+        """Build the module for inputs of this shape, without the batch dimension."""
         raise self.unwritten("build(input_shape, outputs)")
 
 

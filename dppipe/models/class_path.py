@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ClassPathModel(Model, kind="class_path"):
-    """A class that is named by its import path; `input_shape` and `outputs` are passed where its constructor asks for them."""
+    """A class named by its import path; it gets `input_shape` and `outputs` if it takes them."""
 
     class_path: str = Field(
         description="The class, as Python would import it: package.module.Class."
@@ -32,17 +32,23 @@ class ClassPathModel(Model, kind="class_path"):
 
         cls = import_class(self.class_path, block="model")
         if not issubclass(cls, nn.Module):
-            message = f"expected a subclass of torch.nn.Module or LightningModule, got {self.class_path!r}."
-            raise SpecError([Problem(("model", "class_path"), message)])
-        known = {"input_shape": tuple(input_shape), "outputs": outputs}
-        arguments = {
-            name: value for name, value in known.items() if takes(cls, name)
-        } | self.init_args
+            message = "expected a subclass of torch.nn.Module or LightningModule"
+            raise SpecError(
+                [Problem(("model", "class_path"), f"{message}, got {self.class_path!r}.")]
+            )
+        arguments: dict[str, Any] = {}
+        if takes(cls, "input_shape"):
+            arguments["input_shape"] = tuple(input_shape)
+        if takes(cls, "outputs"):
+            arguments["outputs"] = outputs
+        arguments |= self.init_args
         check_arguments(cls, arguments, block="model")
         try:
             return cls(**arguments)
         except DppipeError:
             raise
         except Exception as error:
-            message = f"expected {self.class_path} to build from model.init_args, got {describe_failure(error)}."
-            raise UsageError(f"model.class_path: {message} --debug shows its text.") from error
+            raise UsageError(
+                f"model.class_path: expected {self.class_path} to build from model.init_args, "
+                f"got {describe_failure(error)}. --debug shows its text."
+            ) from error

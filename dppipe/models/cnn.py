@@ -1,7 +1,8 @@
-"""The small convolutional network of Papernot et al. 2021 (tempered sigmoids), in the form that Tramèr and Boneh 2021 use.
+"""The small convolutional network of Papernot et al. 2021 (tempered sigmoids).
 
-Two convolutions (8 x 8 and 4 x 4, stride 2), each followed by an activation and a 2 x 2 maximum with stride 1, then two linear
-layers. With its defaults on 28 x 28 pixels and ten classes it has 26,010 parameters.
+The form is that of Tramèr and Boneh 2021: two convolutions (8 x 8 and 4 x 4, stride 2), each
+followed by an activation and a 2 x 2 max pooling with stride 1, then two linear layers. With its
+defaults on 28 x 28 pixels and ten classes it has 26,010 parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _SMALLEST = 16
-"""The least height and width that leave a pixel after both convolutions and both maxima."""
+"""The least height and width that leave a pixel after both convolutions and poolings."""
 
 
 class Cnn(Model, kind="cnn"):
@@ -36,8 +37,11 @@ class Cnn(Model, kind="cnn"):
 
         if len(input_shape) != 3 or min(input_shape[1:]) < _SMALLEST:
             shape = " x ".join(map(str, input_shape))
-            message = f"expected inputs of channels x height x width, at least {_SMALLEST} high and wide, got {shape}. Use an mlp."
-            raise SpecError([Problem(("model", "kind"), f"cnn: {message}")])
+            message = (
+                "cnn: expected inputs of channels x height x width, "
+                f"at least {_SMALLEST} high and wide, got {shape}. Use an mlp."
+            )
+            raise SpecError([Problem(("model", "kind"), message)])
         first, second = self.channels
         height, width = map(_size_after, input_shape[1:])
         return nn.Sequential(
@@ -55,5 +59,6 @@ class Cnn(Model, kind="cnn"):
 
 
 def _size_after(size: int) -> int:
+    """Return the height or width after both convolutions and poolings."""
     first = (size + 2 * 2 - 8) // 2 + 1 - 1
     return (first - 4) // 2 + 1 - 1

@@ -1,4 +1,7 @@
-"""Logistic regression: one linear layer on the flattened input; for a regression task, linear regression."""
+"""Logistic regression: one linear layer on the flattened input.
+
+For a regression task it is linear regression.
+"""
 
 from __future__ import annotations
 

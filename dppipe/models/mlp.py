@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Mlp(Model, kind="mlp"):
-    """Hidden layers, each linear with an activation and dropout after it, and a linear layer of outputs."""
+    """Hidden linear layers, each followed by an activation and dropout, and an output layer."""
 
     hidden: tuple[Annotated[int, Field(gt=0)], ...] = Field(
         (128,), description="The width of each hidden layer."

@@ -1,4 +1,7 @@
-"""Noise schedules: how the noise moves over a run. One kind a file, named after it; `base` is the contract."""
+"""Noise schedules: how the noise changes over a run.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What a noise schedule is: the relative size of the noise over a run, and the mechanism that adds it.
+"""What a noise schedule is: the relative size of the noise over a run, and its distribution.
 
-The noise multiplier of step t of T is `noise_multiplier * multiplier(t / (T - 1))`; with `auto` the budget sets its size.
-A schedule never touches an optimizer or a generator: it says numbers, the plan commits to them, the core draws them.
+The noise multiplier of step t of T is `noise_multiplier * multiplier(t / (T - 1))`; with `auto` the
+budget sets its size. A schedule never touches an optimizer or a generator: it returns numbers, the
+plan commits to them, and the core draws noise of that size.
 """
 
 from __future__ import annotations
@@ -17,59 +18,68 @@ if TYPE_CHECKING:
 
 
 class NoiseSchedule(Component):
-    """How the noise multiplier moves over a run.
+    """How the noise multiplier changes over a run.
 
-    Guarantee: the event of a step names the multiplier that the noise is drawn with; both come from `multipliers`.
+    Guarantee: the event of a step has the multiplier that its noise is drawn with, since both are
+    made from the same number.
     """
 
     adaptive: ClassVar[bool] = False
-    """Whether the noise follows released values: then a filter admits each step, instead of a plan all of them."""
+    """Whether the noise follows released values. Then a filter admits each step, not a plan."""
     constant: ClassVar[bool] = False
-    """Whether every step has the same multiplier, so that the number of steps needn't be known."""
+    """Whether all steps have the same multiplier, so that the number of steps needn't be known."""
 
     noise_multiplier: AutoFloat = Field(
         "auto",
         ge=1e-9,
         le=1e9,
-        description="Noise standard deviation over sensitivity; `auto` lands the planned steps on the budget.",
+        description="Noise standard deviation over sensitivity; "
+        "`auto` lands the planned steps on the budget.",
     )
     mechanism: Literal["gaussian", "laplace"] = Field(
         "gaussian",
-        description="The distribution of the noise; `laplace` bounds L1 norms; its multiplier is scale over bound.",
+        description="The distribution of the noise; "
+        "`laplace` bounds L1 norms; its multiplier is scale over bound.",
     )
     secure: bool = Field(
         False,
-        description="Whether sums and noise are rounded to a common grid, against attacks on floating-point digits.",
+        description="Whether sums and noise are rounded to a common grid, "
+        "against attacks on floating-point digits.",
     )
 
     def multiplier(self, progress: float) -> float:
-        """Give the relative size of the noise: progress is 0.0 at the first step and 1.0 at the last."""
+        """Return the relative size of the noise.
+
+        Progress is 0.0 at the first step and 1.0 at the last.
+        """
         raise self.unwritten("multiplier(progress)")
 
     def relative(self, steps: int) -> list[float]:
-        """Give the relative size at each of `steps` steps; overridden by a shape that depends on how many there are."""
-        if self.constant:
+        """Return the relative size at each of `steps` steps.
+
+        A shape that depends on the number of steps overrides this method.
+        """
+        if self.constant or steps == 1:
             return [self.multiplier(0.0)] * steps
-        return [self.multiplier(t / (steps - 1) if steps > 1 else 0.0) for t in range(steps)]
+        return [self.multiplier(t / (steps - 1)) for t in range(steps)]
 
     def event(self, noise_multiplier: float) -> DpEvent:
-        """Give the privacy event of one release with this multiplier, before any sampling."""
+        """Return the privacy event of one release with this multiplier, before any sampling."""
         import dp_accounting
 
         if not (math.isfinite(noise_multiplier) and noise_multiplier > 0):
             raise ValueError(f"expected a finite noise multiplier > 0, got {noise_multiplier}")
-        made = (
-            dp_accounting.LaplaceDpEvent
-            if self.mechanism == "laplace"
-            else dp_accounting.GaussianDpEvent
-        )
-        return made(float(noise_multiplier))
+        if self.mechanism == "laplace":
+            return dp_accounting.LaplaceDpEvent(float(noise_multiplier))
+        return dp_accounting.GaussianDpEvent(float(noise_multiplier))
 
     def next_multiplier(self, history: Sequence[float]) -> float:
-        """Give the relative size of the next step's noise; only for a schedule with `adaptive = True`.
+        """Return the relative size of the next step's noise; only where `adaptive` is True.
+
+        A filter admits the step or ends the run, so an adaptive schedule needs an accountant that
+        has a filter (rdp, tcdp, zcdp, gdp, advanced).
 
         Args:
-            history: The norm of the noisy gradient that each step so far has released. A filter admits the step, or ends the
-                run, so an adaptive schedule needs an accountant that has one (rdp, tcdp, zcdp, gdp, advanced).
+            history: The norm of the noisy gradient that each step so far has released.
         """
         raise self.unwritten("next_multiplier(history)")

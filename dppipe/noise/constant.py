@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dppipe.noise.base import NoiseSchedule
+from dppipe.schedules.curves import constant
 
 
 class Constant(NoiseSchedule, kind="constant"):
@@ -13,4 +14,4 @@ class Constant(NoiseSchedule, kind="constant"):
     constant: ClassVar[bool] = True
 
     def multiplier(self, progress: float) -> float:
-        return 1.0
+        return constant(progress)

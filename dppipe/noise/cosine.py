@@ -1,11 +1,10 @@
-"""Cosine noise: from its first value to its last along half a cosine wave, slowly at both ends."""
+"""Cosine noise: it moves along half a cosine wave, slowly at both ends."""
 
 from __future__ import annotations
 
-import math
-
 from dppipe.component import Field
 from dppipe.noise.base import NoiseSchedule
+from dppipe.schedules.curves import cosine
 
 
 class Cosine(NoiseSchedule, kind="cosine"):
@@ -14,4 +13,4 @@ class Cosine(NoiseSchedule, kind="cosine"):
     end: float = Field(0.5, gt=0, description="The last value, as a multiple of the first.")
 
     def multiplier(self, progress: float) -> float:
-        return self.end + (1 - self.end) * (1 + math.cos(math.pi * progress)) / 2
+        return cosine(progress, end=self.end)

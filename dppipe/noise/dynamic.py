@@ -1,7 +1,8 @@
-"""Dynamic noise: the shape that is best for gradient descent on a loss that falls geometrically (Hong, Wang and Zhou 2022).
+"""Dynamic noise: the best shape for gradient descent on a loss that falls geometrically.
 
-Noise at step t of T reaches the final loss with weight `q_t`; the least total `sum q_t sigma_t^2` for a given privacy loss
-`sum 1 / sigma_t^2` has `sigma_t` in proportion to `q_t^(-1/4)` (their equation 10). Without momentum `q_t = gamma^(T - t)`.
+Source: Hong, Wang and Zhou 2022. Noise at step t of T reaches the final loss with weight `q_t`. For
+a given privacy loss `sum 1 / sigma_t^2`, the total `sum q_t sigma_t^2` is least where `sigma_t` is
+proportional to `q_t^(-1/4)` (their equation 10). Without momentum `q_t = gamma^(T - t)`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dppipe.noise.base import NoiseSchedule
 
 
 class Dynamic(NoiseSchedule, kind="dynamic"):
-    """Noise that falls by the fourth root of `gamma` at every step: later steps count for more in the result.
+    """Noise that falls by the fourth root of `gamma` at every step: later steps matter more.
 
-    The optimum is proven for full batches under a loss of which `gamma` is known; elsewhere it is a shape like any other. It is
-    fixed before the run: to estimate `gamma` from private training would cost privacy.
+    The optimum is proven for full batches and a loss
+    whose `gamma` is known; elsewhere it is a shape like any other. It is fixed before the run:
+    estimating `gamma` from private training would cost privacy.
     """
 
     gamma: float = Field(

@@ -1,7 +1,8 @@
-"""Dynamic noise for gradient descent with momentum (Hong, Wang and Zhou 2022): as `dynamic`, with momentum's own weights.
+"""Dynamic noise for gradient descent with momentum: as `dynamic`, with other weights.
 
-With k = T - t + 1 steps to go, noise reaches the final loss with weight `q_t = (beta^(2k) - gamma^k) / (beta^2 - gamma)`, or
-`k gamma^(k - 1)` where the two are equal. Momentum also averages noise out of the last steps, so the best noise can rise.
+Source: Hong, Wang and Zhou 2022. With k = T - t + 1 steps to go, noise reaches the final loss with
+weight `q_t = (beta^(2k) - gamma^k) / (beta^2 - gamma)`, or `k gamma^(k - 1)` where `beta^2` equals
+`gamma`. Momentum also averages out the noise of the last steps, so the best noise can rise.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dppipe.noise.base import NoiseSchedule
 
 
 class DynamicMomentum(NoiseSchedule, kind="dynamic_momentum"):
-    """Noise in proportion to the fourth root of what momentum makes of a step's noise until the end of the run.
+    """Noise that is smaller at steps whose noise momentum carries further into the result.
 
-    The optimum is proven for full batches under a loss of which `gamma` is known; elsewhere it is a shape like any other. It is
-    fixed before the run: to estimate `gamma` from private training would cost privacy.
+    A step's noise is proportional to `q_t^(-1/4)`. The optimum is proven for full batches and a
+    loss whose `gamma` is known; elsewhere it is a shape like any other. It is fixed before the run:
+    estimating `gamma` from private training would cost privacy.
     """
 
     beta: float = Field(0.9, gt=0, lt=1, description="The optimizer's momentum.")
@@ -31,13 +33,14 @@ class DynamicMomentum(NoiseSchedule, kind="dynamic_momentum"):
     )
 
     def relative(self, steps: int) -> list[float]:
-        logs = [
-            self._log_weight(steps - t) for t in range(steps)
-        ]  # of long runs the weights themselves underflow
+        # In logarithms, since the weights of long runs underflow.
+        logs = [self._log_weight(steps - t) for t in range(steps)]
         return [max(self.floor, math.exp((logs[0] - log) / 4)) for log in logs]
 
     def _log_weight(self, left: int) -> float:
-        larger, smaller = max(self.beta**2, self.gamma), min(self.beta**2, self.gamma)
+        """Return the logarithm of a step's weight with `left` steps to go."""
+        larger = max(self.beta**2, self.gamma)
+        smaller = min(self.beta**2, self.gamma)
         ratio = math.log(smaller / larger)
         spread = math.expm1(left * ratio) / math.expm1(ratio) if ratio else float(left)
         return (left - 1) * math.log(larger) + math.log(spread)

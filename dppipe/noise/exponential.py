@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dppipe.component import Field
 from dppipe.noise.base import NoiseSchedule
+from dppipe.schedules.curves import exponential
 
 
 class Exponential(NoiseSchedule, kind="exponential"):
@@ -12,4 +13,4 @@ class Exponential(NoiseSchedule, kind="exponential"):
     end: float = Field(0.5, gt=0, description="The last value, as a multiple of the first.")
 
     def multiplier(self, progress: float) -> float:
-        return float(self.end**progress)
+        return exponential(progress, end=self.end)

@@ -1,9 +1,10 @@
-"""Linear noise: from its first value in a straight line to its last."""
+"""Linear noise: it moves in a straight line from its first value to its last."""
 
 from __future__ import annotations
 
 from dppipe.component import Field
 from dppipe.noise.base import NoiseSchedule
+from dppipe.schedules.curves import linear
 
 
 class Linear(NoiseSchedule, kind="linear"):
@@ -12,4 +13,4 @@ class Linear(NoiseSchedule, kind="linear"):
     end: float = Field(0.5, gt=0, description="The last value, as a multiple of the first.")
 
     def multiplier(self, progress: float) -> float:
-        return 1 + (self.end - 1) * progress
+        return linear(progress, end=self.end)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.noise.base import NoiseSchedule
+from dppipe.schedules.parts import check_parts, piecewise
 
 
 class Piecewise(NoiseSchedule, kind="piecewise"):
@@ -26,16 +25,8 @@ class Piecewise(NoiseSchedule, kind="piecewise"):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if len(self.boundaries) != len(self.values) - 1:
-            raise ValueError(
-                f"expected one boundary fewer than the {len(self.values)} values, got {len(self.boundaries)}. "
-                "Give each value but the first its boundary."
-            )
-        if any(later <= earlier for earlier, later in pairwise(self.boundaries)):
-            raise ValueError(
-                f"expected boundaries in ascending order, got {list(self.boundaries)}. Sort them."
-            )
+        check_parts(self.values, self.boundaries)
         return self
 
     def multiplier(self, progress: float) -> float:
-        return float(self.values[bisect_right(self.boundaries, progress)])
+        return piecewise(progress, values=self.values, boundaries=self.boundaries)

@@ -1,9 +1,10 @@
-"""Step noise: constant in each of several equal parts of a run, multiplied by one factor from part to part."""
+"""Step noise: constant in equal parts of a run, multiplied by one factor from part to part."""
 
 from __future__ import annotations
 
 from dppipe.component import Field
 from dppipe.noise.base import NoiseSchedule
+from dppipe.schedules.curves import step
 
 
 class Step(NoiseSchedule, kind="step"):
@@ -15,4 +16,4 @@ class Step(NoiseSchedule, kind="step"):
     drops: int = Field(2, ge=1, le=100, description="How many times; the run has one part more.")
 
     def multiplier(self, progress: float) -> float:
-        return float(self.factor ** min(self.drops, int(progress * (self.drops + 1))))
+        return step(progress, factor=self.factor, drops=self.drops)

@@ -1,4 +1,7 @@
-"""Optimizers: options that build a torch optimizer. One kind a file, named after it; `base` is the contract."""
+"""Optimizers: options that build a torch optimizer.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Adagrad(Optimizer, kind="adagrad"):
     lr_decay: float = Field(
         0.0,
         ge=0,
-        description="How fast the rate falls beside: it is divided by 1 + lr_decay * step.",
+        description="How fast the rate falls: it is divided by 1 + lr_decay * step.",
     )
     eps: float = Field(1e-10, gt=0, description="Added to the divisor.")
     weight_decay: float = Field(

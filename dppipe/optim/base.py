@@ -1,7 +1,8 @@
-"""What an optimizer kind is: options that build an ordinary torch optimizer, which sees only privatised gradients.
+"""What an optimizer kind is: options that build an ordinary torch optimizer.
 
-Whatever it does with them, weight decay and schedules included, is post-processing: it costs no privacy.
-Read next: `sgd.py`; `schedules/base.py` for the learning rate over a run, `averaging/base.py` for the mean of its weights.
+The optimizer sees only privatised gradients. Whatever it does with them, weight decay and schedules
+included, is post-processing: it costs no privacy.
+Read next: `sgd.py`, `schedules/base.py` (the learning rate over a run), `averaging/base.py`.
 """
 
 from __future__ import annotations

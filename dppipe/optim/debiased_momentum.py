@@ -1,7 +1,8 @@
-"""Debiased momentum: gradient descent along an average of the gradients so far (Hong, Wang and Zhou 2022, Algorithm 2).
+"""Debiased momentum: gradient descent along an average of the gradients so far.
 
-Ordinary momentum sums gradients up; here they are averaged, and the average is freed of the zeros that it starts from, so the
-first steps are as long as the later ones. It is the companion of the noise schedule `dynamic_momentum`.
+Source: Hong, Wang and Zhou 2022, Algorithm 2. Ordinary momentum sums gradients; here they are
+averaged, and the average is corrected for its start at zero, so the first steps are as long as the
+later ones. It is the companion of the noise schedule `dynamic_momentum`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DebiasedMomentum(Optimizer, kind="debiased_momentum"):
-    """Steps against `v / (1 - beta^t)`, where `v = beta v + (1 - beta) gradient` and t counts the steps from 1."""
+    """Steps against `v / (1 - beta^t)` at step t, where `v = beta v + (1 - beta) gradient`."""
 
     lr: float = Field(0.1, gt=0, description="The learning rate.")
     beta: float = Field(
@@ -37,7 +38,7 @@ class DebiasedMomentum(Optimizer, kind="debiased_momentum"):
 
 @functools.cache
 def _optimizer_class() -> type[TorchOptimizer]:
-    """Make the torch optimizer's class, which can't stand at the top of a file that loads without torch."""
+    """Make the torch optimizer's class here, since this file loads without torch."""
     import torch
     from torch.optim import Optimizer as TorchOptimizer
 
@@ -52,12 +53,15 @@ def _optimizer_class() -> type[TorchOptimizer]:
                     loss = closure()
             for group in self.param_groups:
                 for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._move(
-                            parameter,
-                            parameter.grad,
-                            **{name: group[name] for name in ("lr", "beta", "weight_decay")},
-                        )
+                    if parameter.grad is None:
+                        continue
+                    self._move(
+                        parameter,
+                        parameter.grad,
+                        lr=group["lr"],
+                        beta=group["beta"],
+                        weight_decay=group["weight_decay"],
+                    )
             return loss
 
         def _move(

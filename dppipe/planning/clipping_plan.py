@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dppipe.clipper_abilities import Averages, failure_delta, statistics_std
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.noise_split import gradient_multiplier
 
@@ -25,14 +26,12 @@ def clipping_numbers(
         expected_batch_size: The base of its statistics' noise.
         uses: How often a record is clipped in the run, on average.
     """
-    statistics_std = clipping.statistics_std(expected_batch_size)
-    if statistics_std is not None:
-        if clipping.averages:
+    std = statistics_std(clipping, expected_batch_size=expected_batch_size)
+    if std is not None:
+        if isinstance(clipping, Averages):
             raise PrivacyRefusal(
                 f"clipping.kind: expected statistics of single examples, got {clipping.kind!r}, which averages them first. "
                 "One example could change a statistic twice as far as is accounted for. Leave one of the two out."
             )
-        gradient_multiplier(
-            max(run.noise_multiplier for run in noise), statistics_std=statistics_std
-        )
-    return {"statistics_std": statistics_std, "failure_delta": clipping.failure_delta(uses=uses)}
+        gradient_multiplier(max(run.noise_multiplier for run in noise), statistics_std=std)
+    return {"statistics_std": std, "failure_delta": failure_delta(clipping, uses=uses)}

@@ -10,6 +10,7 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier import with_earlier
 from dppipe.privacy.calibration import calibrate
@@ -92,6 +93,6 @@ def _accountant(table: Timetable, budget: Budget, earlier: Earlier | None) -> Ac
         parts.accountant,
         earlier,
         before=parts.before,
-        failure=parts.clipping.failure_delta(uses=0),
+        failure=failure_delta(parts.clipping, uses=0),
         relation=budget.relation,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dppipe.clipper_abilities import Averages
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.printing import shown
 from dppipe.privacy.support import verdict
@@ -50,10 +51,10 @@ class PrivateParts:
         return {
             "clipping": self.clipping.kind,
             "max_grad_norm": self.clipping.max_grad_norm,
-            "averages": self.clipping.averages,
+            "averages": isinstance(self.clipping, Averages),
             "mechanism": self.noise.mechanism,
             "secure": self.noise.secure,
-            "max_records_per_user": getattr(self.sampler, "max_records_per_user", None),
+            "max_records_per_user": self.sampler.records_per_unit,
             "earlier": self.earlier,
             **self.scaling_facts,
         }

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.clipping_plan import clipping_numbers
 from dppipe.planning.data_source import DataSource, source_of_data
@@ -130,7 +131,7 @@ def _private(table: Timetable, budget: Budget, *, allow_estimate: bool) -> dict[
             given.accountant,
             given.earlier,
             before=given.before,
-            failure=given.clipping.failure_delta(uses=0),
+            failure=failure_delta(given.clipping, uses=0),
             relation=budget.relation,
         )
         scale = _noise_scale(table, accountant, budget, allow_estimate=allow_estimate)

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dppipe.errors import UsageError
+from dppipe.optim.schedules.base import factors_of
 from dppipe.planning.plan import BatchRun, BoundRun, NoiseRun
 
 if TYPE_CHECKING:
@@ -114,9 +115,8 @@ class Timetable:
     def bounds(self, steps: int) -> tuple[BoundRun, ...]:
         """Give the factors on the bound of the first `steps` steps; nothing where they are all 1."""
         whole = self.steps or steps
-        factors = _checked(self.parts.clipping.bound_factors(whole), "clipping.bound_schedule")[
-            :steps
-        ]
+        factors = factors_of(self.parts.clipping.bound_schedule, steps=whole)
+        factors = _checked(factors, "clipping.bound_schedule")[:steps]
         if set(factors) <= {1.0}:
             return ()
         return tuple(BoundRun(factor=factor, steps=length) for factor, length in _runs(factors))

@@ -7,6 +7,7 @@ from typing import Literal
 from dppipe.component import Field, Options
 
 Relation = Literal["zero_out", "add_remove", "replace_one"]
+Unit = Literal["example", "user"]
 
 
 class Budget(Options):
@@ -19,7 +20,7 @@ class Budget(Options):
         description="The delta that epsilon is stated at; refused at or above 1/records.",
     )
     relation: Relation = Field("zero_out", description="What neighbouring data sets differ in.")
-    unit: Literal["example", "user"] = Field(
+    unit: Unit = Field(
         "example", description="Whose privacy is protected: one example, or one user."
     )
     scope: str | None = Field(

@@ -1,4 +1,7 @@
-"""Samplers: how a step's records are drawn. One kind a file, named after it; `base` is the contract."""
+"""Samplers: how a step's records are drawn.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Balls in bins: in each epoch every record falls into one of its batches, by a die of its own (Chua et al. 2024)."""
+"""Balls in bins: each record is assigned to a random batch of each epoch (Chua et al. 2024)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
 
 class BallsInBins(Sampler, kind="balls_in_bins"):
-    """Puts each record into one batch of an epoch, chosen uniformly and independently of all others.
+    """Puts each record into one batch of an epoch, chosen uniformly, independently of others.
 
-    Guarantee: the event is an epoch of so many batches (`dppipe.privacy.events.balls_in_bins`).
-    Unlike in a shuffled epoch the places of all other records say nothing about this one's, so the
-    random place amplifies; rdp certifies it in both directions.
+    Guarantee: the event is an epoch of that many batches (`dppipe.privacy.events.balls_in_bins`).
+    Unlike in a shuffled epoch, the batches of the other records say nothing about this record's, so
+    the random assignment amplifies privacy; rdp certifies it in both directions.
     """
 
     epochwise: ClassVar[bool] = True
 
     expected_batch_size: float = Field(
         gt=0,
-        description="Records in a batch on average; it is changed a little so that an epoch has a whole number of batches.",
+        description="Records in a batch on average; "
+        "it is changed a little so that an epoch has a whole number of batches.",
     )
 
     def epoch_length(self, records: int | None) -> int:
         if records is None:
             raise PrivacyRefusal(
-                "sampler: the number of batches in an epoch shows that of the records, which add_remove keeps secret"
+                "sampler: the number of batches in an epoch shows that of the records, "
+                "which add_remove keeps secret"
             )
         return max(1, round(records / self.expected_batch_size))
 

@@ -28,7 +28,8 @@ class FullBatch(Sampler, kind="full_batch"):
     def expected(self, records: int | None) -> float:
         if records is None:
             raise PrivacyRefusal(
-                "sampler: a full batch is divided by the number of records, which add_remove keeps secret"
+                "sampler: a full batch is divided by the number of records, "
+                "which add_remove keeps secret"
             )
         return float(records)
 

@@ -1,4 +1,4 @@
-"""Poisson sampling: each record is in each step's batch with the same probability, independently of everything else."""
+"""Poisson sampling: each record is in each step's batch with one probability, independently."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from dppipe.component import Component, Field
 from dppipe.errors import UsageError
+from dppipe.optim.schedules.base import factors_of
 from dppipe.sampling.base import Sampler
 from dppipe.spec.component_field import ComponentOf
 
@@ -24,7 +25,8 @@ else:
 class Poisson(Sampler, kind="poisson"):
     """Takes each record with probability `sample_rate`, independently at every step.
 
-    Guarantee: the event is a Poisson-sampled release at the very rate that `draw` uses; empty batches are ordinary steps.
+    Guarantee: the event is a Poisson-sampled release at the very rate that `draw` uses; empty
+    batches are ordinary steps.
     """
 
     sample_rate: float | None = Field(
@@ -35,14 +37,16 @@ class Poisson(Sampler, kind="poisson"):
     )
     batch_schedule: LRSchedule | None = Field(
         None,
-        description="A factor on both over the run; each step is charged at its own rate and divided by its own size.",
+        description="A factor on both over the run; "
+        "each step is charged at its own rate and divided by its own size.",
     )
 
     @model_validator(mode="after")
     def _something_is_given(self) -> Self:
         if self.sample_rate is None and self.expected_batch_size is None:
             raise ValueError(
-                "expected one of sample_rate and expected_batch_size, got neither. Give one of them."
+                "expected one of sample_rate and expected_batch_size, got neither. "
+                "Give one of them."
             )
         return self
 
@@ -51,7 +55,8 @@ class Poisson(Sampler, kind="poisson"):
             return float(self.sample_rate)
         if records is None or self.expected_batch_size is None:
             raise UsageError(
-                "sampler: a sample rate needs the number of records where only the expected batch size is given"
+                "sampler: a sample rate needs the number of records "
+                "where only the expected batch size is given"
             )
         return float(self.expected_batch_size) / records
 
@@ -60,7 +65,8 @@ class Poisson(Sampler, kind="poisson"):
             return float(self.expected_batch_size)
         if records is None or self.sample_rate is None:
             raise UsageError(
-                "sampler: an expected batch size needs the number of records where only the sample rate is given"
+                "sampler: an expected batch size needs the number of records "
+                "where only the sample rate is given"
             )
         return float(self.sample_rate) * records
 
@@ -69,16 +75,14 @@ class Poisson(Sampler, kind="poisson"):
         return self.batch_schedule is not None and self.batch_schedule.moves
 
     def batch_factors(self, steps: int) -> list[float]:
-        if self.batch_schedule is None:
-            return [1.0] * steps
-        return [self.batch_schedule.factor_at(step, steps=steps) for step in range(steps)]
+        return factors_of(self.batch_schedule, steps=steps)
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         import dp_accounting
 
-        return (
-            mechanism if rate == 1 else dp_accounting.PoissonSampledDpEvent(float(rate), mechanism)
-        )
+        if rate == 1:
+            return mechanism
+        return dp_accounting.PoissonSampledDpEvent(float(rate), mechanism)
 
     def draw(self, records: int, *, rate: float, generator: ByteSource) -> numpy.ndarray:
         from dppipe.randomness.draws import successes

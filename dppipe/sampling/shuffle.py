@@ -1,4 +1,4 @@
-"""Shuffled epochs: a fresh random order of all records in each epoch, cut into batches of one size."""
+"""Shuffled epochs: all records in a fresh random order, cut into batches of one size."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 class Shuffle(Sampler, kind="shuffle"):
-    """Goes through all records in each epoch, in a fresh random order; the last batch holds what is left.
+    """Goes through all records in each epoch, in a fresh random order; the last batch is the rest.
 
-    Guarantee: a record is in one batch of an epoch, so an epoch costs what one release on all records does: mu = sqrt(E) / z
-    after E epochs under zero_out, and twice that under replace_one. Nothing is claimed for the random order: what is known of
-    shuffling (Chua et al. 2024) lies far above Poisson sampling and near this bound. Sizes of batches are public, as the
-    number of records is.
+    Guarantees:
+    - A record is in one batch of an epoch, so an epoch costs what one release on all records does:
+      mu = sqrt(E) / z after E epochs under zero_out, and twice that under replace_one.
+    - Nothing is claimed for the random order: what is known of shuffling (Chua et al. 2024) is far
+      above Poisson sampling and near this bound.
+    - Sizes of batches are public, as the number of records is.
     """
 
     epochwise: ClassVar[bool] = True
@@ -34,7 +36,8 @@ class Shuffle(Sampler, kind="shuffle"):
     def rate(self, records: int | None) -> float:
         if records is None:
             raise PrivacyRefusal(
-                "sampler: the length of a shuffled epoch shows the number of records, which add_remove keeps secret"
+                "sampler: the length of a shuffled epoch shows the number of records, "
+                "which add_remove keeps secret"
             )
         return self.expected_batch_size / records
 
@@ -42,7 +45,8 @@ class Shuffle(Sampler, kind="shuffle"):
         return float(self.expected_batch_size)
 
     def epoch_length(self, records: int | None) -> int:
-        return -(-(records or 0) // self.expected_batch_size) or 1
+        size = self.expected_batch_size
+        return max(1, ((records or 0) + size - 1) // size)
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         return mechanism
@@ -52,5 +56,6 @@ class Shuffle(Sampler, kind="shuffle"):
     ) -> list[numpy.ndarray]:
         from dppipe.randomness.draws import permutation
 
-        order, size = permutation(generator, records), self.expected_batch_size
+        order = permutation(generator, records)
+        size = self.expected_batch_size
         return [order[start : start + size] for start in range(0, records, size)]

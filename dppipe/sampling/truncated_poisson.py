@@ -1,4 +1,4 @@
-"""Truncated Poisson sampling: Poisson sampling whose rare oversized batches are cut down to a stated size."""
+"""Truncated Poisson sampling: Poisson sampling with rare large batches cut to a stated size."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 
 class TruncatedPoisson(Sampler, kind="truncated_poisson"):
-    """Takes each record with the same probability and, of more than `max_batch_size` records, a random subset of that size.
+    """Takes each record with one probability; a batch above `max_batch_size` is subsampled to it.
 
-    Guarantee: the event is the truncated release at the very numbers that `draw` uses (Ganesh 2025, arXiv 2508.15089):
-    a record that is taken out lets another one in, and that is paid for. It holds where the number of records is public.
+    Guarantees:
+    - The event is the truncated release at the very numbers that `draw` uses (Ganesh 2025,
+      arXiv 2508.15089): a record that is taken out lets another one in, and that is paid for.
+    - It holds where the number of records is public.
     """
 
     expected_batch_size: float = Field(
@@ -29,13 +31,15 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
     max_batch_size: AutoInt = Field(
         "auto",
         gt=0,
-        description="No batch has more records; `auto` is the expected size plus seven times its square root, nearly free.",
+        description="No batch has more records; "
+        "`auto` is the expected size plus seven times its square root, nearly free.",
     )
 
     def rate(self, records: int | None) -> float:
         if records is None:
             raise PrivacyRefusal(
-                "sampler: truncated sampling is charged by the number of records, which add_remove keeps secret"
+                "sampler: truncated sampling is charged by the number of records, "
+                "which add_remove keeps secret"
             )
         return float(self.expected_batch_size) / records
 
@@ -43,7 +47,7 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
         return float(self.expected_batch_size)
 
     def largest(self) -> int:
-        """Give the size that no batch exceeds."""
+        """Return the size that no batch exceeds."""
         if self.max_batch_size != "auto":
             return int(self.max_batch_size)
         return math.ceil(self.expected_batch_size + 7 * math.sqrt(self.expected_batch_size))
@@ -53,7 +57,8 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
 
         if not isinstance(mechanism, dp_accounting.GaussianDpEvent):
             raise PrivacyRefusal(
-                f"sampler: expected Gaussian noise with truncated_poisson, got {type(mechanism).__name__}. "
+                "sampler: expected Gaussian noise with truncated_poisson, "
+                f"got {type(mechanism).__name__}. "
                 "No bound is known for another; take sampler: poisson."
             )
         records = round(self.expected_batch_size / rate)  # the rate was made from them
@@ -68,8 +73,6 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
         from dppipe.randomness.draws import subset, successes
 
         drawn = successes(generator, records, rate=rate)
-        return (
-            drawn[subset(generator, len(drawn), size=self.largest())]
-            if len(drawn) > self.largest()
-            else drawn
-        )
+        if len(drawn) <= self.largest():
+            return drawn
+        return drawn[subset(generator, len(drawn), size=self.largest())]

@@ -1,21 +1,26 @@
-"""User-level sampling: Poisson sampling of users, each with all records of theirs."""
+"""User-level sampling: Poisson sampling of users, each with all their records."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.sampling.poisson import Poisson
 
+if TYPE_CHECKING:
+    from dppipe.privacy.budget import Unit
+
 
 class User(Poisson, kind="user"):
-    """Takes each user with probability `sample_rate`, independently at every step, with all the user's records.
+    """Takes each user with probability `sample_rate`, at every step, with all the user's records.
 
-    Guarantee: as Poisson sampling with users in the place of records. The gradients of a user's records are averaged and
-    clipped once, so a user counts for one bound however many records there are; the unit of the whole run is the user.
+    Guarantees:
+    - It is Poisson sampling of users: they are drawn independently of each other and at every step.
+    - The gradients of a user's records are averaged and clipped once, so a user counts for one
+      bound however many records there are. The unit of the whole run is the user.
     """
 
-    unit: ClassVar[Literal["example", "user"]] = "user"
+    unit: ClassVar[Unit] = "user"
 
     sample_rate: float | None = Field(
         None, gt=0, le=1, description="The chance of each user to be in a step's batch."
@@ -26,5 +31,10 @@ class User(Poisson, kind="user"):
     max_records_per_user: int = Field(
         64,
         gt=0,
-        description="Of a user with more records only the first so many, in the order of the data, are ever used.",
+        description="Of a user with more records "
+        "only the first so many, in the order of the data, are ever used.",
     )
+
+    @property
+    def records_per_unit(self) -> int:
+        return self.max_records_per_user

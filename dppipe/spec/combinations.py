@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dppipe.clipper_abilities import Averages, failure_delta, refusal, statistics_std
 from dppipe.spec.messages.layout import Refusal
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ def refuse_together(
     """Give what no proof covers of these parts together, each at the place to change."""
     yield from _units(sampler, clipping, budget)
     yield from _bound(clipping, noise, budget)
-    adapts = clipping.statistics_std(1.0) is not None
+    adapts = statistics_std(clipping, expected_batch_size=1.0) is not None
     if clipping.bound_schedule is not None and (clipping.needs != "norms" or adapts):
         message = f"expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has none."
         yield Refusal(
             ("clipping", "bound_schedule"), f"{message} Leave the schedule out, or take kind: flat."
         )
-    if noise.mechanism == "laplace" and (clipping.needs != "norms" or clipping.averages or adapts):
+    by_norms = clipping.needs == "norms" and not isinstance(clipping, Averages)
+    if noise.mechanism == "laplace" and (adapts or not by_norms):
         message = f"expected a clipper by norms alone with Laplace noise, got {clipping.kind!r}, whose bound is proven for"
         yield Refusal(
             ("clipping", "kind"),
@@ -65,18 +67,18 @@ def _units(sampler: Sampler, clipping: Clipper, budget: Budget) -> Iterator[Refu
     if budget.unit == "user" and sampler.unit != "user":
         message = f"expected sampler: user, got {sampler.kind!r}, which bounds a record's part, not a user's."
         yield Refusal(("budget", "unit"), f"{message} Take sampler: user, or unit: example.")
-    if sampler.unit == "user" and clipping.averages:
+    if sampler.unit == "user" and isinstance(clipping, Averages):
         message = f"expected a clipper of single units, got {clipping.kind!r}, which averages records of several."
         yield Refusal(("clipping", "kind"), f"{message} Take kind: flat.")
 
 
 def _bound(clipping: Clipper, noise: NoiseSchedule, budget: Budget) -> Iterator[Refusal]:
     """The clipper's bound holds under the relation, and what may fail of it is paid for with a part of delta."""
-    why = clipping.refusal(budget.relation)
+    why = refusal(clipping, budget.relation)
     if why is not None:
         yield Refusal(("clipping", "kind"), f"{why}.")
         return
-    reserved = clipping.failure_delta(uses=0)
+    reserved = failure_delta(clipping, uses=0)
     if reserved >= budget.delta:
         message = f"expected less than budget.delta = {budget.delta:g}, of which it is a part, got {reserved:g}."
         yield Refusal(("clipping", "delta"), f"{message} Lower it.")

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from dppipe.clipper_abilities import in_state
 from dppipe.clipping import Adaptive, Global
 from dppipe.clipping.quantiles import next_threshold
 from dppipe.errors import PrivacyRefusal
@@ -65,7 +66,7 @@ def course(clipper, state, *, steps: int, batch: int = 256, seed: int = 0):
     """Take steps on fresh lognormal norms, with the noise of a run."""
     generator = torch.Generator().manual_seed(seed)
     for _ in range(steps):
-        now, bounds = clipper.at(state), torch.tensor(clipper.bounds(state)).flatten()
+        now, bounds = in_state(clipper, state), torch.tensor(clipper.bounds(state)).flatten()
         norms = torch.randn(batch, len(bounds), generator=generator).exp()
         statistics = (
             torch.func.vmap(now.statistics, in_dims=(0, None))(norms, bounds)

@@ -153,7 +153,7 @@ def test_files_refuse_a_bad_record_by_its_place_and_say_that_it_is_private(
 def test_a_dropped_record_keeps_its_place_and_changes_no_other(
     tmp_path: Path, case: Any, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "PIECE", piece)
+    monkeypatch.setattr(tables, "CHUNK", piece)
     write, bad, options, _ = case
     whole = rows_of(write(tmp_path, None, **options, on_bad_record="drop").load())
     dropped = rows_of(write(tmp_path, bad, **options, on_bad_record="drop").load())

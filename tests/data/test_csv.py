@@ -113,7 +113,7 @@ def test_any_table_that_can_be_written_is_read_as_it_was(
     delimiter: str,
     piece: int,
 ) -> None:
-    monkeypatch.setattr(tables, "PIECE", piece)
+    monkeypatch.setattr(tables, "CHUNK", piece)
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter).writerows([("age", "town", "ill"), *rows])
     categorical = [{"column": "town", "values": values}]
@@ -160,7 +160,7 @@ def test_any_table_that_can_be_written_is_read_as_it_was(
             f"{SECRET},a,no\n1,a,no\n",
             r"expected one of 3 columns in the first row of .*, got 'age', .* Is it a header\?",
         ),
-        ("age,age,town,ill\n1,1,a,no\n", r"got 'age', which stands there more than once"),
+        ("age,age,town,ill\n1,1,a,no\n", r"got 'age', which is there more than once"),
         (f"{SECRET}\n1\n", r"expected one of 1 columns .*Is `delimiter` right\?"),
         ("age,town,ill\n", r"expected records, got none"),
         ("", r"expected records, got none"),

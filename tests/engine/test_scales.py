@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from dppipe.clipper_abilities import first_state, in_state
 from dppipe.clipping import AdaClip, Automatic, Flat, Global, Jl, Layerwise, Psac
 from dppipe.engine import Engine
 from dppipe.engine.bounds import enforce_bounds
@@ -150,7 +151,7 @@ def test_a_clipper_with_coordinates_of_its_own_keeps_its_bound_at_every_scale():
         bound, weights, settled = (
             engine.bounds(),
             torch.randn(ROWS, 4),
-            clipper.at(clipper.init_state(engine.groups.sizes)),
+            in_state(clipper, first_state(clipper, engine.groups.sizes)),
         )
         for input_scale, output_scale in GRID:
             sums, one = engine.zeros(), torch.tensor([True, False, False])

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import AdaClip, Adaptive, Clipper, Flat, Global, Jl, Microbatch
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal
@@ -88,7 +89,7 @@ def make_step(
         if silent
         else (GaussianStream(stream_key("noise")), GaussianStream(stream_key("count")))
     )
-    state = clipping.init_state(engine.groups.sizes)
+    state = first_state(clipping, engine.groups.sizes)
     return PrivateStep(
         private, relation, plan, engine, ledger, noise, state, count_noise=count
     ), LogicalBatch(loader)
@@ -282,6 +283,9 @@ def test_a_count_that_leaves_no_noise_for_the_gradient_is_refused_when_planning(
 def test_statistics_of_averages_are_refused():
     class Both(Adaptive):
         averages = True
+
+        def slots(self, indices, *, expected_batch_size):
+            return indices // 2
 
     with pytest.raises(PrivacyRefusal, match="averages"):
         plan(Both())

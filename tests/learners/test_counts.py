@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import Adaptive
 from dppipe.engine import Engine
 from dppipe.learners.ranks import Ranks
@@ -69,7 +70,7 @@ def counted(sampler, ranks):
     engine = Engine(
         nn.Linear(1, 1, bias=False), lambda model, batch: model(batch[0]).squeeze(1), parts.clipping
     )
-    state = parts.clipping.init_state(engine.groups.sizes)
+    state = first_state(parts.clipping, engine.groups.sizes)
     step = PrivateStep(
         parts, "zero_out", plan, engine, NoLedger(), Silent(), state, ranks, count_noise=Silent()
     )

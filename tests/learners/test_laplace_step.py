@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import Adaptive, Automatic, Clipper, Flat, Layerwise, Microbatch
 from dppipe.engine import Engine, check_engine
 from dppipe.errors import PrivacyRefusal
@@ -69,7 +70,7 @@ def step(tmp_path, *, clipping=None, noise=None, scale=1.0, width=4, z=1.5, reco
     engine = Engine(model, loss, parts.clipping, order=1)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
     stream = noise or LaplaceStream(stream_key("noise"))
-    state = parts.clipping.init_state(engine.groups.sizes)
+    state = first_state(parts.clipping, engine.groups.sizes)
     return (
         PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state),
         LogicalBatch(loader),

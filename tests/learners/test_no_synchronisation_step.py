@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.utils.data import TensorDataset
 
 import dppipe.learners.step as step_module
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import AdaClip, Adaptive, Automatic, Flat, Layerwise, Microbatch
 from dppipe.engine import Engine
 from dppipe.learners.ranks import Ranks
@@ -85,7 +86,7 @@ def take_steps(no_copies_to_host):
             loader.physical_batch_size = 7
             loader.arm(plan, stream=numpy.random.default_rng(1), ranks=Ranks())
             with Engine(model, loss, clipping, order=order) as engine:
-                state = clipping.init_state(engine.groups.sizes)
+                state = first_state(clipping, engine.groups.sizes)
                 stream = noise or GaussianStream(stream_key("noise"))
                 private = PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state)
                 while private.goes_on():

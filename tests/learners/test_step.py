@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import Flat, Layerwise
 from dppipe.engine import Engine
 from dppipe.errors import BudgetExhausted
@@ -72,7 +73,7 @@ def step(
     engine = Engine(model, sum_loss, parts.clipping)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
     stream = noise or GaussianStream(stream_key("noise"))
-    state = parts.clipping.init_state(engine.groups.sizes)
+    state = first_state(parts.clipping, engine.groups.sizes)
     return (
         PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state),
         LogicalBatch(loader),

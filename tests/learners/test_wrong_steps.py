@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import Clipper, Flat, Global, Microbatch
 from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.engine import Engine
@@ -76,7 +77,7 @@ def released(
     ledger = Ledger.create(path / f"{len(list(path.iterdir()))}.jsonl", plan=plan.to_json())
     noise: Any = GaussianStream(stream_key("noise")) if noisy else Silent()
     step = PrivateStep(
-        parts, "zero_out", plan, engine, ledger, noise, clipping.init_state(engine.groups.sizes)
+        parts, "zero_out", plan, engine, ledger, noise, first_state(clipping, engine.groups.sizes)
     )
     return step(LogicalBatch(loader), place=lambda piece: piece)["weights"].double()
 

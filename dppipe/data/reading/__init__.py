@@ -1,1 +1,4 @@
-"""Reading files for data kinds: headers without records, rows without values in errors, constants instead of statistics."""
+"""Reading files for data kinds.
+
+Headers are read without records, errors never show values, and scaling takes constants.
+"""

@@ -1,4 +1,4 @@
-"""What is said of a record that can't be used, to the owner of the data and before anything is charged.
+"""Messages about a record that can't be used, for the owner of the data, before any charge.
 
 A message names the record's place and never its value. It still tells something about a private
 record, so it says that too.

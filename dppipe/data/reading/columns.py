@@ -1,7 +1,9 @@
 """What a column of a table can be, and how its texts become numbers: by stated constants only.
 
-Guarantee: `encode` looks at one row at a time, so no record changes how another one is encoded. A text that can't be encoded
-stops nothing: it becomes NaN, or class -1, and `fault` says what is wrong with it.
+Guarantees:
+- `encode` looks at one row at a time, so no record changes how another one is encoded.
+- A text that can't be encoded stops nothing: it becomes NaN, or class -1, and `fault` returns what
+  is wrong with it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def _as_text(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_as_text, json_schema_input_type=str | int)]
-"""A value of a column as the file writes it; an integer stands for its digits."""
+"""A value of a column as the file writes it; an integer means its digits."""
 
 
 class Column(Options):
@@ -42,13 +44,16 @@ class Column(Options):
         raise NotImplementedError
 
     def fault(self, text: str, *, missing: Sequence[str]) -> str:
-        """Say what is wrong with a text that `encode` can't turn into numbers, without its value."""
+        """Return what is wrong with a text that can't be encoded, without its value."""
         if text in _absent(missing):
             return "expected a number, got a missing value. Give `fill` for it, or drop the record."
         try:
             float(text)
         except ValueError:
-            return "expected a number, got another text. If it stands for a missing value, list it in data.missing."
+            return (
+                "expected a number, got another text. "
+                "If it stands for a missing value, list it in data.missing."
+            )
         return "expected a finite number, got NaN or one that is too large."
 
 
@@ -59,12 +64,11 @@ class Numeric(Column):
     std: Number = Field(1.0, gt=0, description="A public constant that is divided by.")
     fill: float | None = Field(
         None,
-        description="A public constant that stands for a missing value; without it one is an error.",
+        description="A public constant that replaces a missing value; without it one is an error.",
     )
 
-    def encode(
-        self, cells: Cells, *, missing: Sequence[str]
-    ) -> numpy.ndarray:  # -> [rows, 1] of float32
+    # [rows, 1] of float32
+    def encode(self, cells: Cells, *, missing: Sequence[str]) -> numpy.ndarray:
         """Turn texts into scaled numbers."""
         return _scaled(cells, mean=self.mean, std=self.std, fill=self.fill, missing=missing)
 
@@ -81,13 +85,12 @@ class Categorical(Column):
         _check_distinct(self.values)
         return self
 
-    def encode(
-        self, cells: Cells, *, missing: Sequence[str]
-    ) -> numpy.ndarray:  # -> [rows, values] of float32
+    # [rows, values] of float32
+    def encode(self, cells: Cells, *, missing: Sequence[str]) -> numpy.ndarray:
         """Turn words into 0/1 inputs."""
         import numpy
 
-        known = {value.strip(): number for number, value in enumerate(self.values)}
+        known = _numbered(self.values)
         codes = numpy.array([known.get(text, -1) for text in cells.texts])
         inputs: numpy.ndarray = codes[:, None] == numpy.arange(len(self.values))
         return inputs.astype(numpy.float32)
@@ -99,11 +102,13 @@ class Target(Column):
     classes: tuple[Text, ...] | None = Field(
         None,
         min_length=2,
-        description="The public list of classes, in the order of their numbers; left out for a regression.",
+        description="The public list of classes, in the order of their numbers; "
+        "left out for a regression.",
     )
     strip: str = Field(
         "",
-        description="Characters that are cut off both ends of a class, such as a trailing full stop.",
+        description="Characters that are cut off both ends of a class, "
+        "such as a trailing full stop.",
     )
     mean: Number = Field(
         0.0, description="A public constant that is subtracted from a number to predict."
@@ -116,27 +121,28 @@ class Target(Column):
     def _fits(self) -> Self:
         if self.classes is not None and (self.mean, self.std) != (0, 1):
             raise ValueError(
-                "expected mean and std for a regression only, got them beside classes. Leave them out."
+                "expected mean and std for a regression only, got them beside classes. "
+                "Leave them out."
             )
         _check_distinct(self.classes or ())
         return self
 
-    def encode(
-        self, cells: Cells, *, missing: Sequence[str]
-    ) -> numpy.ndarray:  # -> [rows, 1] of int64 or float32
+    # [rows, 1] of int64 or float32
+    def encode(self, cells: Cells, *, missing: Sequence[str]) -> numpy.ndarray:
         """Turn classes into their numbers, or texts into scaled numbers."""
         import numpy
 
         if self.classes is None:
             return _scaled(cells, mean=self.mean, std=self.std, fill=None, missing=missing)
-        known = {name.strip(): number for number, name in enumerate(self.classes)}
-        codes = [
-            known.get(text.strip(self.strip) if self.strip else text, -1) for text in cells.texts
-        ]
+        known = _numbered(self.classes)
+        codes = []
+        for text in cells.texts:
+            label = text.strip(self.strip) if self.strip else text
+            codes.append(known.get(label, -1))
         return numpy.array(codes, dtype=numpy.int64)[:, None]
 
     def fault(self, text: str, *, missing: Sequence[str]) -> str:
-        """Say what is wrong with a text that stands for no class, or for no number."""
+        """Return what is wrong with a text that is no class, or no number."""
         if self.classes is None:
             return super().fault(text, missing=missing)
         got = "a missing value" if text in missing else "another text"
@@ -145,11 +151,16 @@ class Target(Column):
 
 
 def usable_rows(encoded: numpy.ndarray) -> NDArray[numpy.bool_]:  # [rows, inputs] -> [rows]
-    """Tell which rows `encode` could turn into numbers."""
+    """Return which rows `encode` could turn into numbers."""
     import numpy
 
     fits = encoded >= 0 if encoded.dtype.kind == "i" else numpy.isfinite(encoded)
     return numpy.asarray(fits.all(axis=1), dtype=bool)
+
+
+def _numbered(values: Sequence[str]) -> dict[str, int]:
+    """Return the number of each value in its list."""
+    return {value.strip(): number for number, value in enumerate(values)}
 
 
 def _check_distinct(values: Sequence[str]) -> None:
@@ -182,7 +193,7 @@ def _absent(missing: Sequence[str]) -> frozenset[str]:
 
 
 def _number(text: str, *, fill: float | None, absent: frozenset[str]) -> float:
-    """Return the number that a text stands for; NaN for a text that is none."""
+    """Return the number that a text says; NaN for a text that is no number."""
     if text in absent:
         return math.nan if fill is None else fill
     try:

@@ -1,4 +1,4 @@
-"""Reading every record of a dataset once, whatever a record does: one that raises stops nothing and moves nothing."""
+"""Reading every record of a dataset once; a record that raises stops nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Seen = TypeVar("Seen")
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Stands for a record that couldn't be read, or looked at."""
+    """A record that couldn't be read or examined."""
 
     reason: str
     """The kind of error and its line in the user's code, never its text."""
@@ -45,10 +45,10 @@ def read_each(dataset: Dataset[Any], look: Callable[[Any], Seen]) -> list[Seen |
 
 @contextmanager
 def _still_generators() -> Iterator[Callable[[], None]]:
-    """Hand out a function that sets the global generators to one state, and restore them at the end.
+    """Yield a function that sets the global generators to one state; restore them at the end.
 
-    A dataset that draws from them, for augmentation, would otherwise give a record another content
-    after every other record that was read. What it warns of meanwhile isn't shown.
+    Otherwise the content of a record of a dataset that draws from them, for augmentation, would
+    depend on the records that were read before. Its warnings aren't shown.
     """
     import numpy
     import torch

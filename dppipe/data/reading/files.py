@@ -1,4 +1,4 @@
-"""Opening a file that the spec names: gzipped or not, and every fault named by its path and the key it stands under."""
+"""Opening a file that the spec names, gzipped or not; errors show its path and its key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 @contextmanager
 def open_bytes(path: Path, *, key: str) -> Iterator[IO[bytes]]:
-    """Open a file that `data.<key>` names, unzipped on the way where it is gzipped."""
+    """Open a file that `data.<key>` names, and unzip it if it is gzipped."""
     find_file(path, key=key)
     try:
         with path.open("rb") as plain:
@@ -29,7 +29,8 @@ def open_bytes(path: Path, *, key: str) -> Iterator[IO[bytes]]:
                 yield plain
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise UsageError(
-            f"{path}: expected a whole gzip file, got one that is cut off or damaged. Copy it again."
+            f"{path}: expected a whole gzip file, got one that is cut off or damaged. "
+            "Copy it again."
         ) from None
     except OSError as error:
         raise UsageError(
@@ -38,16 +39,10 @@ def open_bytes(path: Path, *, key: str) -> Iterator[IO[bytes]]:
 
 
 def find_file(path: Path, *, key: str) -> Path:
-    """Refuse a path that is no file."""
+    """Return the path of a file; refuse a path that isn't one."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "doesn't exist"
         where = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
-        raise SpecError(
-            [
-                Problem(
-                    ("data", key),
-                    f"expected a file, got {path}, which {what}{where}. Correct the path.",
-                )
-            ]
-        )
+        message = f"expected a file, got {path}, which {what}{where}. Correct the path."
+        raise SpecError([Problem(("data", key), message)])
     return path

@@ -1,4 +1,4 @@
-"""What a dataset says about its records beside their contents: whose each is, and whether it can be used."""
+"""Marks of a dataset on its records: whose each record is, and whether it can be used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MARKS = ("users", "valid")
 
 
 def copy_marks(dataset: Any, part: Any, rows: numpy.ndarray) -> Any:
-    """Note on a part of a dataset what the dataset says about the part's rows, and return the part."""
+    """Copy the marks of a part's rows from the dataset to the part, and return the part."""
     for name in MARKS:
         marks = getattr(dataset, name, None)
         if _is_column(marks, len(dataset)):
@@ -22,14 +22,15 @@ def copy_marks(dataset: Any, part: Any, rows: numpy.ndarray) -> Any:
 
 
 def _is_column(marks: Any, records: int) -> bool:
-    """Tell whether this has an entry for each record: a user's own class may use the name for something else."""
-    if isinstance(marks, str | bytes) or not (
-        hasattr(marks, "shape") or isinstance(marks, Sequence)
-    ):
+    """Return whether this has an entry for each record.
+
+    A user's own class may use the name for something else.
+    """
+    if isinstance(marks, str | bytes):
         return False
     if hasattr(marks, "shape"):
         return tuple(marks.shape[:1]) == (records,)
-    return len(marks) == records
+    return isinstance(marks, Sequence) and len(marks) == records
 
 
 def _entries(marks: Any, rows: numpy.ndarray) -> Any:

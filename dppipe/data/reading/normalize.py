@@ -1,4 +1,4 @@
-"""The type of a `normalize` option: public constants, private statistics that are paid for, or nothing."""
+"""The type of a `normalize` option: public constants, private statistics, or nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dppipe.data.reading.scaling import Constants, refuse_fitting
 
 
 def _chosen(value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
-    # A plain union would report the errors of both its members; here only those of the one that is meant are shown.
+    # A plain union would report the errors of both its members; here only the chosen one reports.
     if value is None or isinstance(value, Constants | PrivateScaling):
         return value
     refuse_fitting(value)
@@ -24,4 +24,4 @@ Normalize = Annotated[
     Constants | PrivateScaling | None,
     WrapValidator(_chosen, json_schema_input_type=Constants | PrivateScaling | None),
 ]
-"""Constants, `{kind: private, ...}`, or nothing; anything else that asks for fitting is refused with the reason."""
+"""Constants, `{kind: private, ...}`, or nothing; a word that asks for fitting is refused."""

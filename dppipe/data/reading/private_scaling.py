@@ -1,8 +1,9 @@
 """Statistics of private records, released with noise: scaling that is paid for like a step.
 
-Each record gives one vector, of values moved and scaled by public limits so that its norm is bounded: `bounded_statistics.py`.
-The sum over all training records is one Gaussian release; a centre and a spread of every channel or feature follow from it.
-Where users are the unit, a user's vectors are averaged first.
+Each record contributes one vector of values, shifted and scaled by public limits so that its norm
+is bounded (`bounded_statistics.py`). The sum over all training records is one Gaussian release; the
+centre and spread of every channel or feature are computed from it. Where users are the unit, a
+user's vectors are averaged first.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
 
 
 class PrivateScaling(Options):
-    """What `normalize: {kind: private}` takes: an input becomes `(input - mean) / std`, with noisy statistics of the records.
+    """What `normalize: {kind: private}` takes: noisy statistics for `(input - mean) / std`.
 
-    Guarantee: one record, or user, moves the released sum by at most `sensitivity`, whatever it holds: values are held to the
-    limits first, and what is not a number counts as the middle. The event is that of Gaussian noise with this multiplier.
+    Guarantees:
+    - One record, or user, moves the released sum by at most `sensitivity`, whatever it holds:
+      values are clamped to the limits first, and NaN counts as the middle.
+    - The event is that of Gaussian noise with this multiplier.
     """
 
     kind: Literal["private"] = "private"
@@ -47,7 +50,8 @@ class PrivateScaling(Options):
         None,
         ge=4,
         le=4096,
-        description="Release histograms of so many bins, and scale by median and quartiles: for skewed values.",
+        description="Release histograms of so many bins, and scale by median and quartiles: "
+        "for skewed values.",
     )
 
     @model_validator(mode="after")
@@ -58,16 +62,15 @@ class PrivateScaling(Options):
         return self
 
     def limits(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Give the limits of each channel."""
-        spread = [
-            numbers * channels if len(numbers) == 1 else numbers
-            for numbers in (self.lower, self.upper)
-        ]
-        if any(len(numbers) != channels for numbers in spread):
+        """Return the lower and the upper limit of each channel."""
+        lows = self.lower * channels if len(self.lower) == 1 else self.lower
+        highs = self.upper * channels if len(self.upper) == 1 else self.upper
+        if len(lows) != channels or len(highs) != channels:
             raise ValueError(
-                f"expected 1 number or {channels}, one for each channel or feature, in lower and upper."
+                f"expected 1 number or {channels}, one for each channel or feature, "
+                "in lower and upper."
             )
-        return spread[0], spread[1]
+        return lows, highs
 
     @property
     def statistic(self) -> Moments | Histograms:
@@ -75,64 +78,72 @@ class PrivateScaling(Options):
         return Moments() if self.bins is None else Histograms(self.bins)
 
     def event(self) -> DpEvent:
-        """Give the privacy event of the release."""
+        """Return the privacy event of the release."""
         import dp_accounting
 
         return dp_accounting.GaussianDpEvent(float(self.noise_multiplier))
 
     def sensitivity(self, channels: int) -> float:
-        """Give the norm that no record's vector exceeds."""
+        """Return the norm that no record's vector exceeds."""
         return math.sqrt(self.statistic.squared_norm * channels)
 
     def apply(self, inputs: numpy.ndarray) -> None:
-        """Do nothing yet: what to scale by is known only once it was released."""
+        """Do nothing: the constants are known only after the release."""
 
-    def vectors(
-        self, inputs: numpy.ndarray
-    ) -> NDArray[numpy.float64]:  # [n, first, ...] -> [n, width * first]
-        """Give each record's bounded vector."""
+    # [n, first, ...] -> [n, width * first]
+    def vectors(self, inputs: numpy.ndarray) -> NDArray[numpy.float64]:
+        """Return each record's bounded vector."""
         import numpy
 
-        lows, highs = (numpy.array(each) for each in self.limits(inputs.shape[1]))
+        middle, half = self._middle_and_half(inputs.shape[1])
         flat = inputs.reshape(*inputs.shape[:2], -1).astype(numpy.float64)
-        middle, half = ((highs + lows) / 2)[None, :, None], ((highs - lows) / 2)[None, :, None]
-        unit = numpy.clip(numpy.nan_to_num((flat - middle) / half), -1.0, 1.0)
+        scaled = (flat - middle[None, :, None]) / half[None, :, None]
+        unit = numpy.clip(numpy.nan_to_num(scaled), -1.0, 1.0)
         return self.statistic.vectors(unit)
 
     def total(
         self, inputs: numpy.ndarray, users: NDArray[numpy.int64] | None
     ) -> NDArray[numpy.float64]:  # -> [width * first]
-        """Add up the records' vectors, or each user's average; not private before noise."""
+        """Return the sum of the records' vectors, or of each user's average vector.
+
+        The sum isn't private before noise is added.
+        """
         import numpy
 
         total = numpy.zeros(self.statistic.width * inputs.shape[1])
-        piece = max(1, min(4096, 2**22 // len(total)))  # wide histograms: at most 32 MB at once
         counts = None if users is None else numpy.bincount(users)
-        for start in range(0, len(inputs), piece):
-            vectors = self.vectors(inputs[start : start + piece])
-            weights = (
-                1.0
-                if users is None or counts is None
-                else 1 / counts[users[start : start + piece]][:, None]
-            )
-            total += (vectors * weights).sum(axis=0)
+        chunk = max(1, min(4096, 2**22 // len(total)))  # wide histograms: at most 32 MB at once
+        for start in range(0, len(inputs), chunk):
+            vectors = self.vectors(inputs[start : start + chunk])
+            if users is not None and counts is not None:
+                vectors = vectors * (1 / counts[users[start : start + chunk]][:, None])
+            total += vectors.sum(axis=0)
         return total
 
     def constants(self, noisy: Any, *, count: int) -> Constants:  # [width * first]
-        """Make centre and spread of a noisy total over so many records, or users."""
+        """Return the constants of a noisy total over `count` records, or users."""
         import numpy
 
-        centre, spread = self.statistic.centre_and_spread(
-            numpy.asarray(noisy, dtype=numpy.float64) / count
-        )
-        lows, highs = (numpy.array(each) for each in self.limits(len(centre)))
-        middle, half = (highs + lows) / 2, (highs - lows) / 2
+        average = numpy.asarray(noisy, dtype=numpy.float64) / count
+        centre, spread = self.statistic.centre_and_spread(average)
+        middle, half = self._middle_and_half(len(centre))
         return Constants(
             mean=tuple(map(float, middle + half * centre)), std=tuple(map(float, half * spread))
         )
 
+    def _middle_and_half(
+        self, channels: int
+    ) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:  # [channels] each
+        """Return the middle of each channel's limits, and half the distance between them."""
+        import numpy
+
+        lower, upper = self.limits(channels)
+        lows = numpy.array(lower)
+        highs = numpy.array(upper)
+        return (highs + lows) / 2, (highs - lows) / 2
+
 
 def padded(constants: Constants, features: int) -> Constants:
-    """Give constants that leave the features after the first ones as they are."""
+    """Return constants that leave the features after the first ones as they are."""
     more = features - len(constants.mean)
     return Constants(mean=constants.mean + (0.0,) * more, std=constants.std + (1.0,) * more)

@@ -1,8 +1,9 @@
-"""What makes a record usable: it can be read, its input has the stated shape and is finite, its target is in range.
+"""What makes a record usable: it can be read, its input fits and its target is in range.
 
-For data that dppipe doesn't read from files itself: a user's own class, or a plugin's. `refuse` reads
-and checks every record before anything is charged. With `drop` a bad training record is found when it
-is drawn, and a bad one of the holdout before it is scored.
+An input fits if it has the stated shape and is finite. These checks are for data that dppipe
+doesn't read from files itself: a user's own class, or a plugin's. `refuse` reads and checks every
+record before anything is charged. With `drop` a bad training record is found when it is drawn, and
+a bad one of the holdout before it is scored.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dppipe.data.reading.each_record import Unreadable, read_each
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.utils.data import Dataset
+    from torch.utils.data import Dataset, TensorDataset
 
     from dppipe.data.reading.tasks import Described, Task
     from dppipe.data.splitting.parts import Splits
@@ -50,7 +51,10 @@ def refuse_bad_records(parts: Splits, data: Described) -> None:
 
 
 def usable_part(dataset: Dataset[Any], data: Described) -> Dataset[Any]:
-    """Return a dataset without the records that can't be used, where neither `load` nor `refuse` has looked for them."""
+    """Return a dataset without the records that can't be used.
+
+    It is the dataset itself where `load` or `refuse` has already checked the records.
+    """
     import numpy
 
     from dppipe.data.splitting.parts import take
@@ -58,33 +62,36 @@ def usable_part(dataset: Dataset[Any], data: Described) -> Dataset[Any]:
     if data.checks_records or not data.drops_bad_records:
         return dataset
     faults = find_faults(dataset, facts_of(data))
-    return take(
-        dataset,
-        numpy.array([row for row, fault in enumerate(faults) if fault is None], dtype=numpy.int64),
-    )
+    usable = [row for row, fault in enumerate(faults) if fault is None]
+    return take(dataset, numpy.array(usable, dtype=numpy.int64))
 
 
 def find_faults(dataset: Dataset[Any], facts: Facts) -> list[str | None]:
-    """Say what is wrong with each record, without its value; None for one that can be used."""
+    """Return what is wrong with each record, without its value; None for one that can be used."""
     from torch.utils.data import TensorDataset
 
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
-        faults: list[str | None] = [None] * len(dataset)
-        for expected, fits in _checks(*dataset.tensors, facts):
-            for row in (~fits).nonzero().flatten().tolist():
-                faults[row] = faults[row] or expected
-        return faults
-    found = read_each(dataset, lambda record: find_fault(record, facts))
-    return [
-        f"expected a record that can be read, got {each.reason}"
-        if isinstance(each, Unreadable)
-        else each
-        for each in found
-    ]
+        return _find_faults_in_tensors(dataset, facts)
+    faults: list[str | None] = []
+    for found in read_each(dataset, lambda record: find_fault(record, facts)):
+        if isinstance(found, Unreadable):
+            faults.append(f"expected a record that can be read, got {found.reason}")
+        else:
+            faults.append(found)
+    return faults
+
+
+def _find_faults_in_tensors(dataset: TensorDataset, facts: Facts) -> list[str | None]:
+    faults: list[str | None] = [None] * len(dataset)
+    inputs, targets = dataset.tensors
+    for expected, fits in _checks(inputs, targets, facts):
+        for row in (~fits).nonzero().flatten().tolist():
+            faults[row] = faults[row] or expected
+    return faults
 
 
 def find_fault(record: Any, facts: Facts) -> str | None:
-    """Say what is wrong with one record, without its value; None if it can be used."""
+    """Return what is wrong with one record, without its value; None if it can be used."""
     import torch
 
     if not (isinstance(record, tuple | list) and len(record) == 2):
@@ -97,9 +104,8 @@ def find_fault(record: Any, facts: Facts) -> str | None:
     return None
 
 
-def _checks(
-    inputs: Tensor, targets: Tensor, facts: Facts
-) -> Iterator[tuple[str, Tensor]]:  # [n, ...], [n, ...] -> [n]
+# [n, ...], [n, ...] -> [n]
+def _checks(inputs: Tensor, targets: Tensor, facts: Facts) -> Iterator[tuple[str, Tensor]]:
     """Yield what is expected of every row, and which rows have it."""
     import torch
 
@@ -121,7 +127,7 @@ def _whole_rows(fits: Tensor) -> Tensor:  # [n, ...] -> [n]
 
 
 def _is_numeric(value: Any) -> bool:
-    """Tell whether this is a target of a task; a user's own module may be trained on something else."""
+    """Return whether this is a target of a task; a user's own module may have other targets."""
     import numpy
     import torch
 

@@ -1,5 +1,6 @@
-"""Scaling by public constants. Means and deviations of private records would be a release, so nothing here computes one.
+"""Scaling by public constants.
 
+Means and deviations of private records would be a release, so nothing here computes them.
 Read next: `private_scaling.py`, where they are released with noise and paid for.
 """
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     import numpy
 
 _REFUSAL = (
-    "expected constants, such as {{mean: 0.5, std: 0.25}}, got {value!r}. Statistics of private records are a release of their "
-    "own: give constants that are known without these records, or that were fitted on public ones; or pay for them, where "
+    "expected constants, such as {{mean: 0.5, std: 0.25}}, got {value!r}. "
+    "Statistics of private records are a release of their own: give constants that are known "
+    "without these records, or that were fitted on public ones; or pay for them, where "
     "`normalize` takes it, by {{kind: private, noise_multiplier: 4}}."
 )
 
@@ -39,12 +41,12 @@ def _numbers(value: Any) -> Any:
 
 
 Number = Annotated[float, BeforeValidator(_constants, json_schema_input_type=float)]
-"""A constant; the word for a fitted one is refused with the reason."""
+"""A constant; a word that asks for a fitted one is refused with the reason."""
 
 Numbers = Annotated[
     tuple[float, ...], BeforeValidator(_numbers, json_schema_input_type=float | list[float])
 ]
-"""One number for all, or one for each entry of an input's first dimension (a channel, or a feature)."""
+"""One number for all, or one for each channel or feature (an input's first dimension)."""
 
 
 class Constants(Options):
@@ -70,16 +72,17 @@ class Constants(Options):
             raise ValueError(f"expected std > 0, got {min(self.std):g}.")
         return self
 
-    def apply(
-        self, inputs: numpy.ndarray
-    ) -> None:  # [records, first, ...] of float32, changed in place
-        """Scale the inputs."""
+    def apply(self, inputs: numpy.ndarray) -> None:  # [records, first, ...] of float32
+        """Scale the inputs in place."""
         import numpy
 
         first = inputs.shape[1]
         for name, numbers in (("mean", self.mean), ("std", self.std)):
             if len(numbers) not in (1, first):
-                message = f"expected 1 number or {first}, one for each entry of an input's first dimension, got {len(numbers)}."
+                message = (
+                    f"expected 1 number or {first}, one for each entry of an input's first "
+                    f"dimension, got {len(numbers)}."
+                )
                 raise SpecError([Problem(("data", "normalize", name), message)])
         shape = (1, -1) + (1,) * (inputs.ndim - 2)
         with numpy.errstate(over="ignore"):  # infinities are refused afterwards, by record

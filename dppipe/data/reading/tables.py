@@ -1,6 +1,7 @@
-"""Rows of a delimited text file, in pieces, column by column: what can't be read is named by line and column number only.
+"""Rows of a delimited text file, some at a time, column by column.
 
-Values never reach a message, not even as a column name: a first record that was taken for a header would be shown otherwise.
+Errors show line and column numbers only. Values never reach a message, not even as a column name:
+otherwise a first record that was mistaken for a header would be shown.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from dppipe.errors import Problem, SpecError, UsageError
 if TYPE_CHECKING:
     from _csv import Reader
 
-PIECE = 50_000
-"""Rows that are held as text at once."""
+CHUNK = 50_000
+"""How many rows are held as text at once."""
 
 Columns = Mapping[tuple[str | int, ...], str]
 """The names of the columns that are wanted, each by its key in the spec."""
@@ -34,7 +35,7 @@ class Layout:
 
     delimiter: str
     names: tuple[str, ...] | None
-    """The columns' names, or None where the first row gives them."""
+    """The columns' names, or None where the first row has them."""
     comment: str
     """Rows that start with this are skipped; empty for none."""
 
@@ -54,7 +55,7 @@ class Cells:
     """The rows of lines with a wrong number of fields; their texts are empty."""
 
     def fault(self, row: int, message: str) -> UsageError:
-        """Return the error of one row of this piece."""
+        """Return the error of one of these rows."""
         return bad_record(
             f"{self.path}: line {self.lines[row]}, column {self.number} ({self.column})", message
         )
@@ -63,10 +64,10 @@ class Cells:
 def read_columns(
     path: Path, *, layout: Layout, columns: Columns, key: str, misfit_notice: str | None
 ) -> Iterator[list[Cells]]:
-    """Read these columns, two or more, of the file that `data.<key>` names, `PIECE` rows at a time.
+    """Read two or more columns of the file that `data.<key>` names, `CHUNK` rows at a time.
 
-    `misfit_notice` is said of a line with a wrong number of fields, which is refused; with None such
-    a line keeps its place and is listed as broken.
+    A line with a wrong number of fields is refused, and the message ends with `misfit_notice`. If
+    that is None, the line keeps its place and is listed as broken.
     """
     with open_bytes(path, key=key) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
@@ -99,13 +100,13 @@ def _read(
     picked: list[Sequence[str]] = []
     broken: list[int] = []
 
-    def piece() -> list[Cells]:
-        where = zip(columns.values(), numbers, zip(*picked, strict=True), strict=True)
-        at, bad = tuple(lines), tuple(broken)
-        return [
-            Cells(path, name, number + 1, at, [text.strip() for text in texts], bad)
-            for name, number, texts in where
-        ]
+    def make_cells() -> list[Cells]:
+        made = []
+        texts_by_column = zip(*picked, strict=True)
+        for name, number, texts in zip(columns.values(), numbers, texts_by_column, strict=True):
+            stripped = [text.strip() for text in texts]
+            made.append(Cells(path, name, number + 1, tuple(lines), stripped, tuple(broken)))
+        return made
 
     for row in rows:
         fits = len(row) == len(names)
@@ -118,16 +119,17 @@ def _read(
             broken.append(len(lines))
         picked.append(pick(row) if fits else ("",) * len(numbers))
         lines.append(reader.line_num)
-        if len(lines) == PIECE:
-            yield piece()
+        if len(lines) == CHUNK:
+            yield make_cells()
             lines.clear()
             picked.clear()
             broken.clear()
     if lines:
-        yield piece()
+        yield make_cells()
 
 
 def _content(reader: Reader, comment: str) -> Iterator[list[str]]:
+    """Yield the rows that are neither blank nor comments."""
     for row in reader:
         blank = not row or (len(row) == 1 and not row[0].strip())
         if not blank and not (comment and row[0].startswith(comment)):
@@ -135,32 +137,35 @@ def _content(reader: Reader, comment: str) -> Iterator[list[str]]:
 
 
 def _refuse_unknown(columns: Columns, names: Sequence[str], *, path: Path, in_header: bool) -> None:
-    """Refuse columns that aren't there once, all at the same time; near misses are told by their number, never by their text."""
-    wrong = {key: name for key, name in columns.items() if names.count(name) != 1}
-    known = [name.casefold() for name in names]
-    close = {
-        key: get_close_matches(name.casefold(), known, n=1)
-        for key, name in wrong.items()
-        if name not in names
-    }
+    """Refuse all columns that aren't there exactly once.
+
+    A near miss is shown by its number, never by its text.
+    """
     where = f"in the first row of {path}" if in_header else "in data.names"
     problems = []
-    for key, name in wrong.items():
-        how = "which stands there more than once" if name in names else "which isn't there"
-        hint = f" Did you mean column {known.index(close[key][0]) + 1}?" if close.get(key) else ""
-        problems.append(
-            Problem(
-                key, f"expected one of {len(names)} columns {where}, got {name!r}, {how}.{hint}"
-            )
-        )
-    if (
-        in_header and len(close) == len(columns) and not any(close.values())
-    ):  # one reason for all: it is said once
-        advice = (
-            "Is `delimiter` right?"
-            if len(names) == 1
-            else "Is it a header? If not, set header: false and state names."
-        )
+    unlike_any = 0
+    for key, name in columns.items():
+        if names.count(name) == 1:
+            continue
+        expected = f"expected one of {len(names)} columns {where}, got {name!r}"
+        if name in names:
+            problems.append(Problem(key, f"{expected}, which is there more than once."))
+            continue
+        close = _close_column(name, names)
+        unlike_any += close is None
+        hint = "" if close is None else f" Did you mean column {close}?"
+        problems.append(Problem(key, f"{expected}, which isn't there.{hint}"))
+    if in_header and unlike_any == len(columns):  # one reason for all of them
+        advice = "Is it a header? If not, set header: false and state names."
+        if len(names) == 1:
+            advice = "Is `delimiter` right?"
         problems = [Problem(problems[0].path, f"{problems[0].message} {advice}")]
     if problems:
         raise SpecError(problems)
+
+
+def _close_column(name: str, names: Sequence[str]) -> int | None:
+    """Return the number, from 1, of the column whose name is most similar; None for none."""
+    known = [each.casefold() for each in names]
+    close = get_close_matches(name.casefold(), known, n=1)
+    return known.index(close[0]) + 1 if close else None

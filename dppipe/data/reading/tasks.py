@@ -1,4 +1,4 @@
-"""What is predicted: the task of a data set, and what is public about its records."""
+"""What is predicted: the task of a dataset, and what is public about its records."""
 
 from __future__ import annotations
 

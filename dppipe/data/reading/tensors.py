@@ -1,6 +1,7 @@
-"""From arrays to datasets in memory: a record that can't be used is refused by its number, never by its value, or dropped.
+"""From arrays to datasets in memory: a record that can't be used is refused or dropped.
 
-A dropped record keeps its place: its row becomes zeros and is marked as invalid.
+The refusal names its number, never its value. A dropped record keeps its place: its row becomes
+zeros and is marked as invalid.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
 
 def class_task(classes: int) -> Task:
-    """Give the task of telling so many classes apart: two are binary."""
+    """Return the task of this many classes: two are binary."""
     return "binary" if classes == 2 else "multiclass"
 
 
 def to_float32(array: numpy.ndarray) -> numpy.ndarray:
-    """Give these numbers as 32-bit floats; one that is too large becomes an infinity, which the checks below refuse."""
+    """Return the numbers as 32-bit floats.
+
+    A number that is too large becomes an infinity, which the checks below refuse.
+    """
     import numpy
 
     with numpy.errstate(over="ignore"):
@@ -52,7 +56,7 @@ def make_regression(
     if not drop:
         _refuse(
             finite,
-            fault="expected finite targets, got NaN or an infinity. Mend or drop the record.",
+            fault="expected finite targets, got NaN or an infinity. Fix or drop the record.",
             place=place,
         )
     return _make(inputs, targets, usable=finite, place=place, drop=drop)
@@ -73,7 +77,7 @@ def _make(
     if not drop:
         _refuse(
             finite,
-            fault="expected finite inputs, got NaN or an infinity. Mend or drop the record.",
+            fault="expected finite inputs, got NaN or an infinity. Fix or drop the record.",
             place=place,
         )
     valid = usable & finite
@@ -84,7 +88,7 @@ def _make(
 
 
 def _refuse(usable: NDArray[numpy.bool_], *, fault: str, place: str) -> None:
-    """Refuse data of which some row can't be used, and name the first."""
+    """Refuse data with a row that can't be used, and name the first such row."""
     import numpy
 
     if not usable.all():
@@ -94,7 +98,8 @@ def _refuse(usable: NDArray[numpy.bool_], *, fault: str, place: str) -> None:
 def _finite_rows(array: numpy.ndarray) -> NDArray[numpy.bool_]:  # [n, ...] -> [n]
     import numpy
 
-    # The sum of finite float32 numbers in float64 is finite, so one pass without a mask settles the usual case.
+    # The sum of finite float32 numbers in float64 is finite, so one pass without a mask is enough
+    # in the usual case.
     with numpy.errstate(invalid="ignore"):
         total = array.sum(dtype=numpy.float64)
     if numpy.isfinite(total):

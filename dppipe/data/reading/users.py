@@ -1,6 +1,6 @@
-"""Whose each record is: the ids that make a user the unit of privacy, and a split that never parts a user's records.
+"""Whose each record is: the ids that make a user the unit of privacy.
 
-A data set tells its users by an attribute `users`, one id for each record: integers or texts.
+They are an attribute `users` of the dataset, one id for each record: integers or texts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 def with_users(dataset: Any, users: Any) -> Any:  # users: [records]
-    """Note on a data set whose each record is."""
+    """Mark on a dataset whose each record is."""
     dataset.users = users
     return dataset
 
 
 def users_of(dataset: Dataset[Any]) -> NDArray[numpy.int64] | None:  # -> [records]
-    """Give the user of each record, numbered from 0 in the order of their ids; None where a data set doesn't tell."""
+    """Return the user of each record, numbered from 0 in the order of the ids.
+
+    It is None where a dataset doesn't say.
+    """
     import numpy
 
     ids = ids_of(dataset)
@@ -33,7 +36,7 @@ def users_of(dataset: Dataset[Any]) -> NDArray[numpy.int64] | None:  # -> [recor
 
 
 def ids_of(dataset: Dataset[Any]) -> NDArray[Any] | None:  # -> [records] of integers or texts
-    """Return the id of each record's user; None where a dataset doesn't tell."""
+    """Return the id of each record's user; None where a dataset doesn't say."""
     import numpy
 
     users = getattr(dataset, "users", None)
@@ -48,10 +51,14 @@ def ids_of(dataset: Dataset[Any]) -> NDArray[Any] | None:  # -> [records] of int
 
 
 def check_users(users: NDArray[numpy.int64] | None, *, stated: int | None) -> NDArray[numpy.int64]:
-    """Give the users of a data set that must tell them, and as many as are stated, where that is public."""
+    """Return the users of a dataset; refuse none, or another number than is stated.
+
+    `stated` is None where the number isn't public.
+    """
     if users is None or not len(users):
         raise UsageError(
-            "data.users: expected a data set that says whose each record is, got one that doesn't. Leave it out."
+            "data.users: expected a data set that says whose each record is, got one that doesn't. "
+            "Leave it out."
         )
     count = int(users.max()) + 1
     if stated not in (None, count):

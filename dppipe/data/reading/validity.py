@@ -1,6 +1,7 @@
-"""Which records can be used: a dataset keeps the place of a bad record and marks it, so that it contributes nothing.
+"""Which records can be used: a dataset marks a bad record, which then contributes nothing.
 
-A dataset tells it by an attribute `valid`, a bool for each record; without one all records are valid.
+The record keeps its place. The marks are an attribute `valid`, a bool for each record; without one
+all records are valid.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def with_valid(dataset: Any, valid: Any) -> Any:  # valid: [records]
-    """Note on a dataset which of its records can be used."""
+    """Mark on a dataset which of its records can be used."""
     import numpy
 
     dataset.valid = numpy.asarray(valid, dtype=bool)
@@ -24,7 +25,7 @@ def with_valid(dataset: Any, valid: Any) -> Any:  # valid: [records]
 
 
 def valid_of(dataset: Dataset[Any]) -> NDArray[numpy.bool_] | None:  # -> [records]
-    """Return whether each record can be used; None where a dataset doesn't tell, so that all can."""
+    """Return whether each record can be used; None where a dataset has no marks: all can."""
     import numpy
     import torch
 

@@ -1,1 +1,1 @@
-"""Splitting by content: which part of the data a record belongs to, decided by that record alone."""
+"""Splitting: which records are trained on, validate and test, by position or by content."""

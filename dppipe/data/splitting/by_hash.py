@@ -1,7 +1,8 @@
-"""The split under `add_remove`: a hash of the record decides its part, so no record moves another one.
+"""The split under `add_remove`: a hash of the record decides its part.
 
-By position, taking one record out would shift all that follow it, and hundreds of training records
-would change instead of one. Equal records fall into the same part. Read next: `encoding.py`.
+So no record moves another one. By position, taking one record out would shift all that follow it,
+and hundreds of training records would change instead of one. Equal records fall into the same part.
+Read next: `encoding.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _PURPOSE = b"dppipe split 1"
 """Makes these numbers independent of other hashes of the same records; part of what a split is."""
-_PIECE_BYTES = 2**24
+_CHUNK_BYTES = 2**24
 """How much of the data is copied at once to be hashed."""
 
 
@@ -44,14 +45,15 @@ def draw_parts(
 
     places = _user_places(dataset, seed=seed) if by_users else _record_places(dataset, seed=seed)
     edges = numpy.cumsum([0.0, split.train, split.val, split.test])
-    train, val, test = (
-        numpy.flatnonzero((places >= low) & (places < high)) for low, high in pairwise(edges)
-    )
+    parts = []
+    for low, high in pairwise(edges):
+        parts.append(numpy.flatnonzero((places >= low) & (places < high)))
+    train, val, test = parts
     return train, val, test
 
 
 def _record_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:  # -> [records]
-    """Return a number from 0 to 1 for each record; NaN, which is in no part, for one without."""
+    """Return a number from 0 to 1 for each record; NaN, which is in no part, for a bad one."""
     import numpy
     from torch.utils.data import TensorDataset
 
@@ -70,7 +72,8 @@ def _user_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:
     ids = ids_of(dataset)
     if ids is None:
         raise UsageError(
-            "data.users: expected a dataset that says whose each record is, got one that doesn't. Leave it out."
+            "data.users: expected a dataset that says whose each record is, got one that doesn't. "
+            "Leave it out."
         )
     users, owners = numpy.unique(ids, return_inverse=True)
     # As Python values: the width of a NumPy text follows the longest id, which is another user's.
@@ -79,22 +82,31 @@ def _user_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:
 
 
 def _read_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:  # -> [records]
-    """Read each record once; what can't be read or hashed takes no place and stops nothing."""
+    """Read each record once; one that can't be read or hashed gets NaN and stops nothing."""
     import numpy
 
     found = read_each(dataset, lambda record: _hash(encode_record(record), seed=seed))
-    read = numpy.array([not isinstance(digest, Unreadable) for digest in found], dtype=bool)
+    digests = []
+    read = numpy.ones(len(found), dtype=bool)
+    for row, digest in enumerate(found):
+        if isinstance(digest, Unreadable):
+            read[row] = False
+            digests.append(_hash(b"", seed=seed))
+        else:
+            digests.append(digest)
     if len(found) and not read.any():
-        message = "expected records made of tensors, arrays, numbers and texts, got none that could be read"
-        raise UsageError(f"data: {message}. Under add_remove they are split by their contents.")
-    digests = [
-        _hash(b"", seed=seed) if isinstance(digest, Unreadable) else digest for digest in found
-    ]
+        raise UsageError(
+            "data: expected records made of tensors, arrays, numbers and texts, "
+            "got none that could be read. Under add_remove they are split by their contents."
+        )
     return numpy.where(read, _to_places(digests), numpy.nan)
 
 
 def _hash_rows(tensors: Sequence[Tensor], *, seed: int) -> list[bytes]:
-    """Return a digest for each row, as `_hash` gives for the encoded record: about a million rows a second."""
+    """Return the digest of each row, equal to `_hash` of the encoded record.
+
+    It hashes about a million rows a second.
+    """
     import numpy
     import torch
 
@@ -105,14 +117,14 @@ def _hash_rows(tensors: Sequence[Tensor], *, seed: int) -> list[bytes]:
     started.update(row_header(tensors))
     flat = [tensor.detach().cpu().reshape(rows, math.prod(tensor.shape[1:])) for tensor in tensors]
     width = sum(tensor.shape[1] * tensor.element_size() for tensor in flat)
-    piece = max(1, _PIECE_BYTES // max(1, width))
+    chunk = max(1, _CHUNK_BYTES // max(1, width))
     digests = []
-    for start in range(0, rows, piece):
-        parts = [
-            tensor[start : start + piece].contiguous().view(torch.uint8).numpy() for tensor in flat
-        ]
-        content = memoryview(numpy.concatenate(parts, axis=1).tobytes())
-        for row in range(len(parts[0])):
+    for start in range(0, rows, chunk):
+        columns = []
+        for tensor in flat:
+            columns.append(tensor[start : start + chunk].contiguous().view(torch.uint8).numpy())
+        content = memoryview(numpy.concatenate(columns, axis=1).tobytes())
+        for row in range(len(columns[0])):
             hasher = started.copy()
             hasher.update(content[row * width : (row + 1) * width])
             digests.append(hasher.digest())

@@ -1,4 +1,4 @@
-"""The bytes of a record: equal for equal records, different for different ones, the same in every version.
+"""The bytes of a record: equal for equal records, different for others, in every version.
 
 A record is a tree of tensors, arrays, numbers and texts. Its bytes are a header, which says how the
 tree is built and how long each leaf is, and then the contents of the leaves.
@@ -38,7 +38,7 @@ def row_header(tensors: Sequence[Tensor]) -> bytes:
 
 
 def _leaves(node: Any) -> Iterator[Leaf]:
-    """Yield the nodes of a tree from its root to its leaves; the names alone tell how to put it together again."""
+    """Yield the nodes of a tree from its root to its leaves; the names alone describe the tree."""
     import numpy
     import torch
 

@@ -1,4 +1,4 @@
-"""The parts of a data set: the shares that a spec asks for, and the data sets that they become."""
+"""The parts of a dataset: the shares that a spec states, and the datasets made by them."""
 
 from __future__ import annotations
 
@@ -33,18 +33,21 @@ class Split(Options):
     def _shares_fit(self) -> Self:
         if self.train + self.val + self.test > 1 + 1e-9:
             raise ValueError(
-                f"expected shares that sum to at most 1, got {self.train + self.val + self.test:g}. Lower one."
+                "expected shares that sum to at most 1, "
+                f"got {self.train + self.val + self.test:g}. Lower one."
             )
         return self
 
     def counts(self, records: int) -> tuple[int, int, int]:
-        """Give the number of training, validation and test records."""
-        val, test = int(self.val * records), int(self.test * records)
-        return min(round(self.train * records), records - val - test), val, test
+        """Return the number of training, validation and test records."""
+        val = int(self.val * records)
+        test = int(self.test * records)
+        train = min(round(self.train * records), records - val - test)
+        return train, val, test
 
 
 class Splits(NamedTuple):
-    """The data sets of a run; each item is a pair of input and target."""
+    """The datasets of a run; each item is a pair of input and target."""
 
     train: Dataset[Any]
     val: Dataset[Any] | None
@@ -52,7 +55,10 @@ class Splits(NamedTuple):
 
 
 def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
-    """Return the records at these indices with what is noted on them, in the order of the data; tensors stay tensors."""
+    """Return the records at these indices, in the order of the data, with their marks.
+
+    A `TensorDataset` stays one.
+    """
     import numpy
     import torch
     from torch.utils.data import Subset, TensorDataset
@@ -68,3 +74,15 @@ def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
     else:
         part = Subset(dataset, ordered.tolist())
     return cast("Dataset[Any]", copy_marks(dataset, part, ordered))
+
+
+def valid_part(dataset: Dataset[Any] | None) -> Dataset[Any] | None:
+    """Return a dataset without the records that it marks as invalid."""
+    import numpy
+
+    from dppipe.data.reading.validity import valid_of
+
+    if dataset is None:
+        return None
+    valid = valid_of(dataset)
+    return dataset if valid is None else take(dataset, numpy.flatnonzero(valid))

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dppipe.clipper_abilities import Averages
 from dppipe.engine import Engine, find_physical_batch_size
-from dppipe.sampling.user import User
 
 if TYPE_CHECKING:
     from dppipe.learners.records.loader import PrivateLoader
@@ -37,7 +37,7 @@ def choose_piece(
         engine,
         lambda rows: place(loader.synthetic(rows)),
         limit=likely_records(plan, loader),
-        grouped=loader.users is not None or bool(getattr(engine.clipper, "averages", False)),
+        grouped=loader.users is not None or isinstance(engine.clipper, Averages),
         steady=plan.reproducible,
     )
 
@@ -50,5 +50,5 @@ def likely_records(plan: Plan, loader: PrivateLoader) -> int:
             [plan.expected_batch_size, *(run.expected_batch_size for run in plan.batches)]
         )
         drawn = math.ceil(expected + 5 * math.sqrt(expected) + 5)
-    each = loader.sampler.max_records_per_user if isinstance(loader.sampler, User) else 1
+    each = loader.sampler.records_per_unit or 1
     return max(1, math.ceil(drawn * each / loader.ranks.world))

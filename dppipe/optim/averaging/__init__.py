@@ -1,4 +1,7 @@
-"""Iterate averaging: which mean of a run's weights is its result. One kind a file, named after it; `base` is the contract."""
+"""Iterate averaging: which mean of a run's weights is its result.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 

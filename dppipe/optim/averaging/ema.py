@@ -7,7 +7,7 @@ from dppipe.optim.averaging.base import Averaging
 
 
 class Ema(Averaging, kind="ema"):
-    """A mean in which each step counts `decay` times as much as the next, freed of the zeros that it would start from."""
+    """A mean in which each step counts `decay` times as much as the next, without initial bias."""
 
     decay: float = Field(
         0.99,

@@ -1,4 +1,4 @@
-"""Polyak averaging: the plain mean of the weights over the end of a run (Polyak and Juditsky 1992)."""
+"""Polyak averaging: the mean of the weights over the end of a run (Polyak and Juditsky 1992)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dppipe.optim.averaging.base import Averaging
 
 
 class Polyak(Averaging, kind="polyak"):
-    """The mean of the weights after each of the last steps, all counted alike; before that, the weights themselves."""
+    """The equally weighted mean of the weights after each of the last steps.
+
+    Before those steps it is the weights themselves.
+    """
 
     start: float = Field(
         0.5,

@@ -1,4 +1,7 @@
-"""Schedules: a factor over a run. One kind a file, named after it; `base` is the contract."""
+"""Schedules: a factor over a run, on the learning rate, the batch size or the clipping bound.
+
+One kind a file, named after it; `base` is the contract and `dppipe.schedules` has the arithmetic.
+"""
 
 from __future__ import annotations
 

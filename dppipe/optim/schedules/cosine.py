@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from dppipe.component import Field
 from dppipe.optim.schedules.base import LRSchedule
+from dppipe.schedules.curves import cosine
 
 
 class Cosine(LRSchedule, kind="cosine"):
@@ -14,4 +13,4 @@ class Cosine(LRSchedule, kind="cosine"):
     end: float = Field(0.0, ge=0, description="The factor that the end of the run would have.")
 
     def factor(self, progress: float) -> float:
-        return self.end + (1 - self.end) * (1 + math.cos(math.pi * progress)) / 2
+        return cosine(progress, end=self.end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dppipe.component import Field
 from dppipe.optim.schedules.base import LRSchedule
+from dppipe.schedules.curves import linear
 
 
 class Linear(LRSchedule, kind="linear"):
@@ -12,4 +13,4 @@ class Linear(LRSchedule, kind="linear"):
     end: float = Field(0.0, ge=0, description="The factor that the end of the run would have.")
 
     def factor(self, progress: float) -> float:
-        return 1 + (self.end - 1) * progress
+        return linear(progress, end=self.end)

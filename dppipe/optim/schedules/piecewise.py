@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.optim.schedules.base import LRSchedule
+from dppipe.schedules.parts import check_parts, piecewise
 
 
 class Piecewise(LRSchedule, kind="piecewise"):
@@ -24,16 +23,8 @@ class Piecewise(LRSchedule, kind="piecewise"):
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
-        if len(self.boundaries) != len(self.values) - 1:
-            raise ValueError(
-                f"expected one boundary fewer than the {len(self.values)} values, got {len(self.boundaries)}. "
-                "Give each value but the first its boundary."
-            )
-        if any(later <= earlier for earlier, later in pairwise(self.boundaries)):
-            raise ValueError(
-                f"expected boundaries in ascending order, got {list(self.boundaries)}. Sort them."
-            )
+        check_parts(self.values, self.boundaries)
         return self
 
     def factor(self, progress: float) -> float:
-        return float(self.values[bisect_right(self.boundaries, progress)])
+        return piecewise(progress, values=self.values, boundaries=self.boundaries)

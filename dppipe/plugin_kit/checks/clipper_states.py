@@ -7,7 +7,16 @@ from typing import Any
 
 import torch
 
-from dppipe.clipping.base import Clipper, State
+from dppipe.clipper_abilities import (
+    Adapts,
+    Averages,
+    KeepsState,
+    ReleasesStatistics,
+    State,
+    first_state,
+    next_state,
+)
+from dppipe.clipping.base import Clipper
 from dppipe.engine.groups import make_groups
 from dppipe.plugin_kit.checks.clipper_cases import MANY, bounds_cases, mixed_norms
 from dppipe.plugin_kit.checks.memory import digest
@@ -20,6 +29,8 @@ BATCH = 256.0
 @check_each("clipping")
 def statistics_are_bounded(clipper: Clipper) -> Remark:
     """If it releases statistics, each is from -1/2 to 1/2 for one example."""
+    if not isinstance(clipper, ReleasesStatistics):
+        return "it releases none"
     std = clipper.statistics_std(BATCH)
     if std is None:
         return "it releases none"
@@ -44,13 +55,13 @@ def statistics_are_bounded(clipper: Clipper) -> Remark:
 @check_each("clipping")
 def state_comes_and_goes(clipper: Clipper) -> Remark:
     """If it has a state, an update gives a new one, with bounds > 0, that a checkpoint keeps."""
-    if type(clipper).update is Clipper.update and type(clipper).init_state is Clipper.init_state:
+    if not isinstance(clipper, (Adapts, KeepsState)):
         return "it has none"
     groups = make_groups(clipper, MANY)
-    state = clipper.init_state(groups.sizes)
+    state = first_state(clipper, groups.sizes)
     for mean in (-0.5, 0.0, 0.5, 10.0, -10.0):
         before = digest(state)
-        after = clipper.update(state, _released(clipper, len(groups.names), mean=mean))
+        after = next_state(clipper, state, _released(clipper, len(groups.names), mean=mean))
         if digest(state) != before:
             raise Fault(
                 "expected update() to leave the state that it is given, got another. Make a new one."
@@ -72,7 +83,7 @@ def state_comes_and_goes(clipper: Clipper) -> Remark:
 @check_each("clipping")
 def slots_by_index_alone(clipper: Clipper) -> Remark:
     """If it averages examples, a record's slot follows its own index alone."""
-    if not clipper.averages:
+    if not isinstance(clipper, Averages):
         return "it averages none"
     import numpy
 
@@ -88,7 +99,7 @@ def slots_by_index_alone(clipper: Clipper) -> Remark:
 def _released(clipper: Clipper, groups: int, *, mean: float) -> dict[str, Any]:
     """Make up what a step could have released."""
     count = 0
-    if clipper.statistics_std(BATCH) is not None:
+    if isinstance(clipper, ReleasesStatistics) and clipper.statistics_std(BATCH) is not None:
         count = len(clipper.statistics(torch.ones(groups), torch.ones(groups)))
     gradient = {name: torch.full(parameter.shape, 0.01 * mean) for name, parameter in MANY.items()}
     return {

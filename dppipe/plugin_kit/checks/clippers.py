@@ -12,6 +12,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from dppipe.clipper_abilities import refusal, sensitivity
 from dppipe.clipping.base import Clipper
 from dppipe.engine import clipped_sum
 from dppipe.engine.bounds import bounded_factors
@@ -190,7 +191,9 @@ def meta_device(clipper: Clipper) -> Remark:
 @check_each("clipping")
 def sensitivity_is_enough(clipper: Clipper) -> Remark:
     """The sensitivity that it states is at least what its bounds imply."""
-    refused = [relation for relation in get_args(Relation) if clipper.refusal(relation) is not None]
+    refused = [
+        relation for relation in get_args(Relation) if refusal(clipper, relation) is not None
+    ]
     for _, bounds in bounds_cases(clipper):
         for relation in get_args(Relation):
             if relation not in refused:
@@ -207,7 +210,7 @@ def one_record_moves_little(clipper: Clipper) -> Remark:
         batch = torch.randn(6, 3) * torch.tensor([0.0, 1e-12, 1.0, 1e6, 1e18, torch.inf])[:, None]
     groups = make_groups(clipper, dict(network.named_parameters()))
     bounds = bounds_tensor(clipper, groups, None, batch).tolist()
-    stated = clipper.sensitivity(bounds, "zero_out")
+    stated = sensitivity(clipper, bounds, "zero_out")
     if clipper.needs == "projections":
         return "its norms are estimates: their failure is paid for in delta, not tried here"
     whole = clipped_sum(network, _loss, batch, clipper)
