@@ -64,11 +64,11 @@ def from_clean_state(loss: PerSampleLoss, replica: Replica) -> PerSampleLoss:
     return restored
 
 
-def stand_in(module: nn.Module, loss: PerSampleLoss, row: Any) -> None:
-    """Let the user's own module see a made-up example where it would have seen a batch.
+def run_on_example(module: nn.Module, loss: PerSampleLoss, row: Any) -> None:
+    """Evaluate the user's own module on a made-up example, where it would have seen a batch.
 
-    Hooks may read what a `training_step` keeps, such as a list of losses. They find it, made of
-    made-up examples.
+    Hooks may read what a `training_step` keeps, such as a list of losses. They find the losses of
+    made-up examples there.
     """
     with torch.enable_grad():  # a step may take gradients of its own
         loss(module, row)

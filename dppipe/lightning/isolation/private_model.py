@@ -21,7 +21,7 @@ from dppipe.lightning.isolation.rehearsal import CHECKED_EXAMPLES, naming_mistak
 from dppipe.lightning.isolation.replica import Replica
 from dppipe.lightning.metrics.baseline_logs import StepLogs
 from dppipe.lightning.module import SpecModule
-from dppipe.lightning.networks import from_clean_state, network_and_loss, stand_in, unheard
+from dppipe.lightning.networks import from_clean_state, network_and_loss, run_on_example, unheard
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.model_randomness import ModelRandomness
 from dppipe.randomness.streams import stream_key
@@ -98,7 +98,7 @@ class PrivateModel:
                     self.engine.gradients_of([place(row)])
 
     @contextmanager
-    def sealed(self) -> Iterator[None]:
+    def isolated(self) -> Iterator[None]:
         """Let nothing that happens in the block reach the module, the console or public randomness."""
         self._refuse_unfrozen()
         if not self._own_code:
@@ -129,11 +129,11 @@ class PrivateModel:
                     "with a learning rate of 0 until it is to be trained."
                 )
 
-    def stand_in(self) -> None:
+    def show_made_up_example(self) -> None:
         """Let the module see a made-up example, where its code keeps what it sees."""
         if self._row is not None:
             with self._randomness.secret(), self._replica.guarded():
-                stand_in(self.network, self.loss, self._row)
+                run_on_example(self.network, self.loss, self._row)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the trained parameters, with buffers and frozen parameters as at the start."""
@@ -163,12 +163,12 @@ class PlainModel:
         loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
 
     @contextmanager
-    def sealed(self) -> Iterator[None]:
+    def isolated(self) -> Iterator[None]:
         """Log what the module logs on the examples of a step once, as their mean."""
         with self._logs.averaged():
             yield
 
-    def stand_in(self) -> None:
+    def show_made_up_example(self) -> None:
         """Do nothing."""
 
     def state_dict(self) -> dict[str, Tensor]:
