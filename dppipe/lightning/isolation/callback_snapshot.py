@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import DataLoader, Dataset
 
 from dppipe.lightning.isolation.held_objects import find_held
+from dppipe.lightning.isolation.library_code import FRAMEWORK
 from dppipe.lightning.isolation.module_copies import copy_value, refill, shared_objects
 from dppipe.lightning.isolation.module_state import class_containers
 from dppipe.lightning.isolation.object_snapshot import CODE, ObjectSnapshot
@@ -19,13 +20,11 @@ from dppipe.lightning.isolation.object_snapshot import CODE, ObjectSnapshot
 if TYPE_CHECKING:
     import pytorch_lightning as pl
 
-_OURS = ("pytorch_lightning.", "lightning.", "dppipe.")
-
 
 def users_callbacks(trainer: pl.Trainer) -> list[Any]:
     """Return the callbacks whose class is neither Lightning's nor dppipe's own."""
     callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
-    return [callback for callback in callbacks if not type(callback).__module__.startswith(_OURS)]
+    return [each for each in callbacks if not type(each).__module__.startswith(FRAMEWORK)]
 
 
 class CallbackSnapshot:

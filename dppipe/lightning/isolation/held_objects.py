@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 from torch import Tensor, nn
 
+from dppipe.lightning.isolation.library_code import NOT_SEARCHED
 from dppipe.lightning.isolation.module_state import (
     FITTED,
     PLAIN,
@@ -23,11 +24,6 @@ MOST = 20_000
 """Objects that are looked at: an attribute may lead to a whole program."""
 LONGEST = 64
 """Containers with more items hold records or words, and aren't looked into."""
-_PASSED_BY = (
-    *("pytorch_lightning.", "lightning."),
-    *("dppipe.learners.", "dppipe.lightning.", "dppipe.runs.", "dppipe.pipeline."),
-)
-"""Packages whose objects aren't looked into: a Trainer leads to everything."""
 
 
 def find_held(
@@ -46,7 +42,7 @@ def find_held(
         if plain or id(value) in seen:
             continue
         seen[id(value)] = value
-        if type(value).__module__.startswith(_PASSED_BY):
+        if type(value).__module__.startswith(NOT_SEARCHED):
             continue
         if isinstance(value, kinds):
             found.append(value)

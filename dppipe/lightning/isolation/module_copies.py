@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from dppipe.lightning.isolation.held_objects import find_held
+from dppipe.lightning.isolation.library_code import FRAMEWORK
 from dppipe.lightning.isolation.module_state import FITTED, HOOKS, PLAIN, own_attributes, stateful
 
 LOCKS = (type(Lock()), type(RLock()))
@@ -63,7 +64,7 @@ def _captured_copy(value: Any, memo: dict[int, Any]) -> Any:
     """Return a copy of what a function has captured; data, Lightning's objects and torch's layers are shared."""
     if id(value) in memo:
         return memo[id(value)]
-    foreign = type(value).__module__.startswith(("pytorch_lightning.", "lightning.", "dppipe."))
+    foreign = type(value).__module__.startswith(FRAMEWORK)
     network = isinstance(value, nn.Module) and not stateful(value)
     if foreign or network or isinstance(value, (Dataset, DataLoader)):
         return value

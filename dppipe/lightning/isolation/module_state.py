@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from dppipe.lightning.isolation.library_code import LIBRARIES, OWN_LAYERS
+
 PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes, type, range, slice),
     *(torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format),
@@ -29,7 +31,6 @@ _PLAIN_TYPES = frozenset(PLAIN) - {FunctionType}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """Where torch keeps the hooks of a module."""
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
-_LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
 VALIDATION_HOOKS = (
     *("on_validation_start", "on_validation_epoch_start", "on_validation_batch_start"),
     *("on_validation_batch_end", "on_validation_epoch_end", "on_validation_end"),
@@ -63,7 +64,7 @@ def stateful(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """Return the modules, with their paths, that have code or hooks of the user's own: it may write attributes."""
     found = []
     for path, module in model.named_modules():
-        own_code = not type(module).__module__.startswith(("torch.nn.", "dppipe."))
+        own_code = not type(module).__module__.startswith(OWN_LAYERS)
         if own_code or any(getattr(module, register) for register in HOOKS):
             found.append((path, module))
     return found
@@ -221,7 +222,7 @@ def class_containers(kind: Any) -> dict[str, Any]:
 def _class_containers(kind: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        if not base.__module__.startswith(_LIBRARIES):
+        if not base.__module__.startswith(LIBRARIES):
             for name, value in vars(base).items():
                 if isinstance(value, _CONTAINERS) and not name.startswith("__"):
                     found[name] = value
