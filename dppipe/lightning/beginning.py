@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
 from dppipe.errors import UsageError
+from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.private_scaling import InputScaling
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
-from dppipe.learners.step import PlainStep, PrivateStep
+from dppipe.learners.step import PrivateStep
 from dppipe.lightning.averages import WeightAverage
 from dppipe.lightning.fit import Fit, make_private_step
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel

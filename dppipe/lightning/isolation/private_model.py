@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from dppipe.engine import Engine
 from dppipe.engine.losses import SingletonLoss
 from dppipe.errors import PrivacyRefusal
-from dppipe.learners.records.pieces import choose_piece
+from dppipe.learners.records.physical_batch_size import choose_physical_batch_size
 from dppipe.lightning.isolation.own_generators import find_generators, secretly_seeded
 from dppipe.lightning.isolation.rehearsal import CHECKED_EXAMPLES, naming_mistakes, rehearse
 from dppipe.lightning.isolation.replica import Replica
@@ -91,7 +91,8 @@ class PrivateModel:
                 self._replica.restore()
                 holdout.rehearse(self._replica.module)
             with naming_mistakes(batch):
-                loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
+                size = choose_physical_batch_size(self.engine, loader, plan, place=place)
+            loader.physical_batch_size = size
             row = loader.like_a_record()
             if row is not None:
                 with naming_mistakes(row):
@@ -160,7 +161,8 @@ class PlainModel:
         self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None
     ) -> None:
         """Choose how many records are evaluated at once."""
-        loader.physical_batch_size = choose_piece(self.engine, loader, plan, place=place)
+        size = choose_physical_batch_size(self.engine, loader, plan, place=place)
+        loader.physical_batch_size = size
 
     @contextmanager
     def isolated(self) -> Iterator[None]:
