@@ -1,8 +1,9 @@
-"""Scaling inputs by noisy statistics of the training records, released and charged before the first step.
+"""Scaling inputs by noisy statistics of the training records.
 
-The charge is durable before anything noisy is seen. The released values are saved in the run
-directory's `statistics.json`, which a resumed run and `dppipe evaluate` read. A run that was charged
-for statistics and lost them can't go on.
+They are released and charged once, before the first step. The charge is durable before anything
+noisy is seen. The released values are saved in the run directory's `statistics.json`, which a
+resumed run and `dppipe evaluate` read. A run that was charged for statistics and lost them can't go
+on.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def release_constants(
     """Charge and release the statistics of the training records, or read those released before.
 
     Guarantee: one unit moves the noised sum by at most the sensitivity that the noise is scaled to.
-    Under `zero_out` it is that much; under `replace_one` twice, which the accountant counts. Without
-    a budget nothing is noised or charged.
+    Under `zero_out` it is that much; under `replace_one` twice, which the accountant counts.
+    Without a budget nothing is noised or charged.
     """
     if run.statistics.exists():
         return read_constants(run)
@@ -90,7 +91,7 @@ def release_constants(
 
 
 def _total(scaling: PrivateScaling, inputs: Any, users: Any, *, valid: Any) -> Any:
-    """Return the sum over the usable records; a user's records are averaged without the dropped ones."""
+    """Return the sum over usable records; a user's are averaged without the dropped ones."""
     if valid is None:
         return scaling.total(inputs, users)
     return scaling.total(inputs[valid], None if users is None else users[valid])

@@ -37,7 +37,7 @@ class Ranks:
         return self.rank == 0
 
     def share(self, indices: numpy.ndarray) -> numpy.ndarray:
-        """Return this rank's part of a draw; the parts of all ranks are disjoint and make up the draw."""
+        """Return this rank's part of a draw; the parts of all ranks are disjoint and cover it."""
         return indices[self.rank :: self.world]
 
     def sum_(self, flat: Tensor) -> None:

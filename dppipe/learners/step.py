@@ -1,8 +1,8 @@
 """The private step: the one place where per-example gradients and noise meet.
 
 Read `PrivateStep.__call__` from top to bottom; it follows DP-SGD (Abadi et al. 2016, Algorithm 1):
-ask the budget, charge, sample, clip and sum, add noise, divide. The charge is durable before anything
-noisy can be seen. At the end an adaptive clipper looks at what was released.
+ask the budget, charge, sample, clip and sum, add noise, divide. The charge is durable before
+anything noisy can be seen. At the end an adaptive clipper looks at what was released.
 
 Nothing here imports Lightning. Only three things wait for the device: a clipper or schedule that
 follows released values, diagnostics, and norms that are estimated (`jl`).
@@ -53,8 +53,8 @@ class PrivateStep:
       standard deviation (or Laplace noise of scale) noise multiplier x sensitivity, divided by a
       public constant.
     - The step's event is built from the same numbers, and was durable in the ledger before.
-    - An adaptive clipper's statistics are noised too, and the gradient correspondingly more, so that
-      both together are the one event.
+    - An adaptive clipper's statistics are noised too, and the gradient correspondingly more, so
+      that both together are the one event.
     - A step that isn't in the plan is refused before a record is drawn.
     """
 
@@ -141,7 +141,7 @@ class PrivateStep:
     def _adapt(
         self, sums: dict[str, Tensor], counts: Tensor, *, noise_std: float, expected: float
     ) -> dict[str, Tensor]:
-        """Show the clipper what was released, and return the gradient in the model's coordinates."""
+        """Show the clipper what was released; return the gradient in the model's coordinates."""
         clipping = self.parts.clipping
         state = self.clipper_state
         released = {
@@ -177,10 +177,10 @@ class PrivateStep:
         )
 
     def close_torn_charge(self) -> None:
-        """Charge the step whose row a crash has cut off: nothing was released, and it stays charged.
+        """Charge the step whose row a crash has cut off, although nothing of it was released.
 
-        In an epoch-wise plan the step may have begun an epoch. It is charged as if it had, where the
-        plan has another epoch.
+        In an epoch-wise plan the step may have begun an epoch. It is charged as if it had, where
+        the plan has another epoch.
         """
         if not self.ledger.torn:
             return
@@ -212,7 +212,7 @@ class PrivateStep:
         )
 
     def _place(self, bounds: Sequence[float]) -> Tensor:  # [G] -> [G]
-        """Return bounds on the device, where gradients are clipped: copied only when they change."""
+        """Return bounds on the device that clips gradients: copied only when they change."""
         if self._placed[0] != bounds:
             self._placed = bounds, place_bounds(bounds, like=self._like)
         return self._placed[1]

@@ -1,8 +1,8 @@
 """The noise multiplier of each step: the plan's or, while a filter admits it, a schedule's choice.
 
-A committed plan was bounded as a whole, so a step only has to be within it. A schedule that looks at
-released values has no such plan: each of its steps asks a filter before it draws a record, and is
-charged before it is released (`dppipe.privacy.filters.step_filters`).
+A committed plan was bounded as a whole, so a step only has to be within it. A schedule that looks
+at released values has no such plan: each of its steps asks a filter before it draws a record, and
+is charged before it is released (`dppipe.privacy.filters.step_filters`).
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ class PlannedNoise:
 class FilteredNoise:
     """Noise that follows released values.
 
-    Guarantee: a step is admitted only if all charged steps and this one together fit in the filter's
-    capacity, which was fixed before. So the run is within its budget whatever the schedule chooses.
+    Guarantee: a step is admitted only if all charged steps and this one together fit in the
+    filter's capacity, which was fixed before. So the run is within its budget whatever the schedule
+    chooses.
     """
 
     parts: PrivateParts
@@ -103,7 +104,7 @@ def make_step_noise(
     charged: Iterable[DpEvent] = (),
     history: Iterable[float] = (),
 ) -> StepNoise:
-    """Return the noise of a run's steps; a filter starts from what the ledger has charged already."""
+    """Return the noise of a run's steps; a filter starts from what was charged already."""
     if plan.schedule == "committed" or parts.budget is None:
         return PlannedNoise(plan)
     planned = parts.committed(plan)

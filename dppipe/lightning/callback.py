@@ -114,7 +114,7 @@ class DPCallback(Callback):
         synthetic: Callable[[int], Any] | None = None,
         ranges: Any = None,
     ) -> PrivateLoader:
-        """Return the training loader of a map-style dataset: the only one that this callback accepts.
+        """Return the training loader of a map-style dataset: the callback accepts no other.
 
         A record that can't be read, collated or evaluated contributes nothing, and ends nothing.
 

@@ -156,7 +156,7 @@ def _step_noise(
     restored: Mapping[str, Any],
     resume: RunDirectory | None,
 ) -> StepNoise:
-    """Return the noise of the fit's steps; on every rank a filter starts from the ledger's charges."""
+    """Return the noise of the fit's steps; on all ranks a filter starts from the charges."""
     charged: list[Any] = []
     if resume is not None and plan.schedule == "filter" and ranks.first:
         ledger = read_ledger(resume.ledger, plan=resume.plan.read_bytes())

@@ -62,7 +62,7 @@ class PrivateTraining:
         self._patches = Patches()
 
     def attach(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Commit to a plan, let the loader draw at its rate, and put the private step on the module."""
+        """Commit to a plan, let the loader draw by it, and put the private step on the module."""
         if self.loader is None:
             raise PrivacyRefusal(
                 "Trainer.fit: expected the DPCallback's own loader. "
@@ -151,7 +151,7 @@ class PrivateTraining:
         fit.learning_rates = learning_rates(fit.trainer.optimizers[0])
 
     def finish(self, stopped: Stop | None, *, steps: int) -> Outcome | None:
-        """Write how the run ended; None where there is nothing to write, or another rank writes it."""
+        """Write how the run ended; None if there is nothing to write, or another rank writes it."""
         fit = self.fit
         if fit is None:
             return None

@@ -68,8 +68,8 @@ class LogicalBatch:
 class PrivateLoader:
     """The only training loader that a DPCallback accepts.
 
-    Guarantee: it draws only through its sampler, from a secret stream of its own, and only while its
-    callback runs.
+    Guarantee: it draws only through its sampler, from a secret stream of its own, and only while
+    its callback runs.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class PrivateLoader:
         return self.reader.in_memory
 
     def arm(self, plan: Plan, *, stream: ByteSource, ranks: Ranks) -> None:
-        """Let the loader draw from a secret stream, at the plan's rates; only its callback calls this."""
+        """Let the loader draw from a secret stream at the plan's rates; its callback calls this."""
         if plan.records not in (None, self.units):
             raise UsageError(
                 f"data: expected {plan.records} training records, which the plan is made for, got "
@@ -118,7 +118,7 @@ class PrivateLoader:
         self._armed = None
 
     def draw(self, step: int) -> numpy.ndarray:
-        """Draw the units of a step's batch: by itself, or as its part of an epoch that is drawn whole.
+        """Draw the units of a step's batch, by itself or as a part of an epoch that is drawn whole.
 
         Guarantees:
         - Each batch of an epoch is returned once.
@@ -146,7 +146,7 @@ class PrivateLoader:
         return (LogicalBatch(self) for _ in range(self.steps_per_epoch))
 
     def require_callback(self) -> tuple[Plan, ByteSource]:
-        """Return the plan and the stream of the loader's callback; refuse if no callback is at work."""
+        """Return the plan and the stream that the callback has set; refuse if there is none."""
         if self._armed is None:
             raise PrivacyRefusal(
                 "this loader is a DPCallback's: expected that callback among the Trainer's "
@@ -159,7 +159,7 @@ class PrivateLoader:
         return self._made_up.make(count)
 
     def like_a_record(self) -> Any:
-        """Return a made-up row with the shapes and types of a record; None where there is no record."""
+        """Return a made-up row with the shapes and types of a record; None if there is none."""
         return self._made_up.like_a_record()
 
 

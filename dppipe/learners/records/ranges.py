@@ -1,4 +1,7 @@
-"""Declared ranges of integers: a record outside contributes nothing, as a device couldn't recover."""
+"""Declared ranges of integers: a record outside contributes nothing.
+
+A device couldn't recover from an index that is out of range.
+"""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class RecordReader:
         return parts, numpy.asarray(places, dtype=numpy.int64)
 
     def _stack_group(self, group: list[Placed]) -> Iterator[tuple[Any, list[Placed]]]:
-        """Yield rows of one kind as one batch; if that raises, each row that can be stacked alone."""
+        """Yield rows of one kind as one batch; if that raises, each row that can be stacked."""
         try:
             yield self._stack([row for _, row in group]), group
             return

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def row_kind(row: Any, *, collated: bool) -> Hashable:
-    """Return a value that is equal for rows that can be stacked; a row like no other has its own."""
+    """Return a value that is equal for rows that can be stacked with each other."""
     if isinstance(row, Tensor):
         if collated and (not row.dim() or row.shape[0] != 1):
             return object()

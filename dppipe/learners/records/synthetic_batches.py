@@ -1,6 +1,9 @@
-"""Made-up batches in the shapes and types of a dataset's records, for checks before the first charge.
+"""Made-up batches in the shapes and types of a dataset's records.
 
-Without a function of the user's own, shapes and types are those of a typical record among the first.
+They are used for checks before the first charge.
+
+Without a function of the user's own, shapes and types are those of a typical record among the
+first.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 FIRST_RECORDS = 100
 """How many records are tried to find some that can be read."""
 COMPARED = 9
-"""How many readable records are compared. One with their most common shape is typical, so that a few
-broken ones can't be."""
+"""How many readable records are compared. One with their most common shape is typical: a few broken
+ones can't be."""
 
 
 class SyntheticBatches:
@@ -52,7 +55,7 @@ class SyntheticBatches:
         return tree_map(repeated, self._made_up)
 
     def like_a_record(self) -> Any:
-        """Return a made-up row with the shapes and types of a record; None where there is no record.
+        """Return a made-up row with the shapes and types of a record; None if there is none.
 
         Evaluating it shows whether made-up examples are like the records at all. Otherwise every
         record would be taken for a broken one.
@@ -71,9 +74,9 @@ class SyntheticBatches:
         except RECORD_ERRORS as error:
             raise UsageError(
                 "loader: expected examples that can be stacked row by row, got made-up ones that "
-                f"can't ({describe_failure(error)}). collate sees one example at a time and returns "
-                "tensors with a first dimension of 1. Or give synthetic=, a function that makes up a "
-                "batch of n."
+                f"can't ({describe_failure(error)}). collate sees one example at a time and "
+                "returns tensors with a first dimension of 1. Or give synthetic=, a function that "
+                "makes up a batch of n."
             ) from error
         return batch
 
