@@ -30,7 +30,7 @@ class _Joined:
         return _make(cls, every_name())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle by the class that can be imported: nobody finds the joined one by its name."""
+        """Pickle by the class that can be imported: the joined class can't be."""
         state = super().__reduce_ex__(protocol)[2:]
         return _make, (self.joined_from, self.joined_names), *state
 

@@ -82,8 +82,8 @@ class Fit:
         """Return what has stopped a fit that raised no error; None if that was its plan.
 
         Callbacks and hooks that stop a Trainer see released values and public metrics alone. Such a
-        stop ends the run for good; one by a signal, or by a Trainer that was told to take fewer
-        steps than the plan has, leaves it to be resumed.
+        stop ends the run for good. A run that ends by a signal, or because its Trainer is set to
+        take fewer steps than the plan has, can be resumed.
         """
         if not self.step.goes_on():
             return None

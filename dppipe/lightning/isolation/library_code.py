@@ -22,5 +22,5 @@ OWN_LAYERS = ("torch.nn.", "dppipe.")
 """Modules of these write no attributes when they are evaluated, unless they have hooks."""
 
 LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
-"""Base classes of these have no containers that a user's code changes. Names without a dot: `torch`
-stands for torchmetrics and torchvision, too."""
+"""Base classes of these have no containers that user code changes. The names end without a dot, so
+`torch` covers torchmetrics and torchvision, too."""
