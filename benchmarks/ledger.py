@@ -28,10 +28,10 @@ from dppipe.clipping import Flat
 from dppipe.engine import Engine
 from dppipe.learners import step as step_module
 from dppipe.learners.charging import charging
-from dppipe.learners.pace import CommittedPace
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.step import PrivateStep
+from dppipe.learners.step_noise import PlannedNoise
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.pld import Pld
@@ -49,8 +49,8 @@ TIMED = {
     "accounting": [
         (PrivateStep, "charge_of"),
         (PrivateStep, "goes_on"),
-        (CommittedPace, "noise"),
-        (CommittedPace, "charge"),
+        (PlannedNoise, "multiplier"),
+        (PlannedNoise, "charge"),
     ],
     "charge": [(Ledger, "charge")],
     "disk": [(ledger_module, "_write_all")],
@@ -81,9 +81,9 @@ class Stopwatch:
         return timed
 
     @contextmanager
-    def waiting(self, ledger: Ledger, charge: Any, *, clerk: Any) -> Iterator[None]:
+    def waiting(self, ledger: Ledger, charge: Any, *, writer: Any) -> Iterator[None]:
         """Time how long it takes to get into and out of the block in whose background a step is charged."""
-        block = charging(ledger, charge, clerk=clerk)
+        block = charging(ledger, charge, writer=writer)
         self.around("waiting", block.__enter__)()
         try:
             yield

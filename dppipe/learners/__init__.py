@@ -1,1 +1,1 @@
-"""Learners: what trains a model under a budget. It starts with the parts of DP-SGD's private step."""
+"""Learners train a model under a budget; here are the parts of DP-SGD's private step."""

@@ -1,7 +1,8 @@
-"""A step's charge, made durable while the step's gradients are computed: waiting for a disk costs no time of its own.
+"""A step's charge, written to disk while the step's gradients are computed.
 
-Everything that a row says is known before a record is drawn. So its writing may start as soon as the budget was asked, and only
-has to be over before noise is added. A step that fails in between stays charged, as one does after a crash.
+Everything in a row of the ledger is known before a record is drawn. So its writing may start as
+soon as the budget was asked, and only has to be over before noise is added. A step that fails in
+between stays charged, as it does after a crash.
 """
 
 from __future__ import annotations
@@ -19,13 +20,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def charging(ledger: Ledger | NoLedger, charge: Charge, *, clerk: Executor) -> Iterator[None]:
-    """Let a clerk, a thread of its own, charge a step during a block that leaves the ledger alone and releases nothing.
+def charging(ledger: Ledger | NoLedger, charge: Charge, *, writer: Executor) -> Iterator[None]:
+    """Charge a step in another thread during a block.
 
-    Guarantee: when the block is left without an error, the row is durable; where it can't be written, leaving the block raises.
-    However the block is left, nothing is written after it.
+    The block may not use the ledger, and may not release anything.
+
+    Guarantees:
+    - When the block is left without an error, the row is durable.
+    - If the row can't be written, leaving the block raises an error.
+    - However the block is left, nothing is written after it.
     """
-    charged = clerk.submit(ledger.charge, charge)
+    charged = writer.submit(ledger.charge, charge)
     try:
         yield
     finally:

@@ -26,28 +26,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Contributed:
-    """What a physical batch has added: neither value is private."""
+    """What is known of a physical batch whose gradients were added; none of it is private."""
 
     norms: Tensor
     """`[rows, G]`: the norms of the rows that were evaluated."""
     units: Indices | None
     """`[rows]`: their units."""
     broken: int
-    """How many records could not be read or evaluated."""
+    """How many records couldn't be read or evaluated."""
 
 
 @dataclass(frozen=True)
 class Contributions:
     """Adds the clipped gradients of a step's records.
 
-    Guarantee: every record, or unit, adds at most its bound, whatever it makes the model do; no
-    error of a record leaves this object. Only the machine's own faults do.
+    Guarantees:
+    - Every record, or unit, adds at most its bound, whatever it makes the model do.
+    - No error of a record leaves this object; only faults of the machine do.
     """
 
     engine: Engine
     place: Callable[[Any], Any]
     """Moves a batch to the training device."""
     into: Mapping[str, Tensor]
+    """The sum of each parameter's gradients."""
     bounds: Tensor
     clipper: Factors
 
@@ -55,14 +57,18 @@ class Contributions:
         """Add a physical batch's contributions."""
         if batch.units is not None:
             return self._add_whole(batch)
+        norms = [self._no_norms()]
+        broken = batch.broken
         # Each part on its own: what one has added must not be added again where another raises.
-        added = [self._add_whole(PhysicalBatch([part])) for part in batch.parts]
-        norms = torch.cat([self._none(), *(each.norms for each in added)])
-        return Contributed(norms, None, batch.broken + sum(each.broken for each in added))
+        for part in batch.parts:
+            added = self._add_whole(PhysicalBatch([part]))
+            norms.append(added.norms)
+            broken += added.broken
+        return Contributed(torch.cat(norms), None, broken)
 
     def _add_whole(self, batch: PhysicalBatch) -> Contributed:
         if not batch.parts:
-            return Contributed(self._none(), batch.units, batch.broken)
+            return Contributed(self._no_norms(), batch.units, batch.broken)
         try:
             norms = self._accumulate(batch.parts, batch.units)
         except RECORD_ERRORS as error:
@@ -71,7 +77,7 @@ class Contributions:
             return self._one_by_one(batch)
         return Contributed(norms, batch.units, batch.broken)
 
-    def _none(self) -> Tensor:
+    def _no_norms(self) -> Tensor:
         return self.bounds.new_zeros(0, len(self.bounds))
 
     def _accumulate(self, parts: list[Any], units: Indices | None) -> Tensor:
@@ -81,23 +87,22 @@ class Contributions:
         )
 
     def _one_by_one(self, batch: PhysicalBatch) -> Contributed:
-        norms = [self._none()]
+        grouped = batch.units is not None
+        norms = [self._no_norms()]
         kept: list[int] = []
         total = 0
-        for rows, unit in _units(batch):
+        for rows, unit in _rows_of_units(batch):
             total += len(rows)
-            ids, whole = None, rows
-            if batch.units is not None:
-                whole = [row for row in rows if self._evaluates(row)]
-                ids = numpy.full(len(whole), unit)
+            usable = [row for row in rows if self._evaluates(row)] if grouped else rows
+            ids = numpy.full(len(usable), unit) if grouped else None
             try:
-                if whole:
-                    norms.append(self._accumulate(join_rows(whole), ids))
-                    kept += [unit] * len(whole)
+                if usable:
+                    norms.append(self._accumulate(join_rows(usable), ids))
+                    kept += [unit] * len(usable)
             except RECORD_ERRORS as error:
                 if is_machine_fault(error):
                     raise
-        units = numpy.asarray(kept, dtype=numpy.int64) if batch.units is not None else None
+        units = numpy.asarray(kept, dtype=numpy.int64) if grouped else None
         return Contributed(torch.cat(norms), units, batch.broken + total - len(kept))
 
     def _evaluates(self, row: Any) -> bool:
@@ -111,19 +116,22 @@ class Contributions:
         return True
 
 
-def _units(batch: PhysicalBatch) -> Iterator[tuple[list[Any], int]]:
+def _rows_of_units(batch: PhysicalBatch) -> Iterator[tuple[list[Any], int]]:
     """Yield the rows of each unit as batches of one, with the unit's id; a row may be a unit."""
-    rows = [row for part in batch.parts for row in _rows(part)]
-    if batch.units is None:
-        yield from (([row], place) for place, row in enumerate(rows))
-        return
-    for unit in dict.fromkeys(batch.units.tolist()):
-        yield [row for row, owner in zip(rows, batch.units, strict=True) if owner == unit], unit
+    rows: list[Any] = []
+    for part in batch.parts:
+        rows += _rows(part)
+    owners = batch.units.tolist() if batch.units is not None else range(len(rows))
+    of_unit: dict[int, list[Any]] = {}
+    for row, owner in zip(rows, owners, strict=True):
+        of_unit.setdefault(owner, []).append(row)
+    for unit, own in of_unit.items():
+        yield own, unit
 
 
 def _rows(part: Any) -> list[Any]:
     try:
         count = batch_rows(part)
-    except ValueError:  # a record whose tensors have no common first dimension stands alone
+    except ValueError:  # a record whose tensors have no common first dimension
         return [part]
     return [take_rows(part, place, place + 1) for place in range(count)]

@@ -1,7 +1,9 @@
-"""Scaling inputs by noisy statistics of the training records: released and charged once, before the first step.
+"""Scaling inputs by noisy statistics of the training records.
 
-The charge is durable before anything noisy is seen; what was released stands in the run directory's `statistics.json`, from which
-a resumed run and `dppipe evaluate` take it. A run that was charged for statistics and lost them can't go on.
+They are released and charged once, before the first step. The charge is durable before anything
+noisy is seen. The released values are saved in the run directory's `statistics.json`, which a
+resumed run and `dppipe evaluate` read. A run that was charged for statistics and lost them can't go
+on.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class InputScaling:
     def scale(
         self, plan: Plan, record: RunRecord | Follower, *, ranks: Ranks, seed: int | None
     ) -> None:
-        """Release the statistics, on the first rank, and scale every split by them in place, on all."""
+        """Release the statistics on the first rank; scale every split in place, on all ranks."""
         constants = None
         if isinstance(record, RunRecord):
             constants = release_constants(
@@ -57,48 +59,52 @@ class InputScaling:
 def release_constants(
     data: InputScaling, *, plan: Plan, ledger: Ledger, run: RunDirectory, seed: int | None
 ) -> Constants:
-    """Charge and release the statistics of the training records, or give those that the run has released before.
+    """Charge and release the statistics of the training records, or read those released before.
 
-    Guarantee: one unit moves the sum that is noised by at most the sensitivity that the noise is scaled to, under `zero_out` by
-    that much and under `replace_one` by twice, which the accountant counts. Without a budget nothing is noised or charged.
+    Guarantee: one unit moves the noised sum by at most the sensitivity that the noise is scaled to.
+    Under `zero_out` it is that much; under `replace_one` twice, which the accountant counts.
+    Without a budget nothing is noised or charged.
     """
     if run.statistics.exists():
         return read_constants(run)
     if plan.private and (ledger.rows or ledger.torn):
         raise PrivacyRefusal(
-            f"{run.statistics}: expected the statistics that were charged for, got no file. Start a new run."
+            f"{run.statistics}: expected the statistics that were charged for, got no file. "
+            "Start a new run."
         )
-    scaling, train = data.scaling, data.splits.train
+    scaling = data.scaling
+    train = data.splits.train
     whole = _inputs(train)
     inputs = whole[:, : data.features]
     users = check_users(users_of(train), stated=plan.records) if plan.unit == "user" else None
-    flat = torch.from_numpy(_total(scaling, inputs, users, valid=valid_of(train)))
+    total = _total(scaling, inputs, users, valid=valid_of(train))
+    flat = torch.from_numpy(total)
     if plan.private:
         bound = scaling.sensitivity(inputs.shape[1])
         ledger.charge(_charge(scaling, plan, bound=bound))
         stream = GaussianStream(stream_key("statistics", seed=seed), secure=plan.secure)
         stream.add_(flat, std=scaling.noise_multiplier * bound)
-    constants = padded(
-        scaling.constants(flat.numpy(), count=plan.records or len(inputs)), whole.shape[1]
-    )
+    scaled = scaling.constants(flat.numpy(), count=plan.records or len(inputs))
+    constants = padded(scaled, whole.shape[1])
     write_json(run.statistics, constants.model_dump(mode="json"))
     return constants
 
 
 def _total(scaling: PrivateScaling, inputs: Any, users: Any, *, valid: Any) -> Any:
-    """Add up what the usable records give; a dropped one gives nothing, and a user's others are averaged without it."""
+    """Return the sum over usable records; a user's are averaged without the dropped ones."""
     if valid is None:
         return scaling.total(inputs, users)
     return scaling.total(inputs[valid], None if users is None else users[valid])
 
 
 def read_constants(run: RunDirectory) -> Constants:
-    """Read what a run has released."""
+    """Return the statistics that a run has released."""
     try:
         return Constants.from_data(json.loads(run.statistics.read_bytes()))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{run.statistics}: expected the statistics that the run has released, got another file."
+            f"{run.statistics}: expected the statistics that the run has released, "
+            "got another file."
         ) from error
 
 
@@ -132,6 +138,7 @@ def _charge(scaling: PrivateScaling, plan: Plan, *, bound: float) -> Charge:
 def _inputs(dataset: Any) -> Any:
     if not isinstance(dataset, TensorDataset):
         raise UsageError(
-            "data.normalize: expected data in memory, got a data set that reads its records one by one."
+            "data.normalize: expected data in memory, got a data set that reads its records "
+            "one by one."
         )
     return dataset.tensors[0].numpy()

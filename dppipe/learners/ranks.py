@@ -1,8 +1,9 @@
-"""Several processes as one: a logical step is drawn once, shared out, summed onto the first rank, noised there, and handed out.
+"""Several processes as one: a logical batch is drawn once, shared, summed, noised and broadcast.
 
-The first rank makes the sampler's key and keeps the ledger; the others draw the same batch from the same key and take their
-share of it, so the batch is one global draw whatever the number of processes. No collective stands inside the loop over
-pieces: ranks with unequal or empty shares can't wait for each other forever.
+The first rank makes the sampler's key and keeps the ledger. The others draw the same batch from the
+same key and take their share of it, so the batch is one global draw whatever the number of
+processes. The sum is taken and noised on the first rank. The loop over physical batches has no
+collective: ranks with unequal or empty shares can't wait for each other forever.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ class Ranks:
         return self.rank == 0
 
     def share(self, indices: numpy.ndarray) -> numpy.ndarray:
-        """Give this rank's part of a draw; the parts of all ranks are disjoint and make up the whole."""
+        """Return this rank's part of a draw; the parts of all ranks are disjoint and cover it."""
         return indices[self.rank :: self.world]
 
     def sum_(self, flat: Tensor) -> None:
-        """Add up the buffers of all ranks onto the first rank's."""
+        """Add up the buffers of all ranks in the first rank's buffer."""
         if self.world > 1:
             dist.reduce(flat, dst=0)
 
-    def hand_out_(self, flat: Tensor) -> None:
-        """Give every rank the first rank's buffer."""
+    def broadcast_(self, flat: Tensor) -> None:
+        """Copy the first rank's buffer to every rank."""
         if self.world > 1:
             dist.broadcast(flat, src=0)
 
     def agree(self, value: Any) -> Any:
-        """Give every rank the first rank's value; it travels in memory only."""
+        """Return the first rank's value on every rank; it travels in memory only."""
         if self.world == 1:
             return value
         box = [value]
@@ -58,7 +59,7 @@ class Ranks:
         return box[0]
 
     def any(self, flag: bool) -> bool:
-        """Say whether the flag is up on any rank."""
+        """Return whether the flag is true on any rank."""
         if self.world == 1:
             return flag
         flags = [False] * self.world
@@ -68,22 +69,32 @@ class Ranks:
 
 @contextmanager
 def naming_lost_ranks() -> Iterator[None]:
-    """Say so where a process has waited in vain for another: one that was killed ends the run, with its charges kept."""
+    """Turn the error of a process that has lost another into one that says so.
+
+    A process that was killed ends the run; its charges are kept.
+    """
     try:
         yield
     except RuntimeError as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        if not any(
-            Path(frame.filename).is_relative_to(Path(dist.__file__).parent) for frame in frames
-        ):
+        if not _comes_from_torch_distributed(error):
             raise
         raise DppipeError(
-            f"train.devices: expected every process to take part, lost one or the way to it ({type(error).__name__}). "
+            "train.devices: expected every process to take part, lost one or the way to it "
+            f"({type(error).__name__}). "
             "What was charged stays charged: go on with dppipe resume."
         ) from error
 
 
 def leave_group() -> None:
-    """Part from the other ranks, where there are any: a process that exits without it is ended by its own threads."""
+    """Leave the process group, if there is one.
+
+    A process that exits without leaving is ended by its own threads.
+    """
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _comes_from_torch_distributed(error: BaseException) -> bool:
+    package = Path(dist.__file__).parent
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    return any(file.is_relative_to(package) for file in files)

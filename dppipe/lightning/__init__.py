@@ -1,1 +1,1 @@
-"""Lightning: the callback, the module and everything that stands between a Trainer and the private step."""
+"""Lightning: the callback, the module and everything between a Trainer and the private step."""

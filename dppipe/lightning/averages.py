@@ -1,6 +1,7 @@
-"""The running mean of the weights: kept beside the optimizer's own, put in their place to be validated and saved.
+"""The running mean of the weights, which is validated and saved instead of the optimizer's own.
 
-It sees weights after updates, which are released values, so it costs no privacy. Nothing here knows Lightning.
+It is computed from weights after updates, which are released values, so it costs no privacy.
+Nothing here knows Lightning.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class WeightAverage:
         means: Mapping[str, Tensor] | None = None,
     ) -> None:
         self._weights = {name: p for name, p in network.named_parameters() if p.requires_grad}
-        self._averaging, self._steps = averaging, steps
+        self._averaging = averaging
+        self._steps = steps
         self.means: dict[str, Tensor] = {}
         """The mean of each weight, float32 or wider; empty before the first update."""
         for name, mean in (means or {}).items():
@@ -37,19 +39,18 @@ class WeightAverage:
 
     @torch.no_grad()
     def add(self, update: int) -> None:
-        """Take up the weights after an update, counted from 1."""
+        """Add the weights after an update, counted from 1, to the mean."""
         share = self._averaging.weight(update, steps=self._steps)
         for name, weight in self._weights.items():
             value = weight.to(torch.promote_types(weight.dtype, torch.float32))
-            self.means[name] = (
-                value.clone()
-                if share == 1 or name not in self.means
-                else self.means[name].lerp_(value, share)
-            )
+            if share == 1 or name not in self.means:
+                self.means[name] = value.clone()
+            else:
+                self.means[name].lerp_(value, share)
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Let weights and means change places; a second call undoes it."""
+        """Swap weights and means; a second call undoes it."""
         if self.means:
             self._swapped = not self._swapped
             for name, weight in self._weights.items():
@@ -59,7 +60,7 @@ class WeightAverage:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Have the means in the network for a while."""
+        """Have the means in the network during a block."""
         swaps = not self._swapped
         if swaps:
             self.swap()

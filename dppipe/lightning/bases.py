@@ -2,9 +2,10 @@
 
 A Trainer takes only objects of its own import name's classes, and which name a user works with is
 known when an object is made, not when dppipe is imported. So `DPCallback(...)` makes an object of a
-class that derives from `DPCallback` and from Lightning's own `Callback`: of every loaded import name
-where that is harmless (`Callback` and `TorchCheckpointIO` only hold methods), of one elsewhere.
-Deriving from these classes doesn't load Lightning; making an object does.
+class that derives from `DPCallback` and from Lightning's own `Callback`. It derives from the class
+of every loaded import name where that is harmless (`Callback` and `TorchCheckpointIO` only hold
+methods), and of one elsewhere. Deriving from these classes doesn't load Lightning; making an object
+does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dppipe.lightning.namespaces import chosen_name, every_name, library
 
 
 class _Joined:
-    """Derives each object from Lightning's class, too."""
+    """Derives each object from Lightning's class as well."""
 
     lightning_class: ClassVar[str] = ""
     lightning_home: ClassVar[str] = ""
@@ -29,7 +30,7 @@ class _Joined:
         return _make(cls, every_name())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle by the class that can be imported: nobody finds the joined one by its name."""
+        """Pickle by the class that can be imported: the joined class can't be."""
         state = super().__reduce_ex__(protocol)[2:]
         return _make, (self.joined_from, self.joined_names), *state
 
@@ -43,7 +44,7 @@ class _JoinedOnce(_Joined):
 
 
 def settle(thing: Any, name: str | None) -> None:
-    """Leave an object to one import name's class, once it is known whose Trainer it belongs to."""
+    """Derive an object from one import name's class, once its Trainer is known."""
     if name is not None and thing.joined_names != (name,):
         thing.__class__ = _join(thing.joined_from, (name,))
 
@@ -74,21 +75,25 @@ if TYPE_CHECKING:
 else:
 
     class Callback(_Joined):
-        """Stands for Lightning's `Callback`."""
+        """Becomes Lightning's `Callback` when an object is made."""
 
-        lightning_class, lightning_home = "Callback", "callbacks"
+        lightning_class = "Callback"
+        lightning_home = "callbacks"
 
     class TorchCheckpointIO(_Joined):
-        """Stands for Lightning's `TorchCheckpointIO`."""
+        """Becomes Lightning's `TorchCheckpointIO` when an object is made."""
 
-        lightning_class, lightning_home = "TorchCheckpointIO", "plugins.io"
+        lightning_class = "TorchCheckpointIO"
+        lightning_home = "plugins.io"
 
     class DDPStrategy(_Joined):
-        """Stands for Lightning's `DDPStrategy`; it settles on one import name in its Trainer."""
+        """Becomes Lightning's `DDPStrategy`; in its Trainer it settles on one import name."""
 
-        lightning_class, lightning_home = "DDPStrategy", "strategies"
+        lightning_class = "DDPStrategy"
+        lightning_home = "strategies"
 
     class LightningModule(_JoinedOnce):
-        """Stands for Lightning's `LightningModule`."""
+        """Becomes Lightning's `LightningModule` when an object is made."""
 
-        lightning_class, lightning_home = "LightningModule", "core"
+        lightning_class = "LightningModule"
+        lightning_home = "core"

@@ -1,7 +1,7 @@
-"""How a fit begins: the plan, the model as the private step sees it, the run directory and the step.
+"""How a fit begins: the plan, the model as the private step sees it, the run directory, the step.
 
-Nothing is written before the model was rehearsed and its starting weights were looked at. Read next:
-`fit.py`, which holds what there is while a fit goes on.
+Nothing is written before the model was rehearsed and its starting weights were checked. Read next:
+`fit.py`, the state of a fit under way.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
 from dppipe.errors import UsageError
+from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.private_scaling import InputScaling
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
-from dppipe.learners.step import PlainStep, PrivateStep
+from dppipe.learners.step import PrivateStep
 from dppipe.lightning.averages import WeightAverage
 from dppipe.lightning.fit import Fit, make_private_step
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run is called, where it stands, and what beside its private parts belongs to it."""
+    """The name and directory of a run, and its settings beside the private parts."""
 
     name: str
     run_dir: Path | None
@@ -88,14 +89,14 @@ def begin_fit(
     start: StartingWeights,
     restored: Mapping[str, Any],
 ) -> Fit:
-    """Open the run directory and its ledger, release statistics where there are any, and make the step.
+    """Open the run directory and its ledger, release statistics if there are any, make the step.
 
     Args:
         trainer: The Trainer whose fit it is.
         model: Its module, as the step sees it.
-        parts: What makes the fit private.
+        parts: The private components of the fit.
         plan: What the run commits to.
-        options: What else belongs to the run.
+        options: The other settings of the run.
         ranks: This process among those that train together.
         start: What is known of the weights that training starts from.
         restored: The callback's state in a checkpoint; empty where there is none.
@@ -123,7 +124,7 @@ def _fit_of(
     ranks: Ranks,
     restored: Mapping[str, Any],
 ) -> Fit:
-    """Release statistics where there are any, and make the step."""
+    """Release statistics if there are any, and make the step."""
     if options.scaling is not None:
         options.scaling.scale(plan, record, ranks=ranks, seed=options.seed)
     step: PrivateStep | PlainStep
@@ -149,11 +150,11 @@ def _fit_of(
 
 
 def _refuse_other_holdout(plan: Plan, options: RunOptions) -> None:
-    """Refuse a callback whose plan says something else of the holdout: the statement follows the plan."""
+    """Refuse a plan for another kind of holdout: the statement follows the plan."""
     if plan.holdout != options.holdout:
         raise UsageError(
-            f"DPCallback.holdout: expected {plan.holdout!r}, as its plan has it, got {options.holdout!r}. "
-            "Make the plan with the same holdout."
+            f"DPCallback.holdout: expected {plan.holdout!r}, as its plan has it, got "
+            f"{options.holdout!r}. Make the plan with the same holdout."
         )
 
 
@@ -178,7 +179,7 @@ def _open_record(
 
 
 def _wanted_steps(trainer: pl.Trainer, *, epoch: int) -> int | None:
-    """Return the steps that a Trainer was told to take; None where only the budget ends the run."""
+    """Return the steps that a Trainer is set to take; None where only the budget ends the run."""
     if trainer.max_steps >= 0:
         return trainer.max_steps
     if trainer.max_epochs is not None and trainer.max_epochs >= 0:

@@ -30,7 +30,11 @@ _RESTORES = ("_restore_modules_and_callbacks", "restore_training_state")
 
 
 class DurableCheckpoints(TorchCheckpointIO):
-    """Lightning's own goes through TMPDIR, which on another device is a copy that a kill cuts short."""
+    """Saves checkpoints whole or not at all.
+
+    Lightning's own way goes through TMPDIR. On another device that is a copy, which a kill cuts
+    short.
+    """
 
     def __init__(self, module: nn.Module | None = None) -> None:
         """Refuse checkpoints that don't fit `module`, where it is given."""
@@ -47,7 +51,8 @@ class DurableCheckpoints(TorchCheckpointIO):
     ) -> dict[str, Any]:
         """Load a checkpoint; nothing in it can run."""
         checkpoint: dict[str, Any] = load_tensors(Path(path))
-        own = checkpoint["callbacks"].get("DPCallback") if _holds(checkpoint, _PARTS) else None
+        is_lightnings = _holds(checkpoint, _PARTS)
+        own = checkpoint["callbacks"].get("DPCallback") if is_lightnings else None
         if not _holds(own, _CALLBACK_PARTS):
             raise UsageError(
                 f"{path}: expected the checkpoint of a run, got another file of tensors."
@@ -58,23 +63,26 @@ class DurableCheckpoints(TorchCheckpointIO):
 
 
 def _holds(data: Any, parts: Mapping[str, type]) -> bool:
-    return isinstance(data, dict) and all(
-        isinstance(data.get(name), kind) for name, kind in parts.items()
-    )
+    if not isinstance(data, dict):
+        return False
+    return all(isinstance(data.get(name), kind) for name, kind in parts.items())
 
 
 @contextmanager
 def restoring(path: Path | None) -> Iterator[None]:
-    """Name the checkpoint where a Trainer fails in taking it up: its parts are of the right kind, but don't fit the run."""
+    """Name the checkpoint in the error of a Trainer that fails to restore it.
+
+    Its parts are of the right kind, but don't fit the run.
+    """
     try:
         yield
     except DppipeError:
         raise
     except Exception as error:
-        if path is None or not any(
-            frame.name in _RESTORES for frame in traceback.extract_tb(error.__traceback__)
-        ):
+        functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+        if path is None or functions.isdisjoint(_RESTORES):
             raise
         raise UsageError(
-            f"{path}: expected a checkpoint that fits the run, got one that doesn't ({type(error).__name__})."
+            f"{path}: expected a checkpoint that fits the run, got one that doesn't "
+            f"({type(error).__name__})."
         ) from error

@@ -17,7 +17,7 @@ _WHY = "how long steps take depends on the records"
 
 
 def clock_faults(trainer: pl.Trainer) -> Iterator[str]:
-    """Say which options and callbacks would let the clock decide how training goes on."""
+    """Yield the options and callbacks that would let the clock decide how training goes on."""
     if getattr(trainer, "_val_check_time_interval", None) is not None:
         yield f"val_check_interval: expected a number of steps, got a time: {_WHY}. Give steps."
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -33,5 +33,5 @@ def clock_faults(trainer: pl.Trainer) -> Iterator[str]:
 
 
 def _is(callback: pl.Callback, name: str) -> bool:
-    """Say whether a callback is of a class of this name, from either of Lightning's packages."""
+    """Return whether a callback is of a class of this name, from either of Lightning's packages."""
     return any(cls.__name__ == name for cls in type(callback).__mro__)

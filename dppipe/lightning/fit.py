@@ -1,4 +1,4 @@
-"""What there is while a fit goes on, and how its private step is put together."""
+"""The state of a fit under way, and how its private step is put together."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from torch import Tensor
 from dppipe.clipper_abilities import first_state
 from dppipe.engine import Engine
 from dppipe.learners.diagnostics import ClippingDiagnostics
-from dppipe.learners.pace import FilteredPace, Pace, make_pace
+from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.ranks import Ranks
-from dppipe.learners.step import PlainStep, PrivateStep
+from dppipe.learners.step import PrivateStep
+from dppipe.learners.step_noise import FilteredNoise, StepNoise, make_step_noise
 from dppipe.lightning.averages import WeightAverage
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
 from dppipe.planning.plan import Plan
@@ -22,7 +23,7 @@ from dppipe.privacy.budget import Budget
 from dppipe.privacy.charges import read_ledger
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.laplace import LaplaceStream
-from dppipe.randomness.streams import Purpose, stream_key
+from dppipe.randomness.streams import stream_key
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.follower import Follower
 from dppipe.runs.outcome import Stop
@@ -31,12 +32,10 @@ from dppipe.runs.record import RunRecord
 if TYPE_CHECKING:
     import pytorch_lightning as pl
 
-_STREAMS: tuple[Purpose, ...] = ("noise", "count")
-
 
 @dataclass
 class Fit:
-    """What there is while a fit goes on."""
+    """A fit under way: its model, its step and what it records."""
 
     trainer: pl.Trainer
     model: PrivateModel | PlainModel
@@ -48,14 +47,13 @@ class Fit:
     gradient: dict[str, Tensor] = field(default_factory=dict)
     learning_rates: dict[str, float] = field(default_factory=dict)
 
-    def place(self, piece: Any) -> Any:
-        """Move one physical piece to the training device."""
-        return self.trainer.strategy.batch_to_device(
-            self.trainer.precision_plugin.convert_input(piece)
-        )
+    def place(self, batch: Any) -> Any:
+        """Move a physical batch to the training device."""
+        converted = self.trainer.precision_plugin.convert_input(batch)
+        return self.trainer.strategy.batch_to_device(converted)
 
     def swap_weights(self) -> None:
-        """Let the optimizer's weights and their mean change places, where there is a mean."""
+        """Swap the optimizer's weights and their mean, where there is a mean."""
         if self.average is not None:
             self.average.swap()
 
@@ -69,9 +67,12 @@ class Fit:
         if self.average is not None:
             self.average.add(updates)
         if isinstance(self.step, PrivateStep):
-            shown = self.step.diagnostics.found if self.step.diagnostics else {}
-            bound, noise = self.step.max_grad_norm, self.step.noise_multiplier
-            self.record.step(max_grad_norm=bound, noise_multiplier=noise, nonprivate=shown)
+            diagnostics = self.step.diagnostics
+            self.record.step(
+                max_grad_norm=self.step.max_grad_norm,
+                noise_multiplier=self.step.noise_multiplier,
+                nonprivate=diagnostics.found if diagnostics is not None else {},
+            )
         self.record.facts(self.learning_rates, step=self.step.taken)
 
     def show(self, metrics: Mapping[str, float]) -> None:
@@ -82,16 +83,17 @@ class Fit:
         """Return what has stopped a fit that raised no error; None if that was its plan.
 
         Callbacks and hooks that stop a Trainer see released values and public metrics alone. Such a
-        stop ends the run for good; one by a signal, or by a Trainer that was told to take fewer
-        steps than the plan has, leaves it to be resumed.
+        stop ends the run for good. A run that ends by a signal, or because its Trainer is set to
+        take fewer steps than the plan has, can be resumed.
         """
         if not self.step.goes_on():
             return None
         return "early" if self.trainer.should_stop and not signalled else "interrupted"
 
     def state(self) -> dict[str, Any]:
-        """Give what a checkpoint holds: plain values and tensors, and no key or state of a generator."""
-        ledger, step = self.record.ledger, self.step
+        """Return what a checkpoint holds: values and tensors, no key or state of a generator."""
+        ledger = self.record.ledger
+        step = self.step
         held: dict[str, Any] = {
             "ledger_head": ledger.head,
             "ledger_rows": ledger.rows,
@@ -99,9 +101,11 @@ class Fit:
         }
         if isinstance(step, PrivateStep):
             held["clipper_state"] = dict(step.clipper_state)
-            if isinstance(step.pace, FilteredPace):
-                held["history"] = list(step.pace.history)
-        return held if self.average is None else held | {"average": dict(self.average.means)}
+            if isinstance(step.step_noise, FilteredNoise):
+                held["history"] = list(step.step_noise.history)
+        if self.average is not None:
+            held["average"] = dict(self.average.means)
+        return held
 
 
 def make_private_step(
@@ -116,36 +120,47 @@ def make_private_step(
     restored: Mapping[str, Any],
     resume: RunDirectory | None,
 ) -> PrivateStep:
-    """Put the private step of a fit together, with what a checkpoint has restored; a torn row is charged first."""
-    gaussian, count_noise = (
-        GaussianStream(stream_key(use, seed=seed), secure=plan.secure) for use in _STREAMS
+    """Return the private step of a fit, with what a checkpoint has restored.
+
+    A torn row of the ledger is charged first.
+    """
+    step = PrivateStep(
+        parts,
+        budget.relation,
+        plan,
+        engine,
+        ledger,
+        _noise_source(plan, seed=seed),
+        restored.get("clipper_state") or first_state(parts.clipping, engine.groups.sizes),
+        ranks,
+        count_noise=GaussianStream(stream_key("count", seed=seed), secure=plan.secure),
+        diagnostics=ClippingDiagnostics() if plan.diagnostics == "nonprivate" else None,
+        step_noise=_step_noise(parts, plan, ranks=ranks, restored=restored, resume=resume),
     )
-    noise: NoiseSource = (
-        LaplaceStream(stream_key("noise", seed=seed)) if plan.mechanism == "laplace" else gaussian
-    )
-    state = restored.get("clipper_state") or first_state(parts.clipping, engine.groups.sizes)
-    pace = _pace(parts, plan, ranks=ranks, restored=restored, resume=resume)
-    step = PrivateStep(parts, budget.relation, plan, engine, ledger, noise, state, ranks, pace=pace)
-    step.count_noise = count_noise
-    step.diagnostics = ClippingDiagnostics() if plan.diagnostics == "nonprivate" else None
     step.close_torn_charge()
     step.taken = ranks.agree(step.taken)
     return step
 
 
-def _pace(
+def _noise_source(plan: Plan, *, seed: int | None) -> NoiseSource:
+    key = stream_key("noise", seed=seed)
+    if plan.mechanism == "laplace":
+        return LaplaceStream(key)
+    return GaussianStream(key, secure=plan.secure)
+
+
+def _step_noise(
     parts: PrivateParts,
     plan: Plan,
     *,
     ranks: Ranks,
     restored: Mapping[str, Any],
     resume: RunDirectory | None,
-) -> Pace:
-    """Give what says each step's noise; a filter takes up what the ledger has charged, on every rank alike."""
+) -> StepNoise:
+    """Return the noise of the fit's steps; on all ranks a filter starts from the charges."""
     charged: list[Any] = []
     if resume is not None and plan.schedule == "filter" and ranks.first:
-        charged = [
-            charge.event
-            for charge in read_ledger(resume.ledger, plan=resume.plan.read_bytes()).charges
-        ]
-    return make_pace(parts, plan, charged=ranks.agree(charged), history=restored.get("history", ()))
+        ledger = read_ledger(resume.ledger, plan=resume.plan.read_bytes())
+        charged = [charge.event for charge in ledger.charges]
+    history = restored.get("history", ())
+    return make_step_noise(parts, plan, charged=ranks.agree(charged), history=history)

@@ -1,4 +1,4 @@
-"""The Lightning module of a spec's model: an ordinary network, its objective, its optimizer and its validation metrics."""
+"""The Lightning module of a spec's model: a network, its objective, optimizer and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class SpecModule(LightningModule):
-    """Trains `network` by `objective`; the private step takes the gradient, so there is no training loss to log."""
+    """Trains `network` by `objective`.
+
+    The private step computes the gradient, so there is no training loss to log.
+    """
 
     def __init__(
         self, network: nn.Module, *, objective: Objective, optimizer: Optimizer, steps: int
@@ -28,12 +31,12 @@ class SpecModule(LightningModule):
         self.test_metrics = objective.metrics("test/")
 
     def forward(self, inputs: Any) -> Tensor:
-        """Give the network's predictions."""
+        """Return the network's predictions."""
         predictions: Tensor = self.network(inputs)
         return predictions
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """Give the batch's mean loss; the DP callback puts the private step in this one's place."""
+        """Return the batch's mean loss; the DP callback replaces this by the private step."""
         return self.objective.per_sample_loss(self.network, batch).mean()
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:

@@ -1,9 +1,9 @@
-"""Lightning's two import names: `pytorch_lightning`, and `lightning.pytorch` (`import lightning as L`).
+"""Lightning's two import names: `pytorch_lightning` and `lightning.pytorch`.
 
-The two packages hold the same code, but their classes are different ones. Whatever dppipe asks about
-a user's module, Trainer, callback or exception is asked of both. Loading either takes seconds, so
-only names that the process has loaded already are looked into.
-Read next: `lightning_bases.py`, the base classes of dppipe's own callbacks, modules and strategies.
+The two packages hold the same code, but their classes are different ones. So every check of a
+user's module, Trainer, callback or exception looks at both. Loading either takes seconds, so only
+names that the process has loaded already are looked at.
+Read next: `bases.py`, the base classes of dppipe's own callbacks, modules and strategies.
 """
 
 from __future__ import annotations

@@ -1,20 +1,15 @@
-"""What is trained: from a Lightning module to its network and the loss of each example on its own.
+"""From a Lightning module to its network and the loss of each example.
 
-Three kinds of modules, in this order: dppipe's own (`SpecModule`), one that offers `per_sample_loss(batch) -> [B]`, and any
-other, whose `training_step` is then evaluated on batches of one example. In the last case one example's contribution is
-bounded whatever the loss does, since no other example is there when it is computed.
+There are three kinds of modules: dppipe's own (`SpecModule`), one with a method
+`per_sample_loss(batch) -> [B]`, and any other, whose `training_step` is evaluated on batches of one
+example. In the last case one example's contribution is bounded whatever the loss does, since no
+other example is there when it is computed.
 """
 
 from __future__ import annotations
 
 import inspect
-import io
-import logging
-import sys
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -48,7 +43,7 @@ def network_and_loss(module: pl.LightningModule) -> tuple[nn.Module, PerSampleLo
 
 
 def from_clean_state(loss: PerSampleLoss, replica: Replica) -> PerSampleLoss:
-    """Return a loss each of whose evaluations finds the replica as it was at the start.
+    """Return a loss that restores the replica before each evaluation.
 
     Guarantee: of rows that are evaluated one after the other, none sees what another has written.
     """
@@ -64,18 +59,18 @@ def from_clean_state(loss: PerSampleLoss, replica: Replica) -> PerSampleLoss:
     return restored
 
 
-def stand_in(module: nn.Module, loss: PerSampleLoss, row: Any) -> None:
-    """Let the user's own module see a made-up example where it would have seen a batch.
+def run_on_example(module: nn.Module, loss: PerSampleLoss, row: Any) -> None:
+    """Evaluate the user's own module on a made-up example, where it would have seen a batch.
 
-    Hooks may read what a `training_step` keeps, such as a list of losses. They find it, made of
-    made-up examples.
+    Hooks may read what a `training_step` keeps, such as a list of losses. They find the losses of
+    made-up examples there.
     """
     with torch.enable_grad():  # a step may take gradients of its own
         loss(module, row)
 
 
 def index_argument(step: Callable[..., Any]) -> tuple[int, ...]:
-    """Return the index of a batch as an argument, where a step takes one beside the batch."""
+    """Return the batch index as an argument tuple: `(0,)` if a step takes one, else `()`."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     taken = 0
     for parameter in inspect.signature(step).parameters.values():
@@ -98,47 +93,3 @@ def _loss_in(returned: Any) -> Tensor:
 def _offered_loss(model: nn.Module, batch: Any) -> Tensor:
     losses: Tensor = model.per_sample_loss(batch)  # type: ignore[operator]
     return losses
-
-
-@contextmanager
-def unheard() -> Iterator[None]:
-    """Drop what user code prints, warns of or logs while it sees records: functions of them without noise."""
-    handle = logging.Logger.handle
-    thread = threading.get_ident()
-
-    def dropped(logger: logging.Logger, record: logging.LogRecord) -> None:
-        if threading.get_ident() != thread:
-            handle(logger, record)
-
-    logging.Logger.handle = dropped  # type: ignore[assignment, method-assign]
-    try:
-        with (
-            redirect_stdout(_Mute(sys.stdout)),
-            redirect_stderr(_Mute(sys.stderr)),
-            warnings.catch_warnings(action="ignore"),
-        ):
-            yield
-    finally:
-        logging.Logger.handle = handle  # type: ignore[method-assign]
-
-
-class _Mute(io.TextIOBase):
-    """A stream that drops what this thread writes; a progress bar's own thread still gets through."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._thread = threading.get_ident()
-
-    def write(self, text: str) -> int:
-        """Write what comes from another thread."""
-        if threading.get_ident() != self._thread:
-            return int(self._stream.write(text))
-        return len(text)
-
-    def flush(self) -> None:
-        """Flush what comes from another thread."""
-        if threading.get_ident() != self._thread:
-            self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)

@@ -1,4 +1,4 @@
-"""Tasks: the per-sample loss and the metrics that go with what is predicted."""
+"""Tasks: the per-sample loss and the metrics of what is predicted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Objective:
     outputs: int
 
     def per_sample_loss(self, model: Callable[[Any], Tensor], batch: Any) -> Tensor:  # -> [B]
-        """Give each example's own loss: nothing here mixes examples."""
+        """Return each example's own loss: nothing here mixes examples."""
         inputs, targets = batch
         predictions = model(inputs)
         if self.task == "multiclass":
@@ -33,37 +33,27 @@ class Objective:
             return F.binary_cross_entropy_with_logits(
                 predictions.flatten(), targets.flatten().to(predictions.dtype), reduction="none"
             )
-        return (
-            F.mse_loss(predictions, targets.view_as(predictions), reduction="none")
-            .flatten(1)
-            .mean(1)
-        )
+        squares = F.mse_loss(predictions, targets.view_as(predictions), reduction="none")
+        return squares.flatten(1).mean(1)
 
     def metrics(self, prefix: str) -> MetricCollection:
-        """Give fresh metrics, named with this prefix."""
-        import torchmetrics
-        from torchmetrics import Metric, MetricCollection
+        """Return new metrics, named with this prefix."""
+        from torchmetrics import MeanSquaredError, Metric, MetricCollection, classification
 
         from dppipe.lightning.metrics.scores import R2, Auroc
 
         found: dict[str, Metric | MetricCollection]
         if self.task == "multiclass":
-            found = {
-                "accuracy": torchmetrics.classification.MulticlassAccuracy(
-                    self.outputs, average="micro"
-                )
-            }
+            accuracy = classification.MulticlassAccuracy(self.outputs, average="micro")
+            found = {"accuracy": accuracy}
         elif self.task == "binary":
-            found = {
-                "accuracy": torchmetrics.classification.BinaryAccuracy(),
-                "auroc": Auroc(),
-            }
+            found = {"accuracy": classification.BinaryAccuracy(), "auroc": Auroc()}
         else:
-            found = {"mse": torchmetrics.MeanSquaredError(), "r2": R2()}
+            found = {"mse": MeanSquaredError(), "r2": R2()}
         return MetricCollection(found, prefix=prefix)
 
     def score(self, metrics: MetricCollection, predictions: Tensor, targets: Tensor) -> None:
-        """Take one batch of predictions into the metrics."""
+        """Add one batch of predictions to the metrics."""
         if self.task == "regression":
             metrics.update(predictions.flatten(), targets.flatten().to(predictions.dtype))
         elif self.task == "binary":

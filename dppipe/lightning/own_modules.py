@@ -1,7 +1,7 @@
-"""Whose training a spec's model asks for: that of the user's own LightningModule, or dppipe's objective.
+"""How a spec's model is trained: by the user's own LightningModule, or by dppipe's objective.
 
-A `training_step` that never runs would be a model that was trained by something else than its author
-wrote, without a word about it. So a module that has one is run by it, or refused.
+If a `training_step` never ran, the model would silently be trained by other code than its author
+wrote. So a module that has one is trained by it, or refused.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ def own_module(network: nn.Module, spec: Spec) -> pl.LightningModule | None:
     if is_lightning_module(network):
         if spec.optimizer is not None:
             raise UsageError(
-                f"optimizer: expected none beside {kind}, a LightningModule, which brings its own, got one. Leave the block out."
+                f"optimizer: expected none beside {kind}, a LightningModule, which brings its own, "
+                "got one. Leave the block out."
             )
         return cast("pl.LightningModule", network)
     if callable(getattr(network, "training_step", None)):
         place = "model.class_path" if hasattr(spec.model, "class_path") else "model"
         raise UsageError(
-            f"{place}: expected a LightningModule, or a network without a training_step, got {kind}, whose training_step "
-            f"would never be called. Derive it from lightning.LightningModule, or take the method away."
+            f"{place}: expected a LightningModule, or a network without a training_step, got "
+            f"{kind}, whose training_step would never be called. Derive it from "
+            "lightning.LightningModule, or take the method away."
         )
     return None

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar where there is a terminal, plain lines where there is none. It shows nothing that isn't public."""
+"""Progress of a run: a bar on a terminal, plain lines elsewhere. It shows public values only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressBar(Callback):
-    """Steps taken and epsilon spent and left, after each step."""
+    """Shows the steps taken and the epsilon spent and left, after each step."""
 
     def __init__(self, plan: Plan, *, console: Console, taken: int = 0) -> None:
         self._plan = plan
@@ -55,22 +55,23 @@ class ProgressBar(Callback):
         self._taken += 1
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._taken, spent=self._spent())
-        elif trainer.is_global_zero and (
-            time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
-            or self._taken in (1, self._plan.steps)
-        ):
+        elif trainer.is_global_zero and self._line_is_due():
             self._last_line = time.monotonic()
-            self._console.print(
-                f"step {self._taken}/{self._plan.steps}  {self._spent()}", highlight=False
-            )
+            line = f"step {self._taken}/{self._plan.steps}  {self._spent()}"
+            self._console.print(line, highlight=False)
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     on_exception = teardown  # type: ignore[assignment]
+
+    def _line_is_due(self) -> bool:
+        if self._taken in (1, self._plan.steps):
+            return True
+        return time.monotonic() - self._last_line > SECONDS_BETWEEN_LINES
 
     def _spent(self) -> str:
         plan = self._plan
@@ -79,4 +80,5 @@ class ProgressBar(Callback):
         if plan.schedule == "filter":
             return f"within epsilon {plan.budget_epsilon:g} by a filter"
         epsilon = plan.epsilon_after(self._taken)
-        return f"epsilon {shown(epsilon)} spent, {max(0.0, plan.budget_epsilon - epsilon):.3f} left"
+        left = max(0.0, plan.budget_epsilon - epsilon)
+        return f"epsilon {shown(epsilon)} spent, {left:.3f} left"

@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM: the step under way is finished and recorded, then the run stops.
 
-After the first signal a Ctrl-C ends the run at once, as it always does. A SIGTERM says nothing new: schedulers and `timeout` send
-it more than once, and a Trainer's own handler would stop the run after the same step, but without a checkpoint.
+After the first signal a Ctrl-C ends the run at once, as it always does. A second SIGTERM is
+ignored: schedulers and `timeout` send it more than once, and a Trainer's own handler would stop the
+run after the same step, but without a checkpoint.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ class StopSignals:
         """Start to listen; outside the main thread signals can't be caught and nothing happens.
 
         Args:
-            terminated: Whether a SIGTERM came before, which whoever was listening then has kept to itself.
+            terminated: Whether a SIGTERM came before, which another handler has received.
         """
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.getsignal(
-                    number
-                )  # noted first: a signal may come in the next instant
+                # Noted first: a signal may come in the next instant.
+                self._before[number] = signal.getsignal(number)
                 signal.signal(number, self._remember)
         if terminated:
             self._remember(signal.SIGTERM, None)
@@ -37,8 +37,9 @@ class StopSignals:
     def restore(self) -> None:
         """Stop listening.
 
-        A Trainer has put back the handlers of before it when a fit ends well. They stay: its own handlers belong to a fit
-        that is over, and would keep a SIGTERM from ending the process.
+        When a fit ends well, a Trainer has put back the handlers from before it. They stay: the
+        Trainer's own handlers belong to a fit that is over, and would keep a SIGTERM from ending
+        the process.
         """
         for number in list(self._before):
             self._restore(number)

@@ -1,9 +1,9 @@
 """Weights that a fit starts from: whether a private run has trained them before.
 
-A claim is for one training. So a callback is fitted once, a checkpoint is taken up by the run that
-wrote it alone, and a module that was fitted before is refused: by its very parameters, or by the
-bytes of its tensors in the file of finished runs. What a run's plan has counted already
-(`model.pretrained`) may be started from.
+A claim is for one training. So a callback is fitted once, and a checkpoint is restored only by the
+run that wrote it. A module that was fitted before is refused; it is recognised by its parameter
+objects, or by the bytes of its tensors in the file of finished runs. Weights whose training the
+plan has counted (`model.pretrained`) may be started from.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     import pytorch_lightning as pl
 
 _TRAINED: MutableMapping[nn.Parameter, str] = WeakIdKeyDictionary()
-"""The parameters that were trained in this process, each with its run; none is kept alive by it."""
+"""The parameters that were trained in this process, with their runs; it keeps none alive."""
 
 _RESUME = "DPCallback(resume=RunDirectory.open(RUN), ...)"
-_FRESH = "Take a fresh module, or name the weights by model.pretrained in a spec, which adds the cost of their training."
+_FRESH = (
+    "Take a fresh module, or name the weights by model.pretrained in a spec, which adds the cost "
+    "of their training."
+)
 
 
 class StartingWeights:
@@ -67,7 +70,7 @@ class StartingWeights:
             )
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up the callback's part of a checkpoint, which must be the resumed run's own."""
+        """Restore the callback's part of a checkpoint, which must be the resumed run's own."""
         is_own = self._resume is not None and state.get("run", self._own) == self._own
         if self._private and not is_own:
             by_command = self._resume is not None and self._resume.config.exists()
@@ -113,7 +116,7 @@ class StartingWeights:
             _note(module, self._opened)
 
     def mark_refused(self, trainer: pl.Trainer, module: nn.Module) -> None:
-        """Note that a module holds the weights of a checkpoint that was refused after it was read."""
+        """Note that a module has the weights of a checkpoint that was refused after it was read."""
         path = trainer.ckpt_path
         if self._private and path is not None and not self._restored:
             _note(module, f"the checkpoint {path}")
@@ -148,7 +151,7 @@ def _note(module: nn.Module, where: str) -> None:
 
 
 def _refuse_other_plans(plan: Plan, ranks: Ranks) -> None:
-    """Refuse to train where processes have found different earlier runs, and so have other plans."""
+    """Refuse to train where processes have found different earlier runs, and so differ in plans."""
     if ranks.any(ranks.agree(plan.to_json()) != plan.to_json()):
         raise PrivacyRefusal(
             f"{finished_runs().path}: expected the same plan on every process, got others: some "

@@ -140,7 +140,10 @@ def test_nothing_is_written_after_the_block_however_it_is_left(private, monkeypa
 
     monkeypatch.setattr(ledger_module.os, "write", slow)
     charge = step.charge_of(1, (1.0,), 1.0)
-    with pytest.raises(KeyboardInterrupt), charging(step.ledger, charge, clerk=step._clerk):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        charging(step.ledger, charge, writer=step._ledger_writer),
+    ):
         raise KeyboardInterrupt
     assert over == [True]
     assert step.ledger.rows == len(rows(step)) == 1
@@ -159,7 +162,7 @@ def test_an_interrupt_while_waiting_still_waits(private, monkeypatch):
     monkeypatch.setattr(charging_module, "wait", interrupted)
     with (
         pytest.raises(KeyboardInterrupt),
-        charging(step.ledger, step.charge_of(1, (1.0,), 1.0), clerk=step._clerk),
+        charging(step.ledger, step.charge_of(1, (1.0,), 1.0), writer=step._ledger_writer),
     ):
         pass
     assert len(calls) == 2

@@ -22,7 +22,7 @@ from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.records.slots import slot_pieces
+from dppipe.learners.records.whole_units import split_by_unit
 from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.noise.base import NoiseSchedule
@@ -214,7 +214,7 @@ def test_slots_stay_whole_and_every_record_stands_in_one_piece_of_one_rank(size,
     seen, homes = [], {}
     for rank in range(world):
         for number, (indices, slot) in enumerate(
-            slot_pieces(drawn, slots, size=size, ranks=Ranks(rank, world))
+            split_by_unit(drawn, slots, size=size, ranks=Ranks(rank, world))
         ):
             assert (slots(indices) == slot).all()
             assert len(indices) <= size or len(set(slot.tolist())) == 1

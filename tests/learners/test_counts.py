@@ -48,7 +48,7 @@ class Meeting(Ranks):
         else:
             Meeting.left = (flat.clone(),)
 
-    def hand_out_(self, flat):
+    def broadcast_(self, flat):
         """Do nothing."""
 
 

@@ -203,8 +203,8 @@ def in_statistics(patched, mistake):
 
 
 def in_division(patched, mistake):
-    hand_out = Ranks.hand_out_
-    patched.setattr(Ranks, "hand_out_", lambda self, flat: hand_out(self, mistake(flat)))
+    broadcast = Ranks.broadcast_
+    patched.setattr(Ranks, "broadcast_", lambda self, flat: broadcast(self, mistake(flat)))
 
 
 def in_bounds(patched, mistake):

@@ -16,7 +16,7 @@ from dppipe.clipping import Flat, Jl, Microbatch
 from dppipe.engine import memory
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
-from dppipe.learners.records.pieces import BASELINE_PIECE, likely_records
+from dppipe.learners.records.physical_batch_size import BASELINE_SIZE, likely_records
 from dppipe.learners.records.user_index import UserIndex
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
@@ -193,7 +193,7 @@ def test_without_a_budget_nothing_is_searched(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "step_bytes", None)
     assert (
         fit(tmp_path, Wide(), Watched(), steps=1, budget=None).outcome.physical_batch_size
-        == BASELINE_PIECE
+        == BASELINE_SIZE
     )
 
 

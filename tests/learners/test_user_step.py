@@ -19,10 +19,11 @@ from dppipe.clipping import Flat, Microbatch
 from dppipe.data.reading.users import with_users
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.records.user_index import UserIndex
-from dppipe.learners.step import PlainStep, PrivateStep
+from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -171,7 +172,7 @@ def test_the_index_gives_the_first_records_of_each_user(owners, at_most, data):
     )
     wanted = [row for user in drawn for row in numpy.flatnonzero(numbers == user)[:at_most]]
     assert index.records(drawn).tolist() == wanted
-    assert index.slots(index.records(drawn)).tolist() == [numbers[row] for row in wanted]
+    assert index.user_of(index.records(drawn)).tolist() == [numbers[row] for row in wanted]
 
 
 def test_a_user_is_no_unit_where_records_are_drawn():

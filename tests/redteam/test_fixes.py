@@ -103,7 +103,7 @@ FIXES = {
         pair,
     ),
     "item10 what user code prints is dropped": (
-        [(private_model, "unheard", nullcontext)],
+        [(private_model, "silenced", nullcontext)],
         Fit(mistakes.Printing),
         pair,
     ),

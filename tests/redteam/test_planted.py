@@ -17,6 +17,7 @@ from redteam.watching import Watch
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.step import PrivateStep
 from dppipe.lightning.callback import DPCallback
+from dppipe.lightning.private_training import PrivateTraining
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.runs.curves import Curves
 from dppipe.runs.outcome import Outcome
@@ -266,5 +267,5 @@ def test_draws_from_a_public_generator_by_the_number_of_records_are_found(plant)
         torch.rand(7 if differs() else 3)
         return loss
 
-    verdict = plant(DPCallback, "_training_step", bug)
+    verdict = plant(PrivateTraining, "training_step", bug)
     assert places(verdict) == {"public generators"}

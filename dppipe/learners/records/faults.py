@@ -1,4 +1,4 @@
-"""Faults of the machine, as against those of a record: they end a run, and no record is to blame."""
+"""Faults of the machine, unlike those of a record, end a run: no record has caused them."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Made-up examples in the shape of a record: no value of the record goes into them.
 
-They differ from each other in every number, and integers differ in length too, as padded texts do:
-what a check of rows against each other needs.
+They differ from each other in every number, and integers differ in length too, as padded texts do.
+A check of whether rows see each other needs that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy
@@ -30,27 +30,25 @@ def made_up_examples(example: Any, *, ranges: Any = None) -> list[Any]:
 def made_up_row(record: Any, made_up: Any) -> Any:
     """Return a made-up row in the shapes and types of a record, which is a batch of one as well."""
     leaves, structure = tree_flatten_with_path(record)
-    known = {
-        keystr(path): leaf
-        for path, leaf in tree_flatten_with_path(made_up)[0]
-        if isinstance(leaf, Tensor)
-    }
-    missing = known.keys() ^ {keystr(path) for path, leaf in leaves if isinstance(leaf, Tensor)}
-    if missing:
-        where = ", ".join(sorted(missing))
+    known = _tensors_by_path(tree_flatten_with_path(made_up)[0])
+    differing = known.keys() ^ _tensors_by_path(leaves).keys()
+    if differing:
+        where = ", ".join(sorted(differing))
         raise UsageError(
-            f"data: expected records with the parts of the made-up ones of synthetic(n), got a difference at batch{where}. "
-            "Change the data set, or synthetic."
+            "data: expected records with the parts of the made-up ones of synthetic(n), "
+            f"got a difference at batch{where}. Change the data set, or synthetic."
         )
-    made = [
-        _cast(known[keystr(path)], leaf) if isinstance(leaf, Tensor) else _like_plain(leaf)
-        for path, leaf in leaves
-    ]
+    made: list[Any] = []
+    for path, leaf in leaves:
+        if isinstance(leaf, Tensor):
+            made.append(_cast(known[keystr(path)], leaf))
+        else:
+            made.append("made up" if isinstance(leaf, str) else leaf)
     return tree_unflatten(made, structure)
 
 
-def _like_plain(leaf: Any) -> Any:
-    return "made up" if isinstance(leaf, str) else leaf
+def _tensors_by_path(leaves: Iterable[tuple[Any, Any]]) -> dict[str, Tensor]:
+    return {keystr(path): leaf for path, leaf in leaves if isinstance(leaf, Tensor)}
 
 
 def _cast(made_up: Tensor, record: Tensor) -> Tensor:
@@ -59,8 +57,8 @@ def _cast(made_up: Tensor, record: Tensor) -> Tensor:
     if record.is_floating_point() or made_up.dim() != record.dim():
         return torch.randn(record.shape).to(record.dtype)
     cast = torch.zeros(record.shape, dtype=record.dtype)
-    part = tuple(slice(min(sizes)) for sizes in zip(made_up.shape, record.shape, strict=True))
-    cast[part] = made_up[part].to(record.dtype)
+    common = tuple(slice(size) for size in map(min, made_up.shape, record.shape))
+    cast[common] = made_up[common].to(record.dtype)
     return cast
 
 
@@ -70,9 +68,9 @@ def _like(value: Any, limits: Any, row: int, generator: torch.Generator) -> Any:
         return {name: _like(item, inner.get(name), row, generator) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
         inside = limits if isinstance(limits, (tuple, list)) else [None] * len(value)
-        items = [
-            _like(item, each, row, generator) for item, each in zip(value, inside, strict=True)
-        ]
+        items: list[Any] = []
+        for item, limit in zip(value, inside, strict=True):
+            items.append(_like(item, limit, row, generator))
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         made: Tensor = _like(torch.from_numpy(numpy.asarray(value)), limits, row, generator)

@@ -1,13 +1,13 @@
 """Reading drawn records: one at a time, so that none depends on another, and never with an error.
 
-A record that can't be read, collated or that lies outside its declared ranges is left out: it
-contributes nothing. The others are stacked by a rule of ours: rows of one structure, shape and type
-form one batch, so nobody pads a row to the length of another. A user's `collate` sees one example.
+A record that can't be read or collated, or that lies outside its declared ranges, contributes
+nothing. The others are stacked by dppipe: rows of one structure, shape and type form one batch, so
+no row is padded to the length of another. A user's `collate` sees one example at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
+from dppipe.data.reading.validity import valid_of
 from dppipe.engine.losses import batch_rows, join_rows
 from dppipe.errors import RECORD_ERRORS
 from dppipe.learners.records.faults import is_machine_fault
+from dppipe.learners.records.ranges import check_ranges, tensors_in_range
+from dppipe.learners.records.row_kinds import alike, row_kind
 
 Indices = NDArray[numpy.int64]
 Collate = Callable[[list[Any]], Any]
@@ -32,16 +35,16 @@ class PhysicalBatch:
     """Records that go through the model at once."""
 
     parts: list[Any]
-    """Batches of rows of one shape each; most often there is one."""
+    """Batches of rows of one shape each; usually there is one."""
     units: Indices | None = None
     """`[rows]`: the unit of each row of all parts, in their order; None where rows are units."""
     broken: int = 0
-    """How many records could not be read."""
+    """How many records couldn't be read."""
 
 
 @dataclass(frozen=True)
 class RecordReader:
-    """Reads the records of a map-style data set.
+    """Reads the records of a map-style dataset.
 
     Guarantee: each row of a batch is a function of its own record alone, and no record raises.
     """
@@ -79,7 +82,7 @@ class RecordReader:
         return self._stack([self._row(index)])
 
     def kind(self, index: int) -> Hashable:
-        """Return what a record has in common with those it can be stacked with; it must be readable."""
+        """Return the kind of a readable record: records of one kind can be stacked."""
         row = self._row(index)
         self._stack([row])
         return row_kind(row, collated=self.collate is not None)
@@ -120,7 +123,7 @@ class RecordReader:
         return parts, numpy.asarray(places, dtype=numpy.int64)
 
     def _stack_group(self, group: list[Placed]) -> Iterator[tuple[Any, list[Placed]]]:
-        """Yield rows of one kind as one batch; where that raises, each row that can be stacked alone."""
+        """Yield rows of one kind as one batch; if that raises, each row that can be stacked."""
         try:
             yield self._stack([row for _, row in group]), group
             return
@@ -149,76 +152,16 @@ class RecordReader:
     def _stack(self, rows: Sequence[Any]) -> Any:
         if self.collate is None:
             return default_collate(list(rows))
-        (batch,) = [rows[0]] if len(rows) == 1 else join_rows(rows)
+        if len(rows) == 1:
+            return rows[0]
+        (batch,) = join_rows(rows)
         return batch
 
 
-def alike(rows: list[Any]) -> bool:
-    """Return whether rows are tuples or dictionaries of tensors and numbers of one kind, which is quick to tell."""
-    first = rows[0]
-    kinds = set(map(type, rows))
-    if len(kinds) > 1:
-        return False
-    if isinstance(first, dict):
-        names = first.keys()
-        if any(row.keys() != names for row in rows):
-            return False
-        return all(_leaves_alike([row[name] for row in rows]) for name in names)
-    if isinstance(first, (tuple, list)):
-        if any(len(row) != len(first) for row in rows):
-            return False
-        return all(map(_leaves_alike, zip(*rows, strict=True)))
-    return False
-
-
-def _leaves_alike(leaves: Sequence[Any]) -> bool:
-    kinds = set(map(type, leaves))
-    if kinds == {Tensor}:
-        return len({(leaf.shape, leaf.dtype) for leaf in leaves}) == 1
-    return len(kinds) == 1 and kinds <= {int, float, bool}
-
-
-def row_kind(row: Any, *, collated: bool) -> Hashable:
-    """Return what rows have in common that can be stacked; a row like no other is alone."""
-    if isinstance(row, Tensor):
-        if collated and (not row.dim() or row.shape[0] != 1):
-            return object()
-        return tuple(row.shape), row.dtype
-    if collated and not isinstance(row, (Mapping, tuple, list)):
-        return object()
-    if isinstance(row, (numpy.ndarray, numpy.generic)):
-        return "array", row.shape, row.dtype.str
-    if isinstance(row, (bool, int, float)):
-        return type(row).__name__
-    if isinstance(row, Mapping):
-        named = ((str(name), row_kind(value, collated=collated)) for name, value in row.items())
-        return type(row), tuple(named)
-    if isinstance(row, (tuple, list)):
-        return type(row), tuple(row_kind(value, collated=collated) for value in row)
-    return object()
-
-
-def check_ranges(row: Any, ranges: Any) -> None:
-    """Raise a ValueError where an integer lies outside its range: a device couldn't recover."""
-    if isinstance(ranges, range):
-        values = torch.as_tensor(row)
-        if values.numel() and not (
-            ranges.start <= int(values.min()) and int(values.max()) < ranges.stop
-        ):
-            raise ValueError("a record outside its declared range")
-    elif isinstance(ranges, Mapping):
-        for name, inner in ranges.items():
-            check_ranges(row[name], inner)
-    elif isinstance(ranges, (tuple, list)):
-        for value, inner in zip(row, ranges, strict=True):
-            check_ranges(value, inner)
-
-
-def tensors_in_range(dataset: TensorDataset, ranges: Any) -> NDArray[numpy.bool_]:  # [records]
-    """Return which records of a data set in memory lie in their declared ranges."""
-    inside = torch.ones(len(dataset), dtype=torch.bool)
-    for tensor, limits in zip(dataset.tensors, ranges, strict=True):
-        if isinstance(limits, range):
-            rows = tensor.flatten(1) if tensor.dim() > 1 else tensor[:, None]
-            inside &= ((rows >= limits.start) & (rows < limits.stop)).all(1)
-    return inside.numpy()
+def make_reader(dataset: Dataset[Any], *, collate: Collate | None, ranges: Any) -> RecordReader:
+    """Return the reader of a dataset; records in memory are checked once, here."""
+    valid = valid_of(dataset)
+    if isinstance(dataset, TensorDataset) and collate is None and ranges is not None:
+        inside = tensors_in_range(dataset, ranges)
+        valid = inside if valid is None else inside & valid
+    return RecordReader(dataset, collate, ranges, valid)

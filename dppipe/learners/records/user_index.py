@@ -1,4 +1,7 @@
-"""Which records are whose, for samplers that draw users: a public limit on how many of a user's records are ever used."""
+"""The records of each user, for samplers that draw users.
+
+A public limit says how many of a user's records are ever used.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,11 @@ Indices = NDArray[numpy.int64]
 class UserIndex:
     """The records of each user, in the order of the data.
 
-    Guarantee: which of a user's records are used depends on that user's own records alone, never on other users.
+    Guarantee: which of a user's records are used depends on that user's own records alone.
     """
 
-    def __init__(
-        self, users: Indices, *, at_most: int
-    ) -> None:  # [records]: each record's user, numbered from 0
+    def __init__(self, users: Indices, *, at_most: int) -> None:
+        # users: [records], each record's user, numbered from 0
         order = numpy.argsort(users, kind="stable")
         counts = numpy.bincount(users)
         starts = numpy.cumsum(counts) - counts
@@ -38,24 +40,26 @@ class UserIndex:
         """The number of users."""
 
     def records(self, users: Indices) -> Indices:
-        """Give the records of these users, user by user."""
+        """Return the records of these users, user by user."""
         counts = self._counts[users]
         ends = numpy.cumsum(counts)
-        within = numpy.arange(ends[-1] if len(ends) else 0) - numpy.repeat(ends - counts, counts)
+        total = ends[-1] if len(ends) else 0
+        within = numpy.arange(total) - numpy.repeat(ends - counts, counts)
         chosen: Indices = self._records[numpy.repeat(self._starts[users], counts) + within]
         return chosen
 
-    def slots(self, records: Indices) -> Indices:
-        """Give the user of each record."""
+    def user_of(self, records: Indices) -> Indices:
+        """Return the user of each record."""
         found: Indices = self.of[records]
         return found
 
 
 def user_index(dataset: Dataset[Any], *, at_most: int) -> UserIndex:
-    """Give the users of a data set that says whose each record is."""
+    """Return the users of a dataset that names the user of each record."""
     users = users_of(dataset)
     if users is None:
         raise UsageError(
-            "sampler: expected data that says whose each record is, for sampler: user. Give it `users`."
+            "sampler: expected data that says whose each record is, for sampler: user. "
+            "Give it `users`."
         )
     return UserIndex(users, at_most=at_most)

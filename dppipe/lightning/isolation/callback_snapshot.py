@@ -1,7 +1,7 @@
 """A snapshot of the user's callbacks, to be put back after code that has seen private records.
 
-A callback may keep the outputs of private validation and stop the run by them later. So what
-callbacks keep is undone after each validation, as it is for the module.
+A callback may keep the outputs of private validation and stop the run by them later. So changes of
+callbacks are undone after each validation, as they are for the module.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import DataLoader, Dataset
 
 from dppipe.lightning.isolation.held_objects import find_held
+from dppipe.lightning.isolation.library_code import FRAMEWORK
 from dppipe.lightning.isolation.module_copies import copy_value, refill, shared_objects
 from dppipe.lightning.isolation.module_state import class_containers
 from dppipe.lightning.isolation.object_snapshot import CODE, ObjectSnapshot
@@ -19,17 +20,15 @@ from dppipe.lightning.isolation.object_snapshot import CODE, ObjectSnapshot
 if TYPE_CHECKING:
     import pytorch_lightning as pl
 
-_OURS = ("pytorch_lightning.", "lightning.", "dppipe.")
-
 
 def users_callbacks(trainer: pl.Trainer) -> list[Any]:
     """Return the callbacks whose class is neither Lightning's nor dppipe's own."""
     callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
-    return [callback for callback in callbacks if not type(callback).__module__.startswith(_OURS)]
+    return [each for each in callbacks if not type(each).__module__.startswith(FRAMEWORK)]
 
 
 class CallbackSnapshot:
-    """What the user's callbacks keep at one moment.
+    """The state of the user's callbacks at one moment.
 
     An object that can't be copied, such as an open file, is left as it is.
     """
@@ -47,7 +46,7 @@ class CallbackSnapshot:
         self._captured = ObjectSnapshot(code)
 
     def restore(self) -> None:
-        """Put back what was changed since."""
+        """Undo changes since the snapshot."""
         self._captured.restore()
         for callback, held, of_class in self._kept:
             vars(callback).clear()
@@ -73,4 +72,6 @@ def _shared(trainer: pl.Trainer) -> dict[int, Any]:
     parts += trainer.callbacks  # type: ignore[attr-defined]
     for callback in users_callbacks(trainer):
         parts += find_held(vars(callback).values(), (Dataset, DataLoader))
-    return memo | {id(part): part for part in parts}
+    for part in parts:
+        memo[id(part)] = part
+    return memo

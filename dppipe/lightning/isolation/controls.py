@@ -1,4 +1,4 @@
-"""What decides how training goes on: the Trainer, its loops, optimizers and schedulers."""
+"""A snapshot of what decides how training goes on: Trainer, loops, optimizers and schedulers."""
 
 from __future__ import annotations
 
@@ -47,14 +47,13 @@ class _Attributes:
     def __init__(self, owner: Any) -> None:
         self._owner = owner
         self._values = _public(owner)
-        self._lists = [
-            (value, list(value)) for value in self._values.values() if isinstance(value, list)
-        ]
-        self._counters = [
-            (value, copy.deepcopy(vars(value)))
-            for value in self._values.values()
-            if is_dataclass(value)
-        ]
+        self._lists: list[tuple[list[Any], list[Any]]] = []
+        self._counters: list[tuple[Any, dict[str, Any]]] = []
+        for value in self._values.values():
+            if isinstance(value, list):
+                self._lists.append((value, list(value)))
+            elif is_dataclass(value):
+                self._counters.append((value, copy.deepcopy(vars(value))))
 
     def restore(self) -> None:
         for name in _public(self._owner).keys() - self._values.keys():

@@ -1,4 +1,4 @@
-"""What an object holds, directly or through others: used to find generators, locks and data sets."""
+"""What an object holds, directly or through others: to find generators, locks and datasets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import numpy
 from torch import Tensor, nn
 
+from dppipe.lightning.isolation.library_code import NOT_SEARCHED
 from dppipe.lightning.isolation.module_state import (
-    FITTED,
+    PATCHED,
     PLAIN,
     captured,
     own_attributes,
@@ -20,14 +21,9 @@ from dppipe.lightning.isolation.module_state import (
 )
 
 MOST = 20_000
-"""Objects that are looked at: an attribute may lead to a whole program."""
+"""The most objects that are searched, since an attribute may lead to a whole program."""
 LONGEST = 64
-"""Containers with more items hold records or words, and aren't looked into."""
-_PASSED_BY = (
-    *("pytorch_lightning.", "lightning."),
-    *("dppipe.learners.", "dppipe.lightning.", "dppipe.runs.", "dppipe.pipeline."),
-)
-"""Packages whose objects aren't looked into: a Trainer leads to everything."""
+"""Containers with more items hold records or words, and aren't searched."""
 
 
 def find_held(
@@ -35,7 +31,7 @@ def find_held(
 ) -> list[Any]:
     """Return the objects of some kinds that values hold in attributes, containers and closures.
 
-    With `onwards` what the found objects hold is looked at as well; modules end the way.
+    With `onwards` the found objects are searched as well, but for modules.
     """
     found: list[Any] = []
     seen: dict[int, Any] = {}
@@ -46,7 +42,7 @@ def find_held(
         if plain or id(value) in seen:
             continue
         seen[id(value)] = value
-        if type(value).__module__.startswith(_PASSED_BY):
+        if type(value).__module__.startswith(NOT_SEARCHED):
             continue
         if isinstance(value, kinds):
             found.append(value)
@@ -63,7 +59,9 @@ def inside(value: Any) -> Iterator[Any]:
         yield from value if len(value) <= LONGEST else ()
     elif isinstance(value, nn.Module):
         yield from value.children()
-        yield from (held for name, held in own_attributes(value).items() if name not in FITTED)
+        for name, held in own_attributes(value).items():
+            if name not in PATCHED:
+                yield held
     elif isinstance(value, dict):
         yield from value.values() if len(value) <= LONGEST else ()
     elif isinstance(value, MethodType):

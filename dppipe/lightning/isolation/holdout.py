@@ -1,8 +1,8 @@
-"""Validation on private records: no record of the holdout ends a run, and validation leaves no trace.
+"""Validation on private records: no record of the holdout ends a run, and none leaves a trace.
 
-The metrics of a private holdout stand under `nonprivate/`. Nothing else may depend on its records:
-not whether the run goes on, not what is printed. What validation changes on the Trainer, the module,
-the optimizers or callbacks is put back by `provenance.py`.
+Metrics of a private holdout have names under `nonprivate/`. Nothing else may depend on its records:
+not whether the run goes on, not what is printed. What validation changes on the Trainer, the
+module, the optimizers or callbacks is put back by `provenance.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
 from dppipe.errors import RECORD_ERRORS, PrivacyRefusal
@@ -22,20 +22,22 @@ from dppipe.learners.records.faults import is_machine_fault
 from dppipe.learners.records.made_up import made_up_examples
 from dppipe.lightning.isolation.callback_snapshot import users_callbacks
 from dppipe.lightning.isolation.module_state import VALIDATION_HOOKS
+from dppipe.lightning.isolation.readable_records import (
+    Broken,
+    ReadableRecords,
+    ReadableStream,
+    collate_readable,
+    readable,
+    runs_without_error,
+)
 from dppipe.lightning.isolation.rehearsal import naming_mistakes
+from dppipe.lightning.isolation.silenced_output import silenced
 from dppipe.lightning.namespaces import is_overridden
-from dppipe.lightning.networks import index_argument, unheard
+from dppipe.lightning.networks import index_argument
 from dppipe.lightning.patches import Patches
 
 MADE_UP_ROWS = 2
-
-
-class Broken:
-    """Stands for a record that can't be read, or a batch without one that can."""
-
-    def to(self, *args: Any, **kwargs: Any) -> Broken:
-        """Stay where it is."""
-        return self
+_MODE_HOOKS = ("on_validation_model_eval", "on_validation_model_train")
 
 
 class PrivateHoldout:
@@ -46,31 +48,31 @@ class PrivateHoldout:
         self._module = module
         self._patches = Patches()
         self._guard_loaders()
-        self._patches.put(
-            module, "validation_step", _shaped_like(module.validation_step, self._step)
-        )
-        for name in VALIDATION_HOOKS:
-            self._patches.put(module, name, _unbroken(getattr(module, name)))
-        for name in ("on_validation_model_eval", "on_validation_model_train"):
-            if is_overridden(name, module):
-                self._patches.put(module, name, _unbroken(getattr(module, name)))
+        step = _with_signature_of(module.validation_step, self._step)
+        self._patches.put(module, "validation_step", step)
+        self._guard_hooks(module, VALIDATION_HOOKS)
+        self._guard_hooks(module, [name for name in _MODE_HOOKS if is_overridden(name, module)])
         for callback in users_callbacks(trainer):
-            for name in (*VALIDATION_HOOKS, "on_sanity_check_end"):
-                self._patches.put(callback, name, _unbroken(getattr(callback, name)))
+            self._guard_hooks(callback, (*VALIDATION_HOOKS, "on_sanity_check_end"))
+
+    def _guard_hooks(self, owner: Any, names: Any) -> None:
+        for name in names:
+            self._patches.put(owner, name, _never_raising(getattr(owner, name)))
 
     def _guard_loaders(self) -> None:
-        """Let loaders leave out what can't be read; those that a Trainer asks for later as well."""
+        """Have loaders leave out records that can't be read, also loaders that are made later."""
         if not self._trainer.enable_validation:
             return
         loop = self._trainer.fit_loop.epoch_loop.val_loop
-        ask: Callable[[], None] = loop.setup_data
+        make_loaders: Callable[[], None] = loop.setup_data
 
         def setup_data() -> None:
-            ask()
+            make_loaders()
             for loader in _loaders(self._trainer):
                 if not isinstance(loader.dataset, (ReadableRecords, ReadableStream)):
-                    self._patches.put(loader, "dataset", _readable(loader.dataset))
-                    self._patches.put(loader, "collate_fn", partial(_collate, loader.collate_fn))
+                    collate = partial(collate_readable, loader.collate_fn)
+                    self._patches.put(loader, "dataset", readable(loader.dataset))
+                    self._patches.put(loader, "collate_fn", collate)
 
         self._patches.put(loop, "setup_data", setup_data)
         setup_data()  # as the loop itself does next; a second call changes nothing
@@ -89,135 +91,58 @@ class PrivateHoldout:
             step(replica, self._trainer.strategy.batch_to_device(batch), *index_argument(step))
 
     def undo(self) -> None:
-        """Take everything off the module and the loaders again."""
+        """Leave the module, the callbacks and the loaders as they were."""
         self._patches.undo()
 
     def _step(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
         step = partial(type(self._module).validation_step, self._module)
         if isinstance(batch, Broken):
             return None
-        with unheard():
+        with silenced():
             try:
                 return step(batch, *args, **kwargs)
             except RECORD_ERRORS as error:
                 if is_machine_fault(error):
                     raise
-            kept = self._evaluable(step, batch, args)
-        return _unbroken(step)(kept, *args, **kwargs) if kept is not None else None
+            usable = self._usable_rows(step, batch, args)
+        if usable is None:
+            return None
+        return _never_raising(step)(usable, *args, **kwargs)
 
-    def _evaluable(self, step: Callable[..., Any], batch: Any, args: tuple[Any, ...]) -> Any:
+    def _usable_rows(self, step: Callable[..., Any], batch: Any, args: tuple[Any, ...]) -> Any:
         """Return a batch of the rows that can be validated alone; None if there are none."""
         try:
             rows = [take_rows(batch, place, place + 1) for place in range(batch_rows(batch))]
         except ValueError:
             return None
-        with _silent(self._module), torch.no_grad():
-            kept = [row for row in rows if _runs(step, row, *args)]
-        return join_rows(kept)[0] if kept else None
+        with _without_logging(self._module), torch.no_grad():
+            usable = [row for row in rows if runs_without_error(step, row, *args)]
+        return join_rows(usable)[0] if usable else None
 
 
-class ReadableRecords(Dataset[Any]):
-    """A data set of which a record that can't be read is a `Broken`."""
-
-    def __init__(self, dataset: Dataset[Any]) -> None:
-        self._dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self._dataset)  # type: ignore[arg-type]
-
-    def __getitem__(self, index: int) -> Any:
-        try:
-            with unheard():
-                return self._dataset[index]
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
-            return Broken()
-
-    def first(self) -> Any:
-        """Return the first record that can be read, for its shape alone."""
-        found = (self[index] for index in range(len(self)))
-        return next((example for example in found if not isinstance(example, Broken)), None)
-
-
-def _readable(dataset: Dataset[Any]) -> Dataset[Any]:
-    return (
-        ReadableStream(dataset)
-        if isinstance(dataset, IterableDataset)
-        else ReadableRecords(dataset)
-    )
-
-
-class ReadableStream(IterableDataset[Any]):
-    """A data set that streams its records, and ends where one can't be read."""
-
-    def __init__(self, dataset: IterableDataset[Any]) -> None:
-        self._dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self._dataset)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Iterator[Any]:
-        try:
-            with unheard():
-                records = iter(self._dataset)
-            while True:
-                with unheard():
-                    record = next(records)
-                yield record
-        except StopIteration:
-            return
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
-
-
-def _collate(collate: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
-    kept = [example for example in examples if not isinstance(example, Broken)]
-    for attempt in (kept, [example for example in kept if _runs(collate, [example])]):
-        try:
-            with unheard():
-                return collate(attempt) if attempt else Broken()
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
-    return Broken()
-
-
-def _runs(function: Callable[..., Any], *args: Any) -> bool:
-    try:
-        with unheard():
-            function(*args)
-    except RECORD_ERRORS as error:
-        if is_machine_fault(error):
-            raise
-        return False
-    return True
-
-
-def _unbroken(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a hook whose errors end nothing, and of which nothing is heard."""
+def _never_raising(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a hook whose errors end nothing, and whose output is dropped."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
-            with unheard():
+            with silenced():
                 return hook(*args, **kwargs)
         except RECORD_ERRORS as error:
             if is_machine_fault(error):
                 raise
             return None
 
-    return _shaped_like(hook, called)
+    return _with_signature_of(hook, called)
 
 
-def _shaped_like(hook: Callable[..., Any], called: Callable[..., Any]) -> Callable[..., Any]:
+def _with_signature_of(hook: Callable[..., Any], called: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that is called like a hook: a Trainer looks at its signature."""
 
     @wraps(hook)
-    def shaped(*args: Any, **kwargs: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
         return called(*args, **kwargs)
 
-    return shaped
+    return wrapped
 
 
 def _loaders(trainer: Any) -> list[DataLoader[Any]]:
@@ -228,14 +153,15 @@ def _loaders(trainer: Any) -> list[DataLoader[Any]]:
     for loader in found:
         if not isinstance(loader, (DataLoader, list, tuple)):
             raise PrivacyRefusal(
-                f"val_dataloaders: expected a DataLoader for a private holdout, got {type(loader).__name__}: an error over "
-                "one of its records would end the run. Use a DataLoader, or declare the holdout public if it is."
+                "val_dataloaders: expected a DataLoader for a private holdout, got "
+                f"{type(loader).__name__}: an error over one of its records would end the run. "
+                "Use a DataLoader, or declare the holdout public if it is."
             )
     return [loader for loader in found if isinstance(loader, DataLoader)]
 
 
 @contextmanager
-def _silent(module: nn.Module) -> Iterator[None]:
+def _without_logging(module: nn.Module) -> Iterator[None]:
     patches = Patches()
     for name in ("log", "log_dict"):
         patches.put(module, name, lambda *args, **kwargs: None)

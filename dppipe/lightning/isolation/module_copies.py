@@ -1,4 +1,4 @@
-"""Copies of what a module holds: lazy ones of tensors, and what stands for each object in a copy.
+"""Copies of what a module holds: tensors are copied lazily, and some objects are shared.
 
 Read next: `replica.py`, which copies a whole module by them.
 """
@@ -18,14 +18,15 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from dppipe.lightning.isolation.held_objects import find_held
-from dppipe.lightning.isolation.module_state import FITTED, HOOKS, PLAIN, own_attributes, stateful
+from dppipe.lightning.isolation.library_code import FRAMEWORK
+from dppipe.lightning.isolation.module_state import HOOKS, PATCHED, PLAIN, own_attributes, stateful
 
 LOCKS = (type(Lock()), type(RLock()))
-"""What can't be copied and holds nothing: a copy of a module shares it."""
+"""Locks can't be copied and hold nothing: a copy of a module shares them."""
 
 
 def copy_value(value: Any, memo: dict[int, Any]) -> Any:
-    """Return a copy of an attribute; `memo` says what stands for objects that aren't copied."""
+    """Return a copy of an attribute; `memo` maps ids of objects to what a copy has for them."""
     if isinstance(value, FunctionType):
         return _copied_function(value, memo)
     if type(value) in PLAIN:
@@ -38,7 +39,7 @@ def copy_value(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionType:
-    """Return a function with copies of what it has captured; it sees the replica in the module's place."""
+    """Return a function with copies of what it captured; it sees the replica, not the module."""
     if id(function) in memo or not (
         function.__closure__ or function.__defaults__ or function.__kwdefaults__
     ):
@@ -53,17 +54,20 @@ def _copied_function(function: FunctionType, memo: dict[int, Any]) -> FunctionTy
     if function.__defaults__ is not None:
         made.__defaults__ = tuple(_captured_copy(value, memo) for value in function.__defaults__)
     if function.__kwdefaults__ is not None:
-        made.__kwdefaults__ = {
-            name: _captured_copy(value, memo) for name, value in function.__kwdefaults__.items()
-        }
+        made.__kwdefaults__ = {}
+        for name, value in function.__kwdefaults__.items():
+            made.__kwdefaults__[name] = _captured_copy(value, memo)
     return made
 
 
 def _captured_copy(value: Any, memo: dict[int, Any]) -> Any:
-    """Return a copy of what a function has captured; data, Lightning's objects and torch's layers are shared."""
+    """Return a copy of what a function has captured.
+
+    Datasets, Lightning's objects and torch's layers are shared.
+    """
     if id(value) in memo:
         return memo[id(value)]
-    foreign = type(value).__module__.startswith(("pytorch_lightning.", "lightning.", "dppipe."))
+    foreign = type(value).__module__.startswith(FRAMEWORK)
     network = isinstance(value, nn.Module) and not stateful(value)
     if foreign or network or isinstance(value, (Dataset, DataLoader)):
         return value
@@ -74,17 +78,17 @@ def _captured_copy(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def copy_hooks(source: nn.Module, twin: nn.Module, memo: dict[int, Any]) -> None:
-    """Let a copy of a module have copies of its hooks."""
+    """Put copies of a module's hooks on its copy."""
     for register in HOOKS:
         for key, hook in getattr(source, register).items():
             getattr(twin, register)[key] = copy_value(hook, memo)
 
 
 def shared_objects(original: nn.Module, *, frozen: bool = True) -> dict[int, Any]:
-    """Return, by identity, what stands for each object of a module in a copy.
+    """Return, by id, the object that a copy of a module has for each of the module's objects.
 
-    With `frozen`, buffers and frozen parameters are copied; without it all tensors and modules stand
-    for themselves.
+    With `frozen`, buffers and frozen parameters are copied. Without it the copy shares all tensors
+    and modules.
     """
     memo: dict[int, Any] = {}
     for parameter in original.parameters():
@@ -102,11 +106,11 @@ def shared_objects(original: nn.Module, *, frozen: bool = True) -> dict[int, Any
 
 
 def attribute_copies(original: nn.Module) -> dict[int, Any]:
-    """Return, by identity, what stands for attributes that can't or mustn't be copied as they are."""
+    """Return, by id, the copies of attributes that can't or mustn't be copied as they are."""
     memo: dict[int, Any] = {}
     for module in original.modules():
         for name, value in own_attributes(module).items():
-            if name in FITTED:
+            if name in PATCHED:
                 memo[id(value)] = None
             elif isinstance(value, Tensor):
                 memo[id(value)] = lazy_copy(value)
@@ -131,15 +135,15 @@ def registers(module: nn.Module) -> tuple[dict[str, Any], ...]:
 def replaced(held: dict[str, Any], names: dict[str, Any]) -> bool:
     """Return whether user code has put something else into a register.
 
-    In place of a parameter `torch.func` puts plain tensors for a while, which stay.
+    Plain tensors that `torch.func` puts in place of parameters for a while don't count.
     """
     if held.keys() != names.keys():
         return True
     for name, value in names.items():
         now = held[name]
-        if now is not value and (
-            not isinstance(value, nn.Parameter) or isinstance(now, nn.Parameter)
-        ):
+        if now is value:
+            continue
+        if not isinstance(value, nn.Parameter) or isinstance(now, nn.Parameter):
             return True
     return False
 
@@ -156,7 +160,7 @@ def held_tensors(model: nn.Module) -> Iterator[tuple[dict[str, Any], str, Tensor
 
 
 def refill(container: Any, value: Any) -> None:
-    """Put the contents of a copy back into the container that it was made of."""
+    """Put the contents of a copy back into the container that it was made from."""
     if isinstance(container, Tensor):
         container.data = value
     elif isinstance(container, numpy.ndarray):

@@ -16,7 +16,7 @@ from dppipe.lightning.isolation.module_copies import (
     untouched,
 )
 from dppipe.lightning.isolation.module_state import (
-    FITTED,
+    PATCHED,
     class_containers,
     hooks_of,
     own_attributes,
@@ -42,11 +42,10 @@ class ModuleSnapshot:
             code += [value for value in own_attributes(inner).values() if isinstance(value, CODE)]
             for container in class_containers(type(inner)).values():
                 self._containers.append((container, copy_value(container, dict(self._memo))))
-
         self._captured = ObjectSnapshot(code)
 
     def restore(self) -> None:
-        """Put back what was changed since."""
+        """Undo changes since the snapshot."""
         self._captured.restore()
         for held, names in self._registers:
             if replaced(held, names):
@@ -56,7 +55,7 @@ class ModuleSnapshot:
             if not untouched(tensor):
                 tensor.data = value
         for module, attributes in self._attributes:
-            for name in own_attributes(module).keys() - attributes.keys() - set(FITTED):
+            for name in own_attributes(module).keys() - attributes.keys() - set(PATCHED):
                 module.__dict__.pop(name, None)
             module.__dict__.update(attributes)
         for container, value in self._containers:
@@ -65,9 +64,9 @@ class ModuleSnapshot:
     def _copied(self, held: dict[str, Any], module: nn.Module) -> dict[str, Any]:
         memo = dict(self._memo)
         copied: dict[str, Any] = {}
-        for name in own_attributes(module).keys() & held.keys() - set(FITTED):
+        for name in own_attributes(module).keys() & held.keys() - set(PATCHED):
             value = held[name]
-            # A function stays itself: others may hold it. What it has captured is put back in place.
+            # A function isn't replaced: others may hold it. What it has captured is put back.
             copied[name] = value if isinstance(value, CODE) else copy_value(value, memo)
         return copied
 

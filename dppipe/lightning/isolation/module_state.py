@@ -1,6 +1,6 @@
-"""What a module's own code keeps on its modules beside parameters and buffers: attributes, lists, metrics.
+"""State that user code keeps on modules beside parameters and buffers: attributes, lists, metrics.
 
-`own_attributes` finds them, and `Trail` tells whether any of them was changed, by identity, length
+`own_attributes` finds it. `Fingerprint` tells whether any of it was changed, by identity, length
 and version, without copying a value. Read next: `replica.py`, which undoes such changes.
 """
 
@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from dppipe.lightning.isolation.library_code import LIBRARIES, OWN_LAYERS
+
 PLAIN = (
     *(type(None), bool, int, float, complex, str, bytes, type, range, slice),
     *(torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format),
@@ -29,18 +31,17 @@ _PLAIN_TYPES = frozenset(PLAIN) - {FunctionType}
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """Where torch keeps the hooks of a module."""
 _CONTAINERS = (list, dict, set, deque, Tensor, numpy.ndarray)
-_LIBRARIES = ("builtins", "torch", "pytorch_lightning", "lightning", "dppipe", "abc", "typing")
 VALIDATION_HOOKS = (
     *("on_validation_start", "on_validation_epoch_start", "on_validation_batch_start"),
     *("on_validation_batch_end", "on_validation_epoch_end", "on_validation_end"),
 )
-FITTED = (
+PATCHED = (
     *("training_step", "validation_step", "backward", "log", "log_dict", "optimizers"),
     *("on_validation_model_eval", "on_validation_model_train", *VALIDATION_HOOKS),
 )
-"""What stands on the user's module while it is fitted, and must not be copied."""
+"""Attributes that a fit puts on the user's module; they must not be copied."""
 MOST = 100_000
-"""Objects that a trail follows at most, since an attribute may lead to a whole program."""
+"""The most objects of a fingerprint, since an attribute may lead to a whole program."""
 LONGEST = 4096
 """The items of longer containers are compared at once, where nothing can be changed inside them."""
 _COMPARED = (int, float, str, frozenset)
@@ -50,27 +51,32 @@ _COMPARED = (int, float, str, frozenset)
 def own_attributes(module: nn.Module) -> dict[str, Any]:
     """Return the attributes that torch and Lightning don't keep on every module themselves.
 
-    A list or the like that stands on the class is among them: code that appends to it changes it.
+    A list or the like on the class is among them: code that appends to it changes it.
     """
     kind: Any = type(module)
     kept = _kept_names(kind)
     found = dict(class_containers(kind))
-    found.update((name, value) for name, value in vars(module).items() if name not in kept)
+    for name, value in vars(module).items():
+        if name not in kept:
+            found[name] = value
     return found
 
 
 def stateful(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Return the modules, with their paths, that have code or hooks of the user's own: it may write attributes."""
+    """Return the modules, with their paths, that have code or hooks of the user's own.
+
+    Such code may write attributes.
+    """
     found = []
     for path, module in model.named_modules():
-        own_code = not type(module).__module__.startswith(("torch.nn.", "dppipe."))
+        own_code = not type(module).__module__.startswith(OWN_LAYERS)
         if own_code or any(getattr(module, register) for register in HOOKS):
             found.append((path, module))
     return found
 
 
 def hooks_of(module: nn.Module, *, like: nn.Module) -> list[Any]:
-    """Return the hooks of a module, as far as another has them too: others are the engine's own."""
+    """Return the hooks of a module that `like` has too; others are the engine's own."""
     found = []
     for register in HOOKS:
         keys = getattr(like, register)
@@ -93,12 +99,12 @@ def captured(function: FunctionType) -> list[Any]:
     return found
 
 
-class Trail:
+class Fingerprint:
     """The objects that a set of modules holds, in the order in which they are found.
 
     It keeps every object alive, so that another object at the same address isn't taken for it.
 
-    Guarantee: a trail that doesn't reach every object is the same as no other.
+    Guarantee: a fingerprint that doesn't reach every object differs from every other.
     """
 
     def __init__(self, modules: Iterable[nn.Module], hooks: Iterable[Any] = ()) -> None:
@@ -107,13 +113,13 @@ class Trail:
         self._seen: set[int] = set()
         for module in modules:
             for name, value in own_attributes(module).items():
-                if name not in FITTED:
+                if name not in PATCHED:
                     self._found.append(name)
                     self._follow(value)
         for hook in hooks:
             self._follow(hook)
 
-    def same_as(self, other: Trail) -> bool:
+    def same_as(self, other: Fingerprint) -> bool:
         """Return whether no attribute was changed between the two."""
         if not (self._whole and other._whole) or len(self._found) != len(other._found):
             return False
@@ -187,7 +193,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _version(tensor: Tensor) -> int:
-    """Return a number that a change in place raises; -1 where torch keeps none."""
+    """Return a number that every change in place increases; -1 where torch keeps none."""
     try:
         return int(tensor._version)
     except RuntimeError:
@@ -213,7 +219,7 @@ def slot_values(value: Any) -> dict[str, Any]:
 
 
 def class_containers(kind: Any) -> dict[str, Any]:
-    """Return what can be changed in place among the attributes of a class and its user's bases."""
+    """Return the containers among the attributes of a class and of its bases in user code."""
     return _class_containers(kind)
 
 
@@ -221,7 +227,7 @@ def class_containers(kind: Any) -> dict[str, Any]:
 def _class_containers(kind: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        if not base.__module__.startswith(_LIBRARIES):
+        if not base.__module__.startswith(LIBRARIES):
             for name, value in vars(base).items():
                 if isinstance(value, _CONTAINERS) and not name.startswith("__"):
                     found[name] = value

@@ -1,7 +1,7 @@
 """A snapshot of what functions and hooks have captured, to be put back in place.
 
-Nothing else can hold it: a function can't be replaced where others have kept it, so the lists,
-objects and names that it has captured get their contents back themselves.
+A function can't be replaced where others hold it. So the lists, objects and names that it has
+captured get their contents back themselves.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dppipe.lightning.isolation.module_copies import lazy_copy, refill
 from dppipe.lightning.isolation.module_state import slot_values
 
 CODE = (FunctionType, MethodType)
-"""What stays itself in a snapshot; what it has captured is put back in place."""
+"""Functions and methods aren't replaced by a snapshot; what they have captured is put back."""
 _CONTAINERS = (list, dict, set, deque, numpy.ndarray)
 
 
 class ObjectSnapshot:
-    """What can be changed in place behind some objects; modules among them are left alone."""
+    """What can be changed in place behind some objects, but for modules."""
 
     def __init__(self, values: Iterable[Any]) -> None:
         self._cells: list[tuple[CellType, Any]] = []
@@ -35,7 +35,7 @@ class ObjectSnapshot:
             self._keep(value)
 
     def restore(self) -> None:
-        """Put back what was changed since."""
+        """Undo changes since the snapshot."""
         for cell, content in self._cells:
             cell.cell_contents = content
         for container, value in self._containers:
@@ -61,4 +61,5 @@ class ObjectSnapshot:
         elif isinstance(value, _CONTAINERS):
             self._containers.append((value, copy.copy(value)))
         else:
-            self._objects.append((value, dict(getattr(value, "__dict__", {})), slot_values(value)))
+            attributes = dict(getattr(value, "__dict__", {}))
+            self._objects.append((value, attributes, slot_values(value)))

@@ -1,6 +1,6 @@
-"""Random generators that modules and data sets keep for themselves: in a private step they are secret too.
+"""Random generators that modules and datasets keep: in a private step they are secret too.
 
-Draws from a generator with a public seed fall by position, so one record would decide what others
+With a public seed, a record's draws depend on its position, so one record would decide what others
 get. Seeded from the secret stream, each record's draws are independent of the others'.
 """
 
@@ -29,7 +29,7 @@ def find_generators(*holders: Any) -> list[Any]:
 
 @contextmanager
 def secretly_seeded(found: Sequence[Any]) -> Iterator[None]:
-    """Seed generators from torch's shared one, which is secret here; put them back later."""
+    """Seed generators from torch's shared one, which is secret here; restore them at the end."""
     before = [_state(generator) for generator in found]
     for generator in found:
         _seed(generator, int(torch.randint(2**31, ())))

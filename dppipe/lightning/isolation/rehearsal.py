@@ -1,8 +1,8 @@
 """The rehearsal: user code is tried on made-up rows before the first charge.
 
-A mistake in a model, loss or `training_step` shows here, with its text, since no record is involved.
-So it is never taken for a broken record later. The engine is checked against a one-row loop, and
-rows against each other (`dppipe.engine.checks.check`).
+A mistake in a model, loss or `training_step` shows here, with its text, since no record is
+involved. So it is never taken for a broken record later. The engine is checked against a one-row
+loop, and rows against each other (`dppipe.engine.checks.check`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dppipe.engine.checks.report import EngineReport
 
 CHECKED_EXAMPLES = 32
-"""How many examples are made up, of which a few that differ are looked at before anything is spent."""
+"""How many examples are made up; a few that differ are checked before the first charge."""
 _LONGEST = 300
 """Characters of an error's text that are shown."""
 
@@ -48,9 +48,9 @@ def naming_mistakes(batch: Any) -> Iterator[None]:
         if is_machine_fault(error):
             raise
         place = find_users_line(error) or "model"
-        raise UsageError(
-            f"{place}: expected code that takes {_described(tree_leaves(batch)[0])}, got {_said(error)}."
-        ) from error
+        inputs = _described(tree_leaves(batch)[0])
+        message = f"{place}: expected code that takes {inputs}, got {_said(error)}."
+        raise UsageError(message) from error
 
 
 def _described(inputs: Any) -> str:
@@ -62,6 +62,6 @@ def _described(inputs: Any) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """Return an error with its text: no record was read, so none can be in it."""
+    """Return an error's type and text: no record was read, so none can be in it."""
     text = " ".join(str(error).split()).rstrip(".")
     return f"{type(error).__name__}: {text[:_LONGEST]}" if text else type(error).__name__

@@ -34,45 +34,45 @@ from dppipe.lightning.isolation.module_copies import (
     untouched,
 )
 from dppipe.lightning.isolation.module_state import (
-    FITTED,
-    Trail,
+    PATCHED,
+    Fingerprint,
     hooks_of,
     own_attributes,
     stateful,
 )
 from dppipe.lightning.isolation.own_generators import GENERATORS, find_generators
-from dppipe.lightning.isolation.quiet_trainer import QuietTrainer
+from dppipe.lightning.isolation.read_only_trainer import ReadOnlyTrainer
 
 
 class Replica:
     """A copy of a module that shares its trainable parameters.
 
     Guarantee: what is evaluated on `module` changes neither the user's module nor a later
-    evaluation, as far as its own code keeps state on modules. State that it keeps elsewhere, in
-    global variables or files, is that code's own affair.
+    evaluation, as far as its own code keeps state on modules. State in global variables or files is
+    not covered.
     """
 
     def __init__(self, original: nn.Module, *, trainer: Any = None) -> None:
         self._original = original
-        self._trainer = QuietTrainer(trainer) if trainer is not None else None
+        self._trainer = ReadOnlyTrainer(trainer) if trainer is not None else None
         shared = shared_objects(original)
-        self.start = {
-            name: lazy_copy(tensor)
-            for name, tensor in original.state_dict().items()
-            if isinstance(tensor, Tensor) and name not in trainable_names(original)
-        }
+        self.start: dict[str, Tensor] = {}
         """Buffers and frozen parameters as they were at the start, by their names."""
+        trained = trainable_names(original)
+        for name, tensor in original.state_dict().items():
+            if isinstance(tensor, Tensor) and name not in trained:
+                self.start[name] = lazy_copy(tensor)
         self.module = _copy(original, shared | attribute_copies(original))
         self._pairs = list(zip(original.modules(), self.module.modules(), strict=True))
         self._memo = shared | {id(module): twin for module, twin in self._pairs}
-        # Code of the user's own can write to every module of the tree, torch's own layers included.
-        self._stateful = (
-            [path for path, _ in original.named_modules()] if stateful(original) else []
-        )
-        self._flags = [(twin, twin.training) for _, twin in self._pairs]
-        self._registered = [
-            (held, dict(held)) for _, twin in self._pairs for held in registers(twin)
-        ]
+        # User code can write to every module of the tree, torch's own layers included.
+        paths = [path for path, _ in original.named_modules()]
+        self._stateful = paths if stateful(original) else []
+        self._flags: list[tuple[nn.Module, bool]] = []
+        self._registered: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        for _, twin in self._pairs:
+            self._flags.append((twin, twin.training))
+            self._registered += [(held, dict(held)) for held in registers(twin)]
         self._trainable = [p for p in self.module.parameters() if p.requires_grad]
         self._guarded: list[tuple[Tensor, Tensor]] = []
         self._sources = [(holder, name) for holder, name, _ in held_tensors(original)]
@@ -84,7 +84,7 @@ class Replica:
         self._own_functions = self._find_own_functions()
         if self._trainer is not None:
             self._trainer.attach(self.module)
-        self._public = self._trail(original)
+        self._public = self._fingerprint(original)
         self._copy_attributes()
 
     @property
@@ -95,7 +95,7 @@ class Replica:
     @property
     def written(self) -> bool:
         """Whether evaluations have left anything on the attributes of the replica."""
-        return not self._trail(self.module).same_as(self._clean)
+        return not self._fingerprint(self.module).same_as(self._clean)
 
     def restore(self) -> None:
         """Undo what evaluations have left: attributes, modes, buffers and frozen parameters."""
@@ -114,14 +114,13 @@ class Replica:
                     tensor.data = lazy_copy(kept)
             for tensor, kept in self._guarded:
                 if not untouched(tensor):
-                    tensor.detach().copy_(
-                        kept
-                    )  # in place: what stands for it under torch.func shares its memory
+                    # In place: the tensor that torch.func uses instead shares its memory.
+                    tensor.detach().copy_(kept)
             if self.written:
                 self._copy_attributes()
 
     def follow(self) -> None:
-        """Take over what hooks have changed on the user's module: that depends on no record."""
+        """Copy what hooks have changed on the user's module: that depends on no record."""
         if self._stateful:
             for number, (holder, name) in enumerate(self._sources):
                 source = holder.get(name)
@@ -129,7 +128,7 @@ class Replica:
                     tensor, _ = self._kept[number]
                     self._kept[number] = tensor, lazy_copy(source)
                     tensor.data = lazy_copy(source)
-            public = self._trail(self._original)
+            public = self._fingerprint(self._original)
             if not public.same_as(self._public):
                 self._public = public
                 self._copy_attributes()
@@ -154,19 +153,19 @@ class Replica:
             for parameter in frozen:
                 parameter.requires_grad_(False)
 
-    def _trail(self, model: nn.Module) -> Trail:
+    def _fingerprint(self, model: nn.Module) -> Fingerprint:
         if not self._stateful:
-            return Trail(())
+            return Fingerprint(())
         modules = []
         hooks: list[Any] = []
         for source, twin in self._pairs:
             module = source if model is self._original else twin
             modules.append(module)
             hooks += hooks_of(module, like=source)
-        return Trail(modules, hooks)
+        return Fingerprint(modules, hooks)
 
     def _find_own_functions(self) -> set[tuple[str, str]]:
-        """Return the functions that a class puts on each of its instances: the replica has its own already."""
+        """Return the functions that a class puts on each instance: the replica has its own."""
         found: set[tuple[str, str]] = set()
         for path in self._stateful:
             twin = self.module.get_submodule(path)
@@ -176,9 +175,10 @@ class Replica:
         return found
 
     def _share_found(self) -> None:
-        """Let the replica keep its generators and locks when its attributes are copied again within a step.
+        """Keep the replica's generators and locks when its attributes are copied within a step.
 
-        A step seeds generators in secret. A record that has attributes restored may not undo that for others.
+        A step seeds generators in secret. A record that has attributes restored may not undo that
+        for others.
         """
         for held in find_held([self._original], (*GENERATORS, *LOCKS)):
             if id(held) not in self._memo:
@@ -195,18 +195,18 @@ class Replica:
             for name in own_attributes(twin).keys() - wanted.keys():
                 del twin.__dict__[name]
             for name, value in wanted.items():
-                if name not in FITTED and (path, name) not in self._own_functions:
+                if name not in PATCHED and (path, name) not in self._own_functions:
                     twin.__dict__[name] = copy_value(value, memo)
             copy_hooks(source, twin, memo)
         self._mute()
-        self._clean = self._trail(self.module)
+        self._clean = self._fingerprint(self.module)
         self.generators = find_generators(self.module)
 
     def _mute(self) -> None:
-        """Take off what the fit has put on the module, and let nothing be logged from here."""
+        """Remove what the fit has put on the module, and let nothing be logged from here."""
         for _, twin in self._pairs:
             if any(base.__name__ == "LightningModule" for base in type(twin).__mro__):
-                for name in FITTED:
+                for name in PATCHED:
                     twin.__dict__.pop(name, None)
                 twin.__dict__["log"] = twin.__dict__["log_dict"] = _ignore
                 twin.__dict__["_trainer"] = self._trainer
@@ -225,8 +225,8 @@ def _copy(original: nn.Module, memo: dict[int, Any]) -> nn.Module:
         raise PrivacyRefusal(
             f"model: expected a module that can be copied, got {type(original).__name__}, which "
             f"can't ({type(error).__name__} at {_culprit(original, memo)}). The private step works "
-            "on a copy, so that no record writes into the model. Make that object where it is used, or give "
-            "its class a __deepcopy__ that shares what no record changes."
+            "on a copy, so that no record writes into the model. Make that object where it is "
+            "used, or give its class a __deepcopy__ that shares what no record changes."
         ) from error
 
 

@@ -53,10 +53,10 @@ class StepLogs:
 
 
 def _mean(values: list[Any]) -> Any:
-    """Return the mean of numbers; a metric, which sums up by itself, stays as it is."""
-    numbers = [value for value in values if isinstance(value, torch.Tensor | int | float)]
-    if len(numbers) < len(values):
-        return values[-1]
-    return torch.stack(
-        [torch.as_tensor(value, dtype=torch.float32).mean() for value in numbers]
-    ).mean()
+    """Return the mean of numbers; of metrics, which sum up by themselves, return the last."""
+    means: list[torch.Tensor] = []
+    for value in values:
+        if not isinstance(value, torch.Tensor | int | float):
+            return values[-1]
+        means.append(torch.as_tensor(value, dtype=torch.float32).mean())
+    return torch.stack(means).mean()

@@ -1,4 +1,4 @@
-"""Who follows a metric: callbacks and learning-rate schedulers, and what they may follow.
+"""Callbacks and learning-rate schedulers that follow a metric, and what they may follow.
 
 A metric of a private holdout is no part of the guarantee, and training metrics are muted. So only
 what validation logs on a public holdout can be followed. `provenance.py` makes sure of that: the
@@ -24,7 +24,7 @@ CLOCK_FACTS = ("epoch", "step")
 
 @dataclass(frozen=True)
 class Monitor:
-    """Someone who follows a metric."""
+    """A callback or scheduler that follows a metric."""
 
     who: str
     metric: str
@@ -48,7 +48,7 @@ def scheduler_monitors(trainer: pl.Trainer) -> Iterator[Monitor]:
 
 
 def private_monitor_fault(monitor: Monitor) -> str:
-    """Say why a monitor is refused where the holdout is private."""
+    """Return why a monitor is refused where the holdout is private."""
     return (
         f"{monitor.who} follows {monitor.metric!r}, a metric of private records. "
         "Declare the holdout public if it is, or leave it out."
@@ -56,7 +56,7 @@ def private_monitor_fault(monitor: Monitor) -> str:
 
 
 def admit_monitors(trainer: pl.Trainer, patches: Patches, *, public_metrics: bool) -> None:
-    """Refuse schedulers that follow private metrics; have others' metrics seen before training.
+    """Refuse schedulers that follow private metrics; let others see their metric before training.
 
     Where anyone follows a metric, validation is rehearsed on a batch before training, as a
     Trainer does by default. A scheduler then waits for its metric instead of ending the run.
@@ -74,7 +74,7 @@ def admit_monitors(trainer: pl.Trainer, patches: Patches, *, public_metrics: boo
 
 
 def refuse_unlogged_monitors(trainer: pl.Trainer) -> None:
-    """Refuse whoever follows a metric that validation didn't log when it was rehearsed."""
+    """Refuse monitors of a metric that validation didn't log when it was rehearsed."""
     known = _logged_in_validation(trainer)
     shown = ", ".join(sorted(known))
     faults: list[str] = []

@@ -1,10 +1,10 @@
 """Metrics carry their provenance: of all that is logged, only what validation logs leaves a fit.
 
 Lightning keeps logged values in one collection for training and one for validation. During a
-private fit the training collection takes nothing, and what leaves the validation collection is
-given a name that says whose records it was computed on. Loggers get these names, and mark what
-reaches them in any other way. So training metrics of a baseline, a fit without a budget, stand
-under `nonprivate/`. Everything stands on objects of the Trainer, and is undone after the fit.
+private fit the training collection takes nothing, and what leaves the validation collection gets a
+name that says whose records it was computed on. Loggers get these names, and mark what reaches them
+in any other way. So training metrics of a baseline, a fit without a budget, have names under
+`nonprivate/`. All this is done by patches on the Trainer's objects, which are undone after the fit.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dppipe.errors import RECORD_ERRORS
 from dppipe.lightning.isolation.callback_snapshot import CallbackSnapshot
 from dppipe.lightning.isolation.controls import Controls
 from dppipe.lightning.isolation.module_snapshot import ModuleSnapshot
+from dppipe.lightning.isolation.silenced_output import silenced
 from dppipe.lightning.metrics.monitors import admit_monitors, refuse_unlogged_monitors
-from dppipe.lightning.networks import unheard
 from dppipe.lightning.patches import Patches
 from dppipe.runs.metric_names import Holdout, public_name, unknown_name, validation_name
 
@@ -50,7 +50,7 @@ class Provenance:
         self._patches = Patches()
 
     def begin(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Take charge of everything that can be logged through Lightning, until `end`."""
+        """Control everything that is logged through Lightning, until `end`."""
         self._trainer = trainer
         if self._private:
             admit_monitors(trainer, self._patches, public_metrics=not self._hides)
@@ -61,7 +61,7 @@ class Provenance:
             for owner in (module, *_callbacks(trainer)):
                 put(owner, "log", self._only_in_validation(module.log))
                 put(owner, "log_dict", self._only_in_validation(module.log_dict))
-            # Whoever has kept the module's own `log` from before ends here too.
+            # Code that has kept the module's own `log` from before ends here too.
             put(training._results, "log", _do_nothing)
         else:
             put(training._results, "log", _with_batch_size(training._results.log))
@@ -69,11 +69,14 @@ class Provenance:
             put(connector, "log_metrics", self._shown(connector.log_metrics))
         put(validation, "run", self._validation(validation.run, trainer))
         put(validation._results, "metrics", self._leaving(validation._results.metrics, trainer))
-        for logger in {id(logger): logger for logger in trainer.loggers}.values():
-            put(logger, "log_metrics", self._renamed(logger.log_metrics))
+        patched: set[int] = set()
+        for logger in trainer.loggers:
+            if id(logger) not in patched:
+                patched.add(id(logger))
+                put(logger, "log_metrics", self._renamed(logger.log_metrics))
 
     def refuse_unlogged(self, trainer: pl.Trainer, *, resumed: bool) -> None:
-        """Refuse whoever follows a metric that validation doesn't log; a resumed fit has passed."""
+        """Refuse monitors of a metric that validation doesn't log; a resumed fit has passed."""
         if self._private and not self._hides and not resumed:
             refuse_unlogged_monitors(trainer)
 
@@ -120,7 +123,7 @@ class Provenance:
     def _leaving(self, metrics: Callable[[bool], Any], trainer: pl.Trainer) -> Callable[..., Any]:
         def named(on_step: bool) -> Any:
             try:
-                with unheard() if self._hides else nullcontext():
+                with silenced() if self._hides else nullcontext():
                     found = metrics(on_step)
             except RECORD_ERRORS:
                 # A metric that can't be computed is missing: no record of a private holdout may
@@ -171,7 +174,7 @@ def _callbacks(trainer: pl.Trainer | None) -> list[Any]:
 
 
 def _with_batch_size(log: Callable[..., None]) -> Callable[..., None]:
-    """Return a `log` that doesn't look for a batch size in the batch: a private loader's has none."""
+    """Return a `log` that doesn't look for a batch size: a private loader's batch has none."""
 
     def sized(*args: Any, batch_size: int | None = None, **kwargs: Any) -> None:
         log(*args, batch_size=batch_size or 1, **kwargs)

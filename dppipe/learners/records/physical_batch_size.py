@@ -1,6 +1,7 @@
-"""How many records go through the model at once, where the spec leaves that to dppipe.
+"""How many records go through the model at once, where the spec says `auto`.
 
-It is found on made-up records before the first step and changes memory and speed, never the result but for rounding.
+The size is found on made-up records before the first step. It changes memory and speed, and the
+result only by rounding.
 """
 
 from __future__ import annotations
@@ -16,23 +17,25 @@ if TYPE_CHECKING:
     from dppipe.learners.records.loader import PrivateLoader
     from dppipe.planning.plan import Plan
 
-BASELINE_PIECE = 512
-"""Records at once without a budget: there the engine, whose memory would be measured, has nothing to do."""
+BASELINE_SIZE = 512
+"""The size without a budget: the engine, whose memory would be measured, does nothing there."""
 
 
-def choose_piece(
+def choose_physical_batch_size(
     engine: Engine, loader: PrivateLoader, plan: Plan, *, place: Callable[[Any], Any]
 ) -> int:
-    """Give the physical batch size that the sampler names or, for `auto`, one that fits and is fast.
+    """Return the size that the sampler names or, for `auto`, one that fits and is fast.
 
-    Guarantee: only made-up records go through the model for it, and only public numbers and the machine's memory decide it. In a
-    reproducible run it doesn't follow the memory that is free at the moment, so that the order of additions is the same again.
+    Guarantees:
+    - Only made-up records go through the model to find it.
+    - Only public numbers and the machine's memory decide it. In a reproducible run the memory that
+      happens to be free doesn't, so that the order of additions is the same every time.
     """
     wanted = loader.sampler.physical_batch_size
     if wanted != "auto":
         return wanted
     if not plan.private:
-        return BASELINE_PIECE
+        return BASELINE_SIZE
     return find_physical_batch_size(
         engine,
         lambda rows: place(loader.synthetic(rows)),
@@ -43,12 +46,15 @@ def choose_piece(
 
 
 def likely_records(plan: Plan, loader: PrivateLoader) -> int:
-    """Give a number that the records of one rank's share of a batch hardly ever exceed, from public numbers."""
+    """Return a number that the records of one rank's share of a batch hardly ever exceed.
+
+    It follows from public numbers.
+    """
     drawn = plan.largest_likely_batch
     if drawn is None:
-        expected = max(
-            [plan.expected_batch_size, *(run.expected_batch_size for run in plan.batches)]
-        )
+        expected = plan.expected_batch_size
+        for run in plan.batches:
+            expected = max(expected, run.expected_batch_size)
         drawn = math.ceil(expected + 5 * math.sqrt(expected) + 5)
     each = loader.sampler.records_per_unit or 1
     return max(1, math.ceil(drawn * each / loader.ranks.world))

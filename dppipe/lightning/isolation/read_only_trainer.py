@@ -1,8 +1,8 @@
 """The Trainer as a private step's code sees it: it can be read, and nothing written to it leaves.
 
-A `training_step` may ask for the epoch or the learning rate. What it hands to a logger, or sets on
-an optimizer, would be an un-noised function of a record, so loggers swallow everything and
-optimizers are copies of their numbers.
+A `training_step` may ask for the epoch or the learning rate. What it passes to a logger, or sets on
+an optimizer, would be a function of a record without noise. So loggers do nothing, and optimizers
+are copies of their numbers.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from typing import Any
 import torch
 
 READ = (type(None), bool, int, float, str, Enum, torch.device)
-"""What a step's code may read of a Trainer: values that can't be changed."""
-HANDED_ON = ("datamodule", "train_dataloader", "val_dataloaders")
+"""Types of the attributes that a step's code may read: values that can't be changed."""
+SHARED = ("datamodule", "train_dataloader", "val_dataloaders")
 
 
-class Swallow:
-    """Stands for a logger: every attribute, call and item is another one that does nothing."""
+class DoNothing:
+    """A logger without effect: every attribute, call and item is this object again."""
 
-    def __getattr__(self, name: str) -> Swallow:
+    def __getattr__(self, name: str) -> DoNothing:
         if name.startswith("__"):
             raise AttributeError(name)
         return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Swallow:
+    def __call__(self, *args: Any, **kwargs: Any) -> DoNothing:
         """Do nothing."""
         return self
 
-    def __getitem__(self, key: Any) -> Swallow:
+    def __getitem__(self, key: Any) -> DoNothing:
         return self
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Do nothing."""
 
-    def __deepcopy__(self, memo: Any) -> Swallow:
+    def __deepcopy__(self, memo: Any) -> DoNothing:
         return self
 
 
-class QuietTrainer:
+class ReadOnlyTrainer:
     """Reads from a Trainer; whatever is set on it stays on this object alone."""
 
     def __init__(self, trainer: Any) -> None:
@@ -56,24 +56,24 @@ class QuietTrainer:
         if name.startswith("__"):
             raise AttributeError(name)
         value = getattr(vars(self)["_trainer"], name)
-        if isinstance(value, READ) or name in HANDED_ON:
+        if isinstance(value, READ) or name in SHARED:
             return value
         if callable(value):
-            return Swallow()
+            return DoNothing()
         raise AttributeError(
-            f"trainer.{name}: expected a number, a text or the data of the Trainer in a private step, got "
-            f"{type(value).__name__}: what is written to it would leave without noise."
+            f"trainer.{name}: expected a number, a text or the data of the Trainer in a private "
+            f"step, got {type(value).__name__}: what is written to it would leave without noise."
         )
 
     @property
-    def logger(self) -> Swallow:
+    def logger(self) -> DoNothing:
         """A logger that keeps nothing."""
-        return Swallow()
+        return DoNothing()
 
     @property
-    def loggers(self) -> list[Swallow]:
+    def loggers(self) -> list[DoNothing]:
         """One logger that keeps nothing."""
-        return [Swallow()]
+        return [DoNothing()]
 
     @property
     def optimizers(self) -> list[Any]:
@@ -81,23 +81,23 @@ class QuietTrainer:
         return [_numbers(optimizer) for optimizer in vars(self)["_trainer"].optimizers]
 
     def optimizer_views(self, use_pl_optimizer: bool = True) -> Any:
-        """Return what stands for `LightningModule.optimizers()`: one object, or a list of several."""
+        """Return what `LightningModule.optimizers()` returns: one object, or a list of several."""
         views = self.optimizers
         return views[0] if len(views) == 1 else views
 
     @property
     def strategy(self) -> SimpleNamespace:
-        """Nothing: devices and optimizers are no affair of a step's code."""
+        """Nothing: a step's code has no use for devices and optimizers."""
         return SimpleNamespace()
 
     @property
     def callback_metrics(self) -> dict[str, Any]:
-        """No metric: a training step follows none."""
+        """No metrics: a training step may not depend on them."""
         return {}
 
     logged_metrics = progress_bar_metrics = callback_metrics
 
-    def __deepcopy__(self, memo: Any) -> QuietTrainer:
+    def __deepcopy__(self, memo: Any) -> ReadOnlyTrainer:
         return self
 
 
