@@ -7,11 +7,12 @@ nothing. Such a plan is refused, with the budget that the run would need.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier import with_earlier
+from dppipe.planning.earlier import refuse_earlier, with_earlier
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.printing import shown
 from dppipe.privacy.rounding import round_up
@@ -25,6 +26,26 @@ if TYPE_CHECKING:
 LEAST_LEFT = 0.01
 """The part of a budget that must be left for `noise_multiplier: auto` to be worth planning."""
 _ADVISED_DIGITS = 3
+
+
+@contextmanager
+def naming_earlier(table: Timetable, budget: Budget) -> Iterator[None]:
+    """Refuse earlier runs that can't be counted; add their cost to refusals raised inside."""
+    parts = table.parts
+    if parts.earlier is None:
+        yield
+        return
+    alone = refuse_earlier(
+        parts.earlier, budget, parts.accountant, unit=parts.unit, adaptive=parts.noise.adaptive
+    )
+    refuse_spent(table, budget, parts.earlier, cost=alone)
+    try:
+        yield
+    except PrivacyRefusal as error:
+        raise PrivacyRefusal(
+            f"{error} The weights of {parts.earlier.names}, which it starts from, cost epsilon "
+            f"{shown(alone)}."
+        ) from error
 
 
 def refuse_spent(table: Timetable, budget: Budget, earlier: Earlier, *, cost: float) -> None:
