@@ -109,11 +109,16 @@ class PrivateParts:
         return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
 
     def committed(self, plan: Plan) -> Steps:
-        """Give the events of all that a plan may charge."""
-        return [
-            *self.before,
-            *((self.event(z, rate=rate), count) for z, rate, count in plan.charged_runs() if count),
-        ]
+        """Return the events of all that a plan may charge."""
+        return [*self.before, *self.step_events(plan)]
+
+    def step_events(self, plan: Plan) -> Steps:
+        """Return the events of all steps of a plan."""
+        events = []
+        for noise_multiplier, rate, count in plan.charged_runs():
+            if count:
+                events.append((self.event(noise_multiplier, rate=rate), count))
+        return events
 
 
 def parts_of(spec: Spec) -> PrivateParts:
