@@ -11,7 +11,7 @@ from dppipe.planning.timetable import Timetable, steps_for
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
-    from dppipe.sampling.base import Sampler
+    from dppipe.planning.plan import BatchRun
 
 _RARE = 1e-6
 """The chance that a batch is larger than the largest likely one."""
@@ -51,9 +51,10 @@ def sampling_numbers(table: Timetable) -> dict[str, Any]:
 
 
 def batch_sizes(
-    sampler: Sampler, records: int | None, *, rates: Sequence[float]
+    table: Timetable, batches: Sequence[BatchRun], *, records: int | None
 ) -> dict[str, float | None]:
     """Return the chance of an empty batch, and a size that about one batch in a million exceeds."""
+    sampler = table.parts.sampler
     if records is None:
         return {"empty_batch_probability": None, "largest_likely_batch": None}
     if sampler.fixed_size:
@@ -61,6 +62,7 @@ def batch_sizes(
         return {"empty_batch_probability": 0.0, "largest_likely_batch": size}
     from scipy.stats import binom
 
+    rates = [run.sample_rate for run in batches] or [table.rate]
     likely = int(binom.isf(_RARE, records, max(rates)))
     return {
         "empty_batch_probability": (1 - min(rates)) ** records,

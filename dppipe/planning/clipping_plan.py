@@ -1,4 +1,4 @@
-"""What a clipper asks of a plan: noise for its statistics, and delta for a bound that may fail."""
+"""What a clipper adds to a plan: noise for its statistics, and delta for a bound that may fail."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ if TYPE_CHECKING:
 def clipping_numbers(
     clipping: Clipper, noise: Sequence[NoiseRun], *, expected_batch_size: float, uses: float
 ) -> dict[str, Any]:
-    """Give what the clipper adds to a plan; refuse a split of the noise that leaves nothing for the gradient.
+    """Return a plan's numbers about its clipper.
+
+    A split of the noise that leaves nothing for the gradient is refused.
 
     Args:
         clipping: The clipper.
         noise: The noise of every step.
-        expected_batch_size: The base of its statistics' noise.
+        expected_batch_size: What the noise of its statistics is relative to.
         uses: How often a record is clipped in the run, on average.
     """
     statistics_std = clipping.statistics_std(expected_batch_size)
     if statistics_std is not None:
         if clipping.averages:
             raise PrivacyRefusal(
-                f"clipping.kind: expected statistics of single examples, got {clipping.kind!r}, which averages them first. "
-                "One example could change a statistic twice as far as is accounted for. Leave one of the two out."
+                f"clipping.kind: expected statistics of single examples, got {clipping.kind!r}, "
+                "which averages them first. One example could change a statistic twice as far as "
+                "is accounted for. Leave one of the two out."
             )
-        gradient_multiplier(
-            max(run.noise_multiplier for run in noise), statistics_std=statistics_std
-        )
+        largest = max(run.noise_multiplier for run in noise)
+        gradient_multiplier(largest, statistics_std=statistics_std)
     return {"statistics_std": statistics_std, "failure_delta": clipping.failure_delta(uses=uses)}

@@ -1,4 +1,4 @@
-"""What earlier runs on the same records leave of a budget, and what a run needs beside them.
+"""What earlier runs on the same records leave of a budget, and what a later run needs.
 
 A budget that is nearly spent can still be planned for: the noise only grows until the model learns
 nothing. Such a plan is refused, with the budget that the run would need.
@@ -89,7 +89,7 @@ def _advice(table: Timetable, budget: Budget, earlier: Earlier) -> str:
 
 
 def _enough(table: Timetable, budget: Budget, earlier: Earlier) -> float:
-    """Return the budget of this run and the earlier ones together that leaves its noise as it is."""
+    """Return the budget for this run and the earlier ones that leaves its noise as it is."""
     alone = _accountant(table, budget, None)
     charges = table.charges or 0
     scale = table.parts.noise.noise_multiplier

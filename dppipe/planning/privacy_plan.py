@@ -38,13 +38,10 @@ def plan_privacy(
     Args:
         parts: The components that decide privacy.
         name: What the run is called.
-        records: The number of records, or of users where the sampler draws users; ignored under
-            `add_remove`.
-        steps: How many steps the run takes; without `steps` and `epochs` it goes on until the
-            budget is spent.
+        records: The number of records, or of users if these are drawn; unused under `add_remove`.
+        steps: How many steps the run takes; without it and `epochs`, as many as the budget allows.
         epochs: How many epochs the run takes, where `steps` is None.
-        allow_estimate: Whether the accountant may prove nothing. Such a plan is only for looking
-            at; a run refuses it.
+        allow_estimate: Whether the accountant may only estimate; no run accepts such a plan.
         **stated: Facts that the plan repeats.
     """
     budget = parts.budget
@@ -52,7 +49,6 @@ def plan_privacy(
     table = make_timetable(parts, records=public, steps=steps, epochs=epochs)
     privacy = budget_numbers(table, allow_estimate=allow_estimate)
     batches = table.batches(privacy["steps"])
-    rates = [run.sample_rate for run in batches] or [table.rate]
     facts: dict[str, Any] = {**DEFAULT_FACTS, **stated}
     plan = Plan(
         name=name,
@@ -60,7 +56,7 @@ def plan_privacy(
         batches=batches,
         bounds=table.bounds(privacy["steps"]),
         **sampling_numbers(table),
-        **batch_sizes(parts.sampler, public, rates=rates),
+        **batch_sizes(table, batches, records=public),
         **parts.facts,
         **facts,
         **privacy,
