@@ -1,9 +1,9 @@
 """Fingerprints of datasets, so that a copy under another name is recognised.
 
-A fingerprint is keyed with a secret of the store (`Store.fingerprint`), so it says nothing about the
-records to anyone without the store. It depends on the bytes of the files that hold training records.
-A copy with other columns, compression or order has another fingerprint, and so has data that a class
-of the user's own generates.
+A fingerprint is keyed with a secret of the store (`Store.fingerprint`), so it says nothing about
+the records to anyone without the store. It depends on the bytes of the files that hold training
+records. A copy with other columns, compression or order has another fingerprint, and so has data
+that a class of the user's own generates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """After a crash: settle runs that have reserved and never settled, from their ledgers.
 
 A ledger that can't be found or trusted settles nothing: its reservation stays in full, which can
-waste budget but never hide spending. A torn last line counts as one more charge, at the largest cost
-that the run has reserved for a step.
+waste budget but never hide spending. A torn last line counts as one more charge, at the largest
+cost that the run has reserved for a step.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class PrivateParts:
     scaling: PrivateScaling | None = None
     """Statistics of the records that are released before the first step."""
     earlier: Earlier | None = None
-    """The private runs that have trained the weights which the run starts from; for planning only."""
+    """The private runs that have trained the starting weights; for planning only."""
 
     @property
     def before(self) -> Steps:

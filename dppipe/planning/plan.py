@@ -17,45 +17,11 @@ from pydantic import BaseModel, ConfigDict
 from dppipe.errors import UsageError
 from dppipe.planning.data_source import DataSource
 from dppipe.planning.earlier import Earlier
+from dppipe.planning.step_runs import BatchRun, BoundRun, CurvePoint, NoiseRun
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.noise_split import gradient_multiplier
 
-
-class NoiseRun(BaseModel):
-    """Steps in a row with one noise multiplier."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    noise_multiplier: float
-    steps: int
-
-
-class BatchRun(BaseModel):
-    """Steps in a row with one sample rate."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    sample_rate: float
-    expected_batch_size: float
-    steps: int
-
-
-class BoundRun(BaseModel):
-    """Steps in a row with one factor on the clipper's bounds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    factor: float
-    steps: int
-
-
-class CurvePoint(BaseModel):
-    """The epsilon that is spent after so many steps."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    step: int
-    epsilon: float
+__all__ = ["BatchRun", "BoundRun", "CurvePoint", "NoiseRun", "Plan", "charges_for"]
 
 
 def charges_for(steps: int, per_charge: int) -> int:

@@ -44,8 +44,7 @@ def plan_privacy(
         allow_estimate: Whether the accountant may only estimate; no run accepts such a plan.
         **stated: Facts that the plan repeats.
     """
-    budget = parts.budget
-    public = None if budget is not None and budget.relation == "add_remove" else records
+    public = None if _keeps_count_secret(parts) else records
     table = make_timetable(parts, records=public, steps=steps, epochs=epochs)
     privacy = budget_numbers(table, allow_estimate=allow_estimate)
     batches = table.batches(privacy["steps"])
@@ -70,8 +69,9 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
 
     Of its data only the number of records, or of users, is read, and only if it is public.
     """
+    parts = replace(parts_of(spec), earlier=recognise(spec))
     return plan_privacy(
-        replace(parts_of(spec), earlier=recognise(spec)),
+        parts,
         name=spec.name,
         records=spec.public_count(),
         steps=spec.train.steps,
@@ -80,7 +80,7 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
         diagnostics=spec.diagnostics,
         pretrained=spec.model.pretrained is not None,
         own_module=_is_own_module(spec),
-        split="hash" if _keeps_count_secret(spec) else "position",
+        split="hash" if _keeps_count_secret(parts) else "position",
         data=source_of_data(spec.data),
         reproducible=spec.reproducible,
         spec_hash=spec_hash(spec),
@@ -96,5 +96,5 @@ def _is_own_module(spec: Spec) -> bool:
     return not is_ours or spec.model.kind == "class_path"
 
 
-def _keeps_count_secret(spec: Spec) -> bool:
-    return spec.budget != "none" and spec.budget.relation == "add_remove"
+def _keeps_count_secret(parts: PrivateParts) -> bool:
+    return parts.budget is not None and parts.budget.relation == "add_remove"
