@@ -1,4 +1,4 @@
-"""Budgets across runs: one data set, one budget, however many runs, crashes and experiments."""
+"""Budgets across runs: one dataset, one budget, however many runs, crashes and experiments."""
 
 from __future__ import annotations
 

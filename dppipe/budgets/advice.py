@@ -62,11 +62,13 @@ def with_advice(message: str, others: Status, plan: Plan, parts: PrivateParts) -
 
 
 def _guess(others: Status, plan: Plan, parts: PrivateParts) -> float | None:
-    """Return about the epsilon that fits.
+    """Return roughly the epsilon that fits; None if none does.
 
-    Where the noise follows from epsilon, the run takes more of it; else it takes fewer steps.
+    Where the noise is calibrated to epsilon, the run gets more noise; else it takes fewer steps.
     """
-    scope, room, commitment = others.scope, others.room, commit(plan, parts)
+    scope = others.scope
+    room = others.room
+    commitment = commit(plan, parts)
     if not scope.rule.refunds:
         return scope.rule.largest_certificate(room) or None
     if parts.noise.noise_multiplier == "auto":
@@ -81,7 +83,7 @@ def _guess(others: Status, plan: Plan, parts: PrivateParts) -> float | None:
 
 
 def _largest(fits: Callable[[float], bool], *, guess: float) -> float | None:
-    """Return the largest number of four digits that fits, sought from a guess; None if none does."""
+    """Search from a guess for the largest number of four digits that fits; None if none does."""
     if guess < _SMALLEST:
         return None
     places = _DIGITS - 1 - floor(log10(guess))

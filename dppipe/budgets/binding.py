@@ -1,10 +1,10 @@
-"""How a run is bound to a scope: the seam that training calls, once before the first step and once after the last.
+"""How a run is bound to a scope: training calls this before the first step and after the last.
 
     binding = bind_run(Store(), "clinic", run_dir=run_dir, plan=plan, parts=parts, data=spec.data)
     ...  # charge, release, and close the ledger
     settle_run(binding)
 
-Read next: `identity.py`, what a run is called in its store; `reconcile.py`, how its ledger is settled.
+Read next: `identity.py`, a run's id in its store; `reconcile.py`, how its ledger is settled.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Binding:
     store: Store
     entry: Entry
     run_dir: Path
-    """Where the run stands now: it may have been moved since it reserved."""
+    """Where the run directory is now: it may have been moved since the run reserved."""
     reserved: Mapping[str, Any]
-    """The scope's facts when the run had reserved."""
+    """The scope's facts just after the run had reserved."""
 
     def facts(self) -> dict[str, Any]:
         """Return the scope's facts now, with all that this run has reserved.
@@ -62,67 +62,81 @@ def bind_run(
     parts: PrivateParts,
     data: Component | None = None,
 ) -> Binding:
-    """Reserve what a new run may cost, or take up the reservation of one that is resumed.
+    """Reserve what a new run may cost, or take up the reservation of a resumed run.
 
-    Guarantee: when this returns, all that the run's plan can charge is set aside in the scope, and the ledger holds whatever
-    was settled for the run before: one that was put back from a copy is refused. Call it before the first step of every start,
-    with `plan.json` written and the ledger made and locked.
+    Call it before the first step of every start, when `plan.json` is written and the ledger is
+    made and locked.
+
+    Guarantees, when this returns:
+    - All that the run's plan can charge is reserved in the scope.
+    - The ledger holds all that was settled for the run before. A ledger that was restored from a
+      copy is refused.
     """
     plan_bytes = (run_dir / "plan.json").read_bytes()
     ledger = read_ledger(run_dir / "ledger.jsonl", plan=plan_bytes)
     commitment = commit(plan, parts)
     run_id = take_identity(run_dir, scope=scope, place=store.place, fresh=ledger.rows == 0)
     before = store.find(run_id)
-    if ledger.rows and before is None:
-        raise PrivacyRefusal(
-            f"{store.place}: expected the store that this run has reserved in, got another. Set DPPIPE_STORE."
-        )
-    if before is not None:
-        _check_place(before, run_dir=run_dir)
-    if before is not None and before.state == "settled":
-        _check_settled(store, before, ledger, run_dir=run_dir)
-    marks = fingerprints(store, data) if data is not None else ()
-    plan_hash = digest(plan_bytes)
+    _check_before(store, before, ledger, run_dir=run_dir)
     try:
         entry = store.reserve(
             scope,
             run_id,
             commitment,
             run_dir=run_dir,
-            plan_hash=plan_hash,
-            fingerprints=marks,
+            plan_hash=digest(plan_bytes),
+            fingerprints=fingerprints(store, data) if data is not None else (),
         )
     except BudgetExhausted as error:
-        if before is not None:  # a run that goes on has no choice of epsilon any more
+        if before is not None:  # a resumed run can't choose another epsilon
             raise
         raise BudgetExhausted(with_advice(str(error), store.status(scope), plan, parts)) from error
     return Binding(store, entry, run_dir, scope_facts(store.status(scope)))
 
 
 def settle_run(binding: Binding) -> Reconciled:
-    """Settle from the run's own ledger, which must be closed; if that fails, the reservation stays for `reconcile`."""
+    """Settle a run from its own ledger, which must be closed.
+
+    If that fails, the reservation stays for `reconcile`.
+    """
     return reconcile_run(binding.store, binding.entry, run_dir=binding.run_dir)
 
 
+def _check_before(store: Store, before: Entry | None, ledger: LedgerRows, *, run_dir: Path) -> None:
+    """Compare a run with its last entry in the store, if it has one."""
+    if before is None:
+        if ledger.rows:
+            raise PrivacyRefusal(
+                f"{store.place}: expected the store that this run has reserved in, got another. "
+                "Set DPPIPE_STORE."
+            )
+        return
+    _check_place(before, run_dir=run_dir)
+    if before.state == "settled":
+        _check_settled(store, before, ledger, run_dir=run_dir)
+
+
 def _check_place(before: Entry, *, run_dir: Path) -> None:
-    """Of several copies of a run on one machine, only the one that went on last goes on, unless that is gone."""
+    """Refuse a copy of a run while another copy, which was used last, is on this machine."""
     place = Path(before.run_dir)
     if before.host != socket.gethostname() or place.resolve() == run_dir.resolve():
         return
     if has_identity(place) and (read_identity(place) or {}).get("run_id") == before.run_id:
         raise PrivacyRefusal(
-            f"{place}: expected this run to be in one place, got another copy of it, which went on last."
+            f"{place}: expected this run to be in one place, got another copy of it, which went on "
+            "last."
         )
 
 
 def _check_settled(store: Store, settled: Entry, ledger: LedgerRows, *, run_dir: Path) -> None:
-    """A ledger isn't touched between its settlement and the next start: one that holds less has lost charges."""
-    known, found = (
-        total(store.run_steps(settled.run_id)),
-        sum(charge.count for charge in ledger.charges) + bool(ledger.torn),
-    )
+    """Refuse a ledger that has changed since its settlement: charges may be missing in it."""
+    known = total(store.run_steps(settled.run_id))
+    found = sum(charge.count for charge in ledger.charges)
+    if ledger.torn:
+        found += 1
     if found != known:
         raise PrivacyRefusal(
-            f"{run_dir / 'ledger.jsonl'}: expected the {known} charges that were settled for this run, got {found}. "
-            "It was put back from a copy, or a copy of it has gone on: start a new run."
+            f"{run_dir / 'ledger.jsonl'}: expected the {known} charges that were settled for this "
+            f"run, got {found}. It was put back from a copy, or a copy of it has gone on: start a "
+            "new run."
         )

@@ -1,4 +1,4 @@
-"""What a planned run commits to: what a scope is asked to set aside."""
+"""What a planned run commits to, and a scope has to reserve for it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ def commit(plan: Plan, parts: PrivateParts) -> Commitment:
     """Return the most that a planned run may do; refuse a run that no scope can be charged with."""
     if plan.relation is None or plan.epsilon is None or plan.delta is None:
         raise UsageError(
-            "budget.scope: expected a run with a budget, got budget: none. Take the scope or the `none` away."
+            "budget.scope: expected a run with a budget, got budget: none. Take the scope or the "
+            "`none` away."
         )
     if plan.schedule == "filter":
         raise PrivacyRefusal(
-            "budget.scope: expected noise that is fixed in the plan, got a schedule that follows released values."
+            "budget.scope: expected noise that is fixed in the plan, got a schedule that follows "
+            "released values."
         )
     if plan.reproducible:
         raise PrivacyRefusal(
-            "budget.scope: expected a run with secret noise, got reproducible: true, which gives no protection."
+            "budget.scope: expected a run with secret noise, got reproducible: true, which gives "
+            "no protection."
         )
     return Commitment(parts.committed(plan), plan.relation, plan.unit, plan.epsilon, plan.delta)

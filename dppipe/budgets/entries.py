@@ -13,59 +13,62 @@ from dppipe.privacy.events.plain import event_from_data, event_to_data
 from dppipe.privacy.events.sequences import Steps
 from dppipe.privacy.filters.filters import Amount
 
-# The steps of a long schedule are large, and only their owner is ever asked for them.
+# The steps of a long schedule are large, and only their own run needs them.
 _BRIEF = [column for column in entries.c if column.name not in ("id", "steps")]
 
 
 def add_entry(connection: sa.Connection, entry: Entry, steps: Steps) -> Entry:
     """Add what a run now costs, and the steps that cost it."""
-    values = vars(entry) | {"amount": entry.cost.amount, "amount_delta": entry.cost.delta}
+    values = dict(vars(entry))
+    del values["cost"]
+    values["amount"] = entry.cost.amount
+    values["amount_delta"] = entry.cost.delta
     values["steps"] = [[event_to_data(event), count] for event, count in steps]
-    connection.execute(
-        sa.insert(entries).values({name: value for name, value in values.items() if name != "cost"})
-    )
+    connection.execute(sa.insert(entries).values(values))
     return entry
 
 
 def all_entries(connection: sa.Connection, scope: str) -> list[Entry]:
-    """Give every entry that a scope ever had, the oldest first."""
+    """Return every entry that a scope ever had, the oldest first."""
     query = sa.select(*_BRIEF).where(entries.c.scope == scope).order_by(entries.c.id)
     return [_entry(row) for row in connection.execute(query).mappings()]
 
 
 def last_entries(connection: sa.Connection, scope: str) -> dict[str, Entry]:
-    """Give the entry that now stands for each run of a scope."""
+    """Return the last entry of each run of a scope."""
     return {entry.run_id: entry for entry in all_entries(connection, scope)}
 
 
 def find_entry(connection: sa.Connection, run_id: str) -> Entry | None:
-    """Give the entry that now stands for a run, in whichever scope."""
-    query = (
-        sa.select(*_BRIEF).where(entries.c.run_id == run_id).order_by(entries.c.id.desc()).limit(1)
-    )
+    """Return the last entry of a run, in whichever scope."""
+    query = _last(sa.select(*_BRIEF), run_id)
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else _entry(row)
 
 
 def steps_of(connection: sa.Connection, run_id: str) -> list[tuple[Any, int]]:
-    """Give what a run did, or may do at most while it isn't settled."""
-    query = (
-        sa.select(entries.c.steps)
-        .where(entries.c.run_id == run_id)
-        .order_by(entries.c.id.desc())
-        .limit(1)
-    )
-    return [
-        (event_from_data(event), int(count))
-        for event, count in connection.execute(query).scalar_one()
-    ]
+    """Return what a run did, or may do at most while it isn't settled."""
+    query = _last(sa.select(entries.c.steps), run_id)
+    steps = connection.execute(query).scalar_one()
+    return [(event_from_data(event), int(count)) for event, count in steps]
 
 
 def scopes_of(connection: sa.Connection, fingerprints: Sequence[str]) -> list[str]:
-    """Return the scopes that a data set was charged to, under any of its fingerprints."""
+    """Return the scopes that a dataset was charged to, under any of its fingerprints."""
     known = entries.c.fingerprint.in_(fingerprints)
     query = sa.select(entries.c.scope).where(known).distinct()
     return list(connection.execute(query).scalars())
+
+
+def has_fingerprints(connection: sa.Connection) -> bool:
+    """Whether some entry has a fingerprint."""
+    known = entries.c.fingerprint.is_not(None)
+    return connection.execute(sa.select(entries.c.id).where(known).limit(1)).first() is not None
+
+
+def _last(query: sa.Select[Any], run_id: str) -> sa.Select[Any]:
+    """Restrict a query to the last entry of a run."""
+    return query.where(entries.c.run_id == run_id).order_by(entries.c.id.desc()).limit(1)
 
 
 def _entry(row: Mapping[Any, Any]) -> Entry:

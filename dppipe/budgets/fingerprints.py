@@ -1,8 +1,9 @@
-"""What records a data set consists of, so that a copy under another name is recognised.
+"""Fingerprints of datasets, so that a copy under another name is recognised.
 
-A fingerprint is keyed with a secret of the store (`Store.fingerprint`): it tells copies apart for those who hold the store and
-says nothing about the records to anyone else. It follows the bytes of the files that hold training records: a copy that was
-written anew (other columns, compression, order) is another data set to it, and so is what a class of the user's own makes up.
+A fingerprint is keyed with a secret of the store (`Store.fingerprint`), so it says nothing about
+the records to anyone without the store. It depends on the bytes of the files that hold training
+records. A copy with other columns, compression or order has another fingerprint, and so has data
+that a class of the user's own generates.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from dppipe.errors import UsageError
 if TYPE_CHECKING:
     from dppipe.budgets.store import Store
 
-_PIECE = 1 << 20
+_BLOCK = 1 << 20
+"""How many bytes of a file are read at once."""
 _NOT_RECORDS = {*Data.model_fields, "normalize"}
-"""Options that say how records are used, not which they are."""
+"""Options that decide how records are used, not which records there are."""
 
 
 @runtime_checkable
 class HasRecordFiles(Protocol):
-    """Data whose options name other files beside those of its training records."""
+    """Data whose options also name files without training records."""
 
     def record_files(self) -> Sequence[Path]:
         """Return the files and folders that hold training records."""
@@ -42,9 +44,10 @@ def data_files(data: Component | None) -> list[Path]:
 
 
 def fingerprints(store: Store, data: Component) -> tuple[str, ...]:
-    """Return a data set's fingerprint in a store, then those that earlier versions gave it."""
-    found = (store.fingerprint(data_contents(data)), store.fingerprint(_earlier_contents(data)))
-    return tuple(dict.fromkeys(found))
+    """Return a dataset's fingerprint in a store, then the one that earlier versions computed."""
+    present = store.fingerprint(data_contents(data))
+    earlier = store.fingerprint(_earlier_contents(data))
+    return (present,) if present == earlier else (present, earlier)
 
 
 def data_contents(data: Component) -> list[bytes]:
@@ -60,14 +63,20 @@ def data_contents(data: Component) -> list[bytes]:
 
 
 def _earlier_contents(data: Component) -> list[bytes]:
-    """Return what earlier versions took: all files, test files too, or all options."""
-    return [_file_digest(file) for file in data_files(data)] or [_options_digest(data.to_data())]
+    """Return what earlier versions used: all files, with test files, or else all options."""
+    files = data_files(data)
+    if files:
+        return [_file_digest(file) for file in files]
+    return [_options_digest(data.to_data())]
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
-        files += sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]
+        if path.is_dir():
+            files += sorted(filter(Path.is_file, path.rglob("*")))
+        else:
+            files.append(path)
     return files
 
 
@@ -76,7 +85,7 @@ def _options_digest(options: dict[str, Any]) -> bytes:
 
 
 def _file_digest(file: Path) -> bytes:
-    """Read a file at most once while it doesn't change."""
+    """Return a file's digest; a file that hasn't changed is read only once."""
     try:
         stat = file.stat()
         return _digest(file, stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -90,6 +99,6 @@ def _file_digest(file: Path) -> bytes:
 def _digest(file: Path, *_: int) -> bytes:
     digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while piece := opened.read(_PIECE):
-            digest.update(piece)
+        while block := opened.read(_BLOCK):
+            digest.update(block)
     return digest.digest()

@@ -1,4 +1,4 @@
-"""What would fit in a scope that a run doesn't fit in: fewer steps, more noise, or a smaller certificate."""
+"""What would fit in a scope that a run doesn't fit in: fewer steps, more noise, less epsilon."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _MOST_NOISE = 1000.0
 
 
 def refusal(others: Status, commitment: Commitment) -> str:
-    """Say that a run doesn't fit beside the other runs of its scope, and what would.
+    """Return the message that a run doesn't fit beside the other runs of its scope, and what does.
 
     Args:
         others: The scope and its other runs.
         commitment: What the run may do at most.
     """
-    scope, cost = others.scope, others.scope.rule.cost(commitment)
+    scope = others.scope
+    cost = scope.rule.cost(commitment)
     open_runs = sum(1 for entry in others.runs if entry.state == "reserved")
     hint = ""
     if open_runs:
@@ -39,41 +40,38 @@ def refusal(others: Status, commitment: Commitment) -> str:
 
 
 def what_fits(scope: Scope, commitment: Commitment, *, room: Amount) -> str:
-    """Say in words what a run could be changed to."""
+    """Return in words what a run could be changed to."""
     if not scope.rule.refunds:
         epsilon = scope.rule.largest_certificate(room)
         most = f"epsilon of at most {round_down(epsilon, 3):g}"
         return f"A run with {most} at delta of at most {round_down(room.delta, 3):g} fits."
-    steps, factor = (
-        affordable_steps(scope, commitment, room=room),
-        affordable_noise(scope, commitment, room=room),
-    )
-    ways = [f"{steps} of its {total(commitment.steps)} steps with the same noise"] if steps else []
+    changes = []
+    steps = affordable_steps(scope, commitment, room=room)
+    if steps:
+        changes.append(f"{steps} of its {total(commitment.steps)} steps with the same noise")
+    factor = affordable_noise(scope, commitment, room=room)
     if factor is not None:
         factor = round_up(factor, 3)
-        lowest = min(
-            (z for event, _ in commitment.steps for z in _multipliers(event_to_data(event))),
-            default=0.0,
+        lowest = round_up(_lowest_multiplier(commitment.steps) * factor, 4)
+        changes.append(
+            f"all its steps with {factor:g} times the noise (a noise multiplier of {lowest:g})"
         )
-        ways.append(
-            f"all its steps with {factor:g} times the noise (a noise multiplier of {round_up(lowest * factor, 4):g})"
-        )
-    return (
-        f"What fits: {', or '.join(ways)}."
-        if ways
-        else "Nothing fits: not one step, whatever its noise."
-    )
+    if not changes:
+        return "Nothing fits: not one step, whatever its noise."
+    return f"What fits: {', or '.join(changes)}."
 
 
 def affordable_steps(scope: Scope, commitment: Commitment, *, room: Amount) -> int:
-    """Give the largest number of the run's first steps that fits."""
-    good, bad = 0, total(commitment.steps) + 1
+    """Return the largest number of the run's first steps that fits."""
+    good = 0
+    bad = total(commitment.steps) + 1
     while bad - good > 1:
         middle = (good + bad) // 2
-        fits = scope.rule.cost(replace(commitment, steps=first(commitment.steps, middle))).fits(
-            room
-        )
-        good, bad = (middle, bad) if fits else (good, middle)
+        shorter = replace(commitment, steps=first(commitment.steps, middle))
+        if scope.rule.cost(shorter).fits(room):
+            good = middle
+        else:
+            bad = middle
     return good
 
 
@@ -87,42 +85,62 @@ def affordable_noise(
     """Return the smallest factor on the noise with which all steps fit; None if none does.
 
     Args:
-        scope: What the run is to fit in.
+        scope: The scope that the run should fit in.
         commitment: The run's steps.
         room: What the scope has left.
-        precision: How far the factor may be above the smallest one, as a part of it.
+        precision: How far the factor may be above the smallest one, relatively.
     """
 
     def fits(factor: float) -> bool:
-        return scope.rule.cost(
-            replace(commitment, steps=scale_noise(commitment.steps, factor))
-        ).fits(room)
+        noisier = replace(commitment, steps=scale_noise(commitment.steps, factor))
+        return scope.rule.cost(noisier).fits(room)
 
     if not fits(_MOST_NOISE):
         return None
-    bad, good = 1.0, _MOST_NOISE
+    bad = 1.0
+    good = _MOST_NOISE
     while good > (1 + precision) * bad:
         middle = math.sqrt(bad * good)
-        bad, good = (bad, middle) if fits(middle) else (middle, good)
+        if fits(middle):
+            good = middle
+        else:
+            bad = middle
     return good
 
 
 def scale_noise(steps: Steps, factor: float) -> list[tuple[DpEvent, int]]:
-    """Give the steps with every noise multiplier times `factor`."""
-    return [
-        (event_from_data(_scaled(event_to_data(event), factor)), count) for event, count in steps
-    ]
+    """Return the steps with every noise multiplier times `factor`."""
+    scaled = []
+    for event, count in steps:
+        data = _scaled(event_to_data(event), factor)
+        scaled.append((event_from_data(data), count))
+    return scaled
 
 
 def _scaled(data: dict[str, Any], factor: float) -> dict[str, Any]:
-    changed = {
-        name: _scaled(value, factor) for name, value in data.items() if isinstance(value, dict)
-    }
-    if "noise_multiplier" in data:
-        changed["noise_multiplier"] = data["noise_multiplier"] * factor
-    return data | changed
+    """Return an event's data with every noise multiplier in it times `factor`."""
+    changed = dict(data)
+    for name, value in data.items():
+        if isinstance(value, dict):
+            changed[name] = _scaled(value, factor)
+        elif name == "noise_multiplier":
+            changed[name] = value * factor
+    return changed
+
+
+def _lowest_multiplier(steps: Steps) -> float:
+    multipliers: list[float] = []
+    for event, _ in steps:
+        multipliers += _multipliers(event_to_data(event))
+    return min(multipliers, default=0.0)
 
 
 def _multipliers(data: dict[str, Any]) -> list[float]:
-    inner = [z for value in data.values() if isinstance(value, dict) for z in _multipliers(value)]
-    return [*inner, data["noise_multiplier"]] if "noise_multiplier" in data else inner
+    """Return every noise multiplier in an event's data."""
+    multipliers: list[float] = []
+    for name, value in data.items():
+        if isinstance(value, dict):
+            multipliers += _multipliers(value)
+        elif name == "noise_multiplier":
+            multipliers.append(value)
+    return multipliers

@@ -1,7 +1,7 @@
-"""What a run is called in its store: made up once for every run directory, and kept there in `budget.json`.
+"""The id of a run in its store: generated once for every run directory, and kept in `budget.json`.
 
-A directory that was deleted and used again is another run, and so is one at the same place of another machine: what they
-charged is never settled for a run that stood there before.
+A directory that was deleted and used again is another run, and so is one with the same path on
+another machine. So no charge is ever settled for another run that had the same path.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _FILE = "budget.json"
 
 
 def has_identity(run_dir: Path) -> bool:
-    """Whether a run has a name in a store, and so may have reserved."""
+    """Whether a run has an id in a store, and so may have reserved."""
     return (run_dir / _FILE).exists()
 
 
 def read_identity(run_dir: Path) -> dict[str, Any] | None:
-    """Give a run's id, scope and store; None where it never reserved."""
+    """Return a run's id, scope and store; None where it never reserved."""
     path = run_dir / _FILE
     if not has_identity(run_dir):
         return None
@@ -40,18 +40,20 @@ def read_identity(run_dir: Path) -> dict[str, Any] | None:
 
 
 def take_identity(run_dir: Path, *, scope: str, place: str, fresh: bool) -> str:
-    """Give the id that a run has in its scope; one that has charged nothing yet gets a new one."""
+    """Return a run's id in its scope; a run that has charged nothing yet gets a new one."""
     known = read_identity(run_dir)
     if known is not None:
         if known.get("scope") != scope:
             raise PrivacyRefusal(
-                f"budget.scope: expected {known.get('scope')!r}, which this run has reserved in, got {scope!r}."
+                f"budget.scope: expected {known.get('scope')!r}, which this run has reserved in, "
+                f"got {scope!r}."
             )
         return str(known.get("run_id"))
     path = run_dir / _FILE
     if not fresh:
         raise PrivacyRefusal(
-            f"{path}: expected the id that this run has reserved with, got no file. Its charges are in no scope."
+            f"{path}: expected the id that this run has reserved with, got no file. Its charges "
+            "are in no scope."
         )
     run_id = f"{path.absolute().parent.name}-{secrets.token_hex(8)}"
     data = json.dumps({"run_id": run_id, "scope": scope, "store": place}, indent=2).encode() + b"\n"

@@ -1,6 +1,6 @@
-"""What a planned run will find in its scope, before anything is reserved.
+"""Whether a planned run fits in its scope, before anything is reserved.
 
-Nothing is written, and nothing is promised: the room may be taken by others until the run reserves.
+Nothing is written or promised: other runs may take the room until this run reserves.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 from dppipe.budgets.advice import with_advice
 from dppipe.budgets.commitments import commit
 from dppipe.budgets.fitting import refusal
+from dppipe.budgets.granting import check_terms
 from dppipe.budgets.scopes import Status, counted, percent_left, percent_used
-from dppipe.budgets.store import Store, check_terms
+from dppipe.budgets.store import Store
 from dppipe.errors import NoStore, UsageError
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.plan import Plan
@@ -25,12 +26,12 @@ _ESTIMATE = "The accountant only estimates: `dppipe run` refuses it."
 
 @dataclass(frozen=True)
 class Outlook:
-    """A scope as it stands, and a run that is to be charged to it."""
+    """A scope as it is now, and a run that will be charged to it."""
 
     place: str
     status: Status
     cost: Amount | None
-    """What the run may cost at most; None where that isn't known."""
+    """The most that the run may cost; None where that isn't known."""
     problem: str | None = None
     """Why the run doesn't fit and what would, or why its cost isn't known; None where it fits."""
 
@@ -65,9 +66,9 @@ class Outlook:
 
 
 def look_ahead(plan: Plan, parts: PrivateParts, *, place: str | Path | None = None) -> Outlook:
-    """Return what a run will find in the scope that its budget names.
+    """Return whether a run fits in the scope that its budget names.
 
-    A scope that doesn't exist is a UsageError, one that is measured otherwise a PrivacyRefusal.
+    A scope that doesn't exist is a UsageError; one with another relation or unit, a PrivacyRefusal.
     """
     name = plan.scope or ""
     store = open_for_scope(name, place=place)
@@ -84,7 +85,7 @@ def look_ahead(plan: Plan, parts: PrivateParts, *, place: str | Path | None = No
 
 
 def look_at_terms(name: str, parts: PrivateParts, *, place: str | Path | None = None) -> Outlook:
-    """Return the scope of a run that isn't planned; refuse another relation or unit."""
+    """Return the scope of a run without a plan; refuse another relation or unit."""
     store = open_for_scope(name, place=place)
     status = store.status(name, key="budget.scope")
     if parts.budget is not None:
@@ -93,7 +94,7 @@ def look_at_terms(name: str, parts: PrivateParts, *, place: str | Path | None = 
 
 
 def open_for_scope(name: str, *, place: str | Path | None = None) -> Store:
-    """Open the store that should hold a spec's scope; none is made."""
+    """Open the store that should hold a spec's scope, without creating one."""
     try:
         return Store(place, make=False)
     except NoStore as error:

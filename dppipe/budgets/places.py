@@ -14,12 +14,12 @@ def chosen_place(place: str | Path | None = None) -> str:
 
 
 def is_url(place: str) -> bool:
-    """Whether a place is a database's URL; one with a slip in it is, too, and not a file's name."""
+    """Whether a place is a database's URL; a mistyped URL isn't taken for a file's name."""
     return "://" in place or (":" in place and "@" in place)
 
 
 def may_hold_store(place: str | Path | None = None) -> bool:
-    """Whether a store could be there: a database, or a file that exists or can't be looked for."""
+    """Whether a store could be there: a database, or a file that may exist."""
     chosen = chosen_place(place)
     try:
         return is_url(chosen) or Path(chosen).exists()

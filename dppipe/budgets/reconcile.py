@@ -1,7 +1,8 @@
-"""After a crash: read the ledgers of runs that reserved and never settled, and settle what they charged.
+"""After a crash: settle runs that have reserved and never settled, from their ledgers.
 
-A ledger that can't be found or trusted settles nothing: its reservation stays in full, which can waste budget and never hide
-spending. A torn last line counts as one more charge, at the largest cost that the run had reserved for a step.
+A ledger that can't be found or trusted settles nothing: its reservation stays in full, which can
+waste budget but never hide spending. A torn last line counts as one more charge, at the largest
+cost that the run has reserved for a step.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dppipe.privacy.filters.filters import Commitment
 
 @dataclass(frozen=True)
 class Reconciled:
-    """What became of one reservation."""
+    """The outcome for one reservation."""
 
     entry: Entry
     outcome: Literal["settled", "running", "kept"]
@@ -34,73 +35,87 @@ class Reconciled:
 def reconcile(
     store: Store, scope: str, *, moved: Mapping[str, Path] | None = None
 ) -> list[Reconciled]:
-    """Settle every reservation of a scope whose run has ended; `moved` says where a run's directory stands now."""
-    reserved = [entry for entry in store.status(scope).runs if entry.state == "reserved"]
-    return [
-        reconcile_run(store, entry, run_dir=(moved or {}).get(entry.run_id)) for entry in reserved
-    ]
+    """Settle every reservation of a scope whose run has ended.
+
+    Args:
+        store: The store.
+        scope: The name of the scope.
+        moved: The new directories of runs that were moved, by run id.
+    """
+    places = moved or {}
+    outcomes = []
+    for entry in store.status(scope).runs:
+        if entry.state == "reserved":
+            outcomes.append(reconcile_run(store, entry, run_dir=places.get(entry.run_id)))
+    return outcomes
 
 
 def joined_epsilon(store: Store, scope: str) -> float | None:
-    """Give what all runs would cost had they been planned together, by PLD; None where it can't be computed.
+    """Return what all runs would cost by PLD had they been planned together; None if unknown.
 
     It certifies nothing: each run was chosen after seeing the last. It shows what adaptivity costs.
     """
     from dppipe.privacy.accountants.pld import Pld
 
-    terms, steps = store.status(scope).scope, store.steps(scope)
+    terms = store.status(scope).scope
+    steps = store.steps(scope)
+    if not steps:
+        return 0.0
     try:
-        return Pld().compose(steps, relation=terms.relation).epsilon(terms.delta) if steps else 0.0
+        return Pld().compose(steps, relation=terms.relation).epsilon(terms.delta)
     except DppipeError:
         return None
 
 
 def reconcile_run(store: Store, entry: Entry, *, run_dir: Path | None = None) -> Reconciled:
-    """Settle one run from its ledger; where that can't be read and trusted, or is in use, the reservation stays."""
+    """Settle one run from its ledger.
+
+    The reservation stays where the ledger can't be read or trusted, or is in use.
+    """
     directory = run_dir or Path(entry.run_dir)
     try:
-        plan = (directory / "plan.json").read_bytes()
-        if digest(plan) != entry.plan_hash:
-            return Reconciled(
-                entry,
-                "kept",
-                f"{directory / 'plan.json'} is not the plan that the run reserved with",
-            )
-        if (read_identity(directory) or {}).get("run_id") != entry.run_id:
-            return Reconciled(entry, "kept", f"{directory} holds another run than {entry.run_id}")
-        with _unused(directory / "ledger.jsonl") as unused:
-            if not unused:
-                return Reconciled(entry, "running", f"a process holds {directory / 'ledger.jsonl'}")
-            found = read_ledger(directory / "ledger.jsonl", plan=plan)
-            spent = charged_steps(found.charges)
-            if found.torn:
-                spent.append((_costliest(store, entry), 1))
-            return Reconciled(store.settle(entry.run_id, spent), "settled")
+        return _settle(store, entry, directory)
     except OSError as error:
-        return Reconciled(
-            entry,
-            "kept",
-            f"{error.filename} can't be read on this machine: {error.strerror}; it ran on {entry.host}",
-        )
+        why = f"{error.filename} can't be read on this machine: {error.strerror}"
+        return Reconciled(entry, "kept", f"{why}; it ran on {entry.host}")
     except DppipeError as error:
         return Reconciled(entry, "kept", str(error))
 
 
+def _settle(store: Store, entry: Entry, directory: Path) -> Reconciled:
+    plan_file = directory / "plan.json"
+    ledger = directory / "ledger.jsonl"
+    plan = plan_file.read_bytes()
+    if digest(plan) != entry.plan_hash:
+        why = f"{plan_file} is not the plan that the run reserved with"
+        return Reconciled(entry, "kept", why)
+    if (read_identity(directory) or {}).get("run_id") != entry.run_id:
+        return Reconciled(entry, "kept", f"{directory} holds another run than {entry.run_id}")
+    with _unused(ledger) as unused:
+        if not unused:
+            return Reconciled(entry, "running", f"a process holds {ledger}")
+        found = read_ledger(ledger, plan=plan)
+        spent = charged_steps(found.charges)
+        if found.torn:
+            spent.append((_costliest(store, entry), 1))
+        return Reconciled(store.settle(entry.run_id, spent), "settled")
+
+
 def _costliest(store: Store, entry: Entry) -> Any:
+    """Return the event with the largest cost among those that a run has reserved."""
     scope = store.status(entry.scope).scope
     events = {event for event, _ in store.run_steps(entry.run_id)}
 
     def cost(event: Any) -> float:
-        return scope.rule.cost(
-            Commitment([(event, 1)], scope.relation, scope.unit, entry.epsilon, entry.delta)
-        ).amount
+        once = Commitment([(event, 1)], scope.relation, scope.unit, entry.epsilon, entry.delta)
+        return scope.rule.cost(once).amount
 
     return max(events, key=cost)
 
 
 @contextmanager
 def _unused(ledger: Path) -> Iterator[bool]:
-    """Keep a run from going on while its ledger is read; False if it is going on now."""
+    """Lock a ledger, so that its run can't go on meanwhile; yield False if the run is going on."""
     fd = os.open(ledger, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:

@@ -1,4 +1,7 @@
-"""What a scope is: one budget that many runs share, with everything that decides its guarantee fixed when it is made."""
+"""Scopes: budgets that many runs share.
+
+Everything that decides a scope's guarantee is fixed when the scope is made.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,9 @@ UNITS = ("example", "user")
 class Scope(Options):
     """One budget that many runs share.
 
-    Guarantee: all runs of the scope together cost one unit at most (epsilon, delta) under `relation`, however each run was
-    chosen from what earlier ones released, because the filter was fixed before the first.
+    Guarantee: all runs of the scope together cost one unit at most (epsilon, delta) under
+    `relation`, however each run was chosen from what earlier ones released, because the filter was
+    fixed before the first run.
     """
 
     name: str = Field(
@@ -67,23 +71,10 @@ class Scope(Options):
             like: A run such as will be done most: the order is chosen for it where none is given.
             fixed: The relation and the unit.
         """
-        if filter not in FILTERS:
-            meant = suggest_name(filter, FILTERS)
-            known = ", ".join(FILTERS)
-            raise UsageError(f"filter: expected one of {known}, got {filter!r}.{meant}")
-        unit = fixed.get("unit", "example")
-        if unit not in UNITS:
-            meant = suggest_name(unit, UNITS)
-            raise UsageError(f"unit: expected {' or '.join(UNITS)}, got {unit!r}.{meant}")
-        if order is not None and filter != "rdp":
-            raise UsageError(
-                f"order: expected none with filter {filter}, got {order}. Only rdp has one."
-            )
-        options = (
-            {"order": order or best_order(epsilon=epsilon, delta=delta, like=like)}
-            if filter == "rdp"
-            else {}
-        )
+        _check_names(filter, fixed.get("unit", "example"), order=order)
+        options = {}
+        if filter == "rdp":
+            options["order"] = order or best_order(epsilon=epsilon, delta=delta, like=like)
         scope = cls(
             name=name,
             epsilon=epsilon,
@@ -93,7 +84,8 @@ class Scope(Options):
         )
         if not scope.capacity.amount > 0:
             raise PrivacyRefusal(
-                f"{name}: expected room for some run, got none: raise epsilon or delta, or choose another order."
+                f"{name}: expected room for some run, got none: raise epsilon or delta, or choose "
+                "another order."
             )
         return scope
 
@@ -116,7 +108,7 @@ class Scope(Options):
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in the store for one run: reserved before it starts, settled when what it did is known."""
+    """What the store holds for a run: reserved before it starts, settled when its cost is known."""
 
     run_id: str
     scope: str
@@ -147,10 +139,10 @@ class Status:
     @property
     def room(self) -> Amount:
         """What is left."""
-        used, capacity = self.used, self.scope.capacity
-        return Amount(
-            max(0.0, capacity.amount - used.amount), max(0.0, capacity.delta - used.delta)
-        )
+        used = self.used
+        capacity = self.scope.capacity
+        amount = max(0.0, capacity.amount - used.amount)
+        return Amount(amount, max(0.0, capacity.delta - used.delta))
 
     @property
     def epsilon_spent(self) -> float:
@@ -170,12 +162,12 @@ class Status:
         return Status(self.scope, tuple(entry for entry in self.runs if entry.run_id != run_id))
 
     def fits(self, cost: Amount) -> bool:
-        """Whether another cost stays within the scope: what decides about every reservation."""
+        """Whether another cost stays within the scope; every reservation depends on this."""
         return total([self.used, cost]).fits(self.scope.capacity)
 
     @property
     def share(self) -> float:
-        """The part of the budget that is used: 1 is all of it."""
+        """The part of the budget that is used; 1 is all of it."""
         return self.scope.share(self.used)
 
     @property
@@ -184,22 +176,41 @@ class Status:
         return max(0.0, 1 - self.share)
 
 
+def _check_names(filter: str, unit: str, *, order: float | None) -> None:
+    """Refuse a filter or a unit that doesn't exist, and an order that the filter doesn't have."""
+    if filter not in FILTERS:
+        meant = suggest_name(filter, FILTERS)
+        known = ", ".join(FILTERS)
+        raise UsageError(f"filter: expected one of {known}, got {filter!r}.{meant}")
+    if unit not in UNITS:
+        meant = suggest_name(unit, UNITS)
+        raise UsageError(f"unit: expected {' or '.join(UNITS)}, got {unit!r}.{meant}")
+    if order is not None and filter != "rdp":
+        raise UsageError(
+            f"order: expected none with filter {filter}, got {order}. Only rdp has one."
+        )
+
+
 def percent_used(share: float) -> str:
-    """Write a share that is used or needed, rounded up."""
+    """Return a share that is used or needed in percent, rounded up."""
     return f"{math.ceil(share * 1000 * (1 - 1e-12)) / 10:.1f}%"
 
 
 def percent_left(share: float) -> str:
-    """Write a share that is left, rounded down."""
+    """Return a share that is left in percent, rounded down."""
     return f"{math.floor(share * 1000) / 10:.1f}%"
 
 
 def counted(runs: int) -> str:
-    """Write a number of runs."""
+    """Return a number of runs in words."""
     return "1 run" if runs == 1 else f"{runs} runs"
 
 
 def total(costs: Iterable[Amount]) -> Amount:
-    """Add up costs, rounded once."""
-    both = list(costs)
-    return Amount(math.fsum(cost.amount for cost in both), math.fsum(cost.delta for cost in both))
+    """Return the sum of costs, rounded once."""
+    amounts = []
+    deltas = []
+    for cost in costs:
+        amounts.append(cost.amount)
+        deltas.append(cost.delta)
+    return Amount(math.fsum(amounts), math.fsum(deltas))

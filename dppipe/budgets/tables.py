@@ -1,8 +1,8 @@
 """The store's tables and transactions, in SQLite or PostgreSQL.
 
-Entries are only ever added: the last one of a run says what it costs, the earlier ones how that came about. Transactions
-exclude each other from the first look to the commit, so that no two runs are granted the same room and no data set slips into
-two scopes at once.
+Entries are only added, never changed: the last entry of a run states its cost, and the earlier ones
+are its history. Transactions exclude each other from the first read to the commit, so that no two
+runs are granted the same room and no dataset is charged to two scopes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dppipe.errors import NoStore, StoreFailed, UsageError
 
 _WAIT_SECONDS = 120
 _LOOK_SECONDS = 10
-"""How long a command that only looks waits for others, and for a server that doesn't answer."""
+"""How long a command that only reads waits for others, and for a server that doesn't answer."""
 _VERSION = "1"
 _SETUP_LOCK = 0x64707069  # any number that nothing else in the database locks
 
@@ -77,7 +77,7 @@ class Database:
 
         Args:
             place: The file or the URL; by default what DPPIPE_STORE names.
-            make: Whether to make a store where there is none; else that is a NoStore.
+            make: Whether to make a store where there is none; otherwise NoStore is raised.
         """
         chosen = chosen_place(place)
         url = _url(chosen)
@@ -108,16 +108,14 @@ class Database:
 
     @contextmanager
     def transaction(self, *, first: bool = False) -> Iterator[sa.Connection]:
-        """Do all of what follows, durably, or nothing of it, while no one else does anything; `first` makes the tables."""
+        """Do the body durably and as a whole, or not at all, while all others wait.
+
+        `first` is for the transaction that makes the tables.
+        """
         try:
             with self._engine.begin() as connection:
                 if connection.dialect.name == "postgresql":  # SQLite has begun exclusively
-                    row = (
-                        sa.select(facts.c.value).where(facts.c.name == "version").with_for_update()
-                    )
-                    connection.execute(
-                        sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK)) if first else row
-                    )
+                    connection.execute(_postgres_lock(first=first))
                 yield connection
         except SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0].rstrip(".")
@@ -126,19 +124,24 @@ class Database:
 
     def _set_up(self, connection: sa.Connection) -> None:
         _metadata.create_all(connection)
-        known = {
-            row.name: row.value
-            for row in connection.execute(sa.select(facts.c.name, facts.c.value))
-        }
+        rows = connection.execute(sa.select(facts.c.name, facts.c.value))
+        known = {row.name: row.value for row in rows}
         if not known:
-            new = {"version": _VERSION, "key": secrets.token_hex(32)}
-            connection.execute(
-                sa.insert(facts), [{"name": name, "value": value} for name, value in new.items()]
-            )
+            version = {"name": "version", "value": _VERSION}
+            key = {"name": "key", "value": secrets.token_hex(32)}
+            connection.execute(sa.insert(facts), [version, key])
         elif known.get("version") != _VERSION:
             raise UsageError(
-                f"{self.place}: expected a store of version {_VERSION}, got {known.get('version')}. Use the dppipe that made it."
+                f"{self.place}: expected a store of version {_VERSION}, got "
+                f"{known.get('version')}. Use the dppipe that made it."
             )
+
+
+def _postgres_lock(*, first: bool) -> sa.Select[Any]:
+    """Return the query that makes a PostgreSQL transaction wait for all others."""
+    if first:
+        return sa.select(sa.func.pg_advisory_xact_lock(_SETUP_LOCK))
+    return sa.select(facts.c.value).where(facts.c.name == "version").with_for_update()
 
 
 def _url(chosen: str) -> sa.URL:
@@ -164,7 +167,7 @@ def _url(chosen: str) -> sa.URL:
 
 
 def _shown(url: sa.URL) -> str:
-    """Write a URL as it may be seen: a password can stand among its options, too."""
+    """Return a URL without secrets: a password can also be among its options."""
     options = {name: value for name, value in url.query.items() if name in ("host", "port")}
     return url.set(query=options).render_as_string(hide_password=True)
 
@@ -187,7 +190,7 @@ def _exists(path: Path) -> bool:
 def _make_file(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The key of the fingerprints stands in it.
+        # Only its owner may read the file: it holds the key of the fingerprints.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise UsageError(
@@ -199,9 +202,8 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
     @sa.event.listens_for(engine, "connect")
     def settle_durability(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
-        connection.execute(
-            "PRAGMA synchronous = EXTRA"
-        )  # a grant that a power cut takes back could be given twice
+        # A grant that a power cut takes back could be granted again.
+        connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA foreign_keys = ON")  # a scope with entries can't be deleted
 
     @sa.event.listens_for(engine, "begin")

@@ -1,4 +1,4 @@
-"""Runs without a scope on records that stand in one: their cost is missing in the shared budget."""
+"""Runs without a scope on records that a scope covers: the shared budget misses their cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def scope_of_records(data: Component, *, place: str | Path | None = None) -> Status | None:
-    """Return the scope that these very records were charged to; None where there is none.
+    """Return the scope that these records were charged to; None where there is none.
 
     The data files are read only if some run of the store has left a fingerprint.
     """
@@ -44,7 +44,7 @@ def unscoped_warning(
     private: bool,
     place: str | Path | None = None,
 ) -> str | None:
-    """Say that a run's records stand in a scope that the run leaves out; None where they don't.
+    """Return a warning if a scope covers a run's records and the run doesn't name it; else None.
 
     Args:
         data: The run's data.

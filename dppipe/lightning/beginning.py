@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
-from dppipe.errors import UsageError
 from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.private_scaling import InputScaling
 from dppipe.learners.ranks import Ranks
@@ -23,6 +22,7 @@ from dppipe.lightning.fit import Fit, make_private_step
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
 from dppipe.lightning.starting_weights import StartingWeights
 from dppipe.optim.averaging.base import Averaging
+from dppipe.planning.comparison import refuse_other_parts
 from dppipe.planning.data_source import source_of_dataset
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
@@ -101,7 +101,8 @@ def begin_fit(
         start: What is known of the weights that training starts from.
         restored: The callback's state in a checkpoint; empty where there is none.
     """
-    _refuse_other_holdout(plan, options)
+    is_seeded = options.seed is not None
+    refuse_other_parts(plan, parts, holdout=options.holdout, reproducible=is_seeded)
     start.check(trainer, trainer.lightning_module, plan, ranks=ranks)
     record = _open_record(plan, parts, options, ranks=ranks, restored=restored)
     try:
@@ -147,15 +148,6 @@ def _fit_of(
         means = restored.get("average")
         average = WeightAverage(model.network, options.averaging, steps=plan.steps, means=means)
     return Fit(trainer, model, record, step, average)
-
-
-def _refuse_other_holdout(plan: Plan, options: RunOptions) -> None:
-    """Refuse a plan for another kind of holdout: the statement follows the plan."""
-    if plan.holdout != options.holdout:
-        raise UsageError(
-            f"DPCallback.holdout: expected {plan.holdout!r}, as its plan has it, got "
-            f"{options.holdout!r}. Make the plan with the same holdout."
-        )
 
 
 def _open_record(

@@ -1,4 +1,4 @@
-"""Where the records of a run come from, as far as that is public: what its statement names.
+"""Where the records of a run come from, as far as that is public; its statement names it.
 
 Nothing here depends on a record. Sizes and fingerprints of files would, so neither is kept.
 """
@@ -23,15 +23,19 @@ class DataSource(BaseModel):
     user: str | None = None
     """The column, array or attribute that says whose each record is."""
     on_bad_record: Literal["refuse", "drop"] = "drop"
-    """What becomes of a record that can't be used: whether the run starts can depend on it."""
+    """Whether a record that can't be used is dropped, or keeps the run from starting."""
 
 
 def source_of_data(data: Any) -> DataSource:
     """Return what is public about a data kind; `data` is a component of the data family."""
-    options = [getattr(data, name) for name in type(data).model_fields]
+    files = []
+    for name in type(data).model_fields:
+        option = getattr(data, name)
+        if isinstance(option, Path):
+            files.append(str(option))
     return DataSource(
         kind=getattr(data, "class_path", data.kind),
-        files=tuple(str(option) for option in options if isinstance(option, Path)),
+        files=tuple(files),
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
     )
@@ -40,7 +44,7 @@ def source_of_data(data: Any) -> DataSource:
 def source_of_dataset(dataset: object) -> DataSource:
     """Return what is public about a dataset that was made in Python.
 
-    A record of it that can't be read contributes nothing.
+    A record that can't be read contributes nothing.
     """
     made = type(dataset)
     user = "users" if hasattr(dataset, "users") else None

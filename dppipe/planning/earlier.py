@@ -1,8 +1,8 @@
 """Private runs whose weights a run starts from: their costs are part of its claim.
 
-An `Earlier` stands in the plan, with every event of the runs before, so that the plan, the ledger's
+The plan holds an `Earlier` with every event of the earlier runs, so that the plan, the ledger's
 epsilons, `dppipe ledger verify` and the statement all count the same. Read next: `recognition.py`,
-how the runs are found.
+which finds the runs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class EarlierRun(BaseModel):
     scope: str | None = None
     failure_delta: float = 0.0
     reproducible: bool = False
-    """Whether its noise was seeded, so that it gives no protection."""
+    """Whether its noise had a public seed, so that it protects nobody."""
     filtered: bool = False
-    """Whether its noise followed released values: only its own filter bounds that."""
+    """Whether its noise followed released values: only its own filter bounds its cost."""
     data_hash: str | None = None
     """The SHA-256 of the data block of its spec, where it has one."""
     events: tuple[ChargedEvent, ...]
@@ -62,7 +62,7 @@ class EarlierRun(BaseModel):
 
 
 class Earlier(BaseModel):
-    """All private runs that have shaped the weights which a run starts from."""
+    """All private runs that have trained the weights which a run starts from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -86,13 +86,16 @@ class Earlier(BaseModel):
 
     @property
     def failure_delta(self) -> float:
-        """What the runs have set aside of delta for bounds that may fail."""
+        """The part of delta that the runs have set aside for bounds that may fail."""
         return sum(run.failure_delta for run in self.runs)
 
     def steps(self) -> Steps:
         """Return every event of every run."""
-        charges = [charge for run in self.runs for charge in run.events]
-        return [(event_from_data(charge.event), charge.count) for charge in charges]
+        steps = []
+        for run in self.runs:
+            for charge in run.events:
+                steps.append((event_from_data(charge.event), charge.count))
+        return steps
 
     def composition(self, accountant: Accountant, *, relation: Relation) -> Composition:
         """Bound what the runs cost together; refuse events that the accountant can't bound."""
@@ -107,7 +110,7 @@ class Earlier(BaseModel):
 
 
 def merged(runs: Iterable[EarlierRun]) -> tuple[EarlierRun, ...]:
-    """Return each run once, with all that it is known to have charged."""
+    """Return each run once, with the most charges that it is known to have."""
     known: dict[str, EarlierRun] = {}
     for run in runs:
         if run.run not in known or known[run.run].charged < run.charged:
@@ -123,15 +126,16 @@ def with_earlier(
     failure: float,
     relation: Relation,
 ) -> Accountant:
-    """Return an accountant whose every bound includes the runs before.
+    """Return an accountant whose every bound includes the earlier runs.
 
-    Guarantee: what it certifies of some steps holds for these steps, the events `before` them and
-    all earlier runs together, with `failure` set aside from delta. If the records are the same, all
-    costs add up; if they are disjoint, the larger one counts.
+    Guarantees:
+    - A bound for some steps holds for these steps, the events `before` them and all earlier runs
+      together, with `failure` set aside from delta.
+    - If the records are the same, all costs are composed; if they are disjoint, the larger counts.
 
     Args:
         accountant: What bounds the run by itself.
-        earlier: The runs before, if any.
+        earlier: The earlier runs, if any.
         before: What this run itself releases before its first step.
         failure: The probability that one of this run's bounds fails.
         relation: What neighbouring datasets differ in.
@@ -150,14 +154,8 @@ def refuse_earlier(
 ) -> float:
     """Refuse earlier runs that no bound covers together with this one; return their own cost."""
     for run in earlier.runs:
-        terms = (("relation", budget.relation, run.relation), ("unit", unit, run.unit))
-        for name, wanted, got in terms:
-            if wanted != got:
-                raise PrivacyRefusal(
-                    f"budget.{name}: expected {got}, as the weights of {run.run_dir} were trained "
-                    f"under, got {wanted}. Costs under different ones don't add up: set {got}, or "
-                    "start from other weights."
-                )
+        _refuse_term("relation", budget.relation, run.relation, run=run)
+        _refuse_term("unit", unit, run.unit, run=run)
         if earlier.records == "same" and budget.scope is not None and run.scope != budget.scope:
             raise PrivacyRefusal(
                 f"budget.scope: expected the weights of {run.run_dir} to be charged to "
@@ -171,3 +169,12 @@ def refuse_earlier(
             "can't count them. Take another schedule, or start from other weights."
         )
     return earlier.composition(accountant, relation=budget.relation).epsilon(budget.delta)
+
+
+def _refuse_term(name: str, own: str, earlier: str, *, run: EarlierRun) -> None:
+    if own != earlier:
+        raise PrivacyRefusal(
+            f"budget.{name}: expected {earlier}, as the weights of {run.run_dir} were trained "
+            f"under, got {own}. Costs under different ones don't add up: set {earlier}, or start "
+            "from other weights."
+        )

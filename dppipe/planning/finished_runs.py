@@ -1,9 +1,8 @@
-"""The file of finished runs: which weights private runs have left behind, and what they had charged
-by then.
+"""The file of finished runs: the weights that private runs have trained, and what they cost.
 
 Every private run adds a line when it ends: the hash of each tensor that it trained, and its events.
-So a copy of its weights is known again though it stands elsewhere, and though the run directory may
-be gone. The file stands beside the local store of budgets.
+So a copy of its weights is recognised in any place, even if the run directory is gone. The file is
+in the folder of the local store of budgets.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ class FinishedRun(BaseModel):
 
     version: int = 1
     hashes: tuple[str, ...]
-    """The SHA-256 of each tensor that the run left behind, but for those that it started from."""
+    """The SHA-256 of each tensor that the run has trained, without those that it started from."""
     runs: tuple[EarlierRun, ...]
     """The run, then the runs whose weights it started from."""
 
 
 @dataclass(frozen=True)
 class FinishedRuns:
-    """The file of finished runs at one place."""
+    """A file of finished runs."""
 
     path: Path
 
     def add(self, run: FinishedRun) -> None:
-        """Append a line, whole and durable, after one that a crash may have cut off."""
+        """Append a whole line durably; the line before it may have been cut off by a crash."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -58,16 +57,17 @@ class FinishedRuns:
         sync_names(self.path)
 
     def find(self, hashes: Collection[str], *, strict: bool) -> list[EarlierRun]:
-        """Return the runs that have trained any of these tensors, and those whose weights they had
-        started from.
+        """Return the runs that have trained any of these tensors, and the runs before them.
 
         Args:
-            hashes: The hashes of the tensors. strict: Whether a line that can't be read is refused:
-            it may stand for the run that is looked for.
+            hashes: The hashes of the tensors.
+            strict: Whether a line that can't be read is refused: it may be the line of such a run.
         """
         wanted = set(hashes)
         found: list[EarlierRun] = []
-        for line in self._lines(strict=strict) if wanted else ():
+        if not wanted:
+            return found
+        for line in self._lines(strict=strict):
             if not wanted.isdisjoint(line.hashes):
                 found += line.runs
         return found
@@ -96,7 +96,7 @@ class FinishedRuns:
 
 
 def finished_runs() -> FinishedRuns:
-    """Return the file beside the one that DPPIPE_STORE names; for a database or none, in `.dppipe`."""
+    """Return the file beside the one that DPPIPE_STORE names; else the one in `.dppipe`."""
     store = os.environ.get("DPPIPE_STORE") or ""
     is_url = "://" in store or (":" in store and "@" in store)
     folder = Path(".dppipe") if is_url or not store else Path(store).parent

@@ -1,4 +1,4 @@
-"""What earlier runs on the same records leave of a budget, and what a run needs beside them.
+"""What earlier runs on the same records leave of a budget, and what a later run needs.
 
 A budget that is nearly spent can still be planned for: the noise only grows until the model learns
 nothing. Such a plan is refused, with the budget that the run would need.
@@ -7,12 +7,13 @@ nothing. Such a plan is refused, with the budget that the run would need.
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier import with_earlier
+from dppipe.planning.earlier import refuse_earlier, with_earlier
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.printing import shown
 from dppipe.privacy.rounding import round_up
@@ -26,6 +27,26 @@ if TYPE_CHECKING:
 LEAST_LEFT = 0.01
 """The part of a budget that must be left for `noise_multiplier: auto` to be worth planning."""
 _ADVISED_DIGITS = 3
+
+
+@contextmanager
+def naming_earlier(table: Timetable, budget: Budget) -> Iterator[None]:
+    """Refuse earlier runs that can't be counted; add their cost to refusals raised inside."""
+    parts = table.parts
+    if parts.earlier is None:
+        yield
+        return
+    alone = refuse_earlier(
+        parts.earlier, budget, parts.accountant, unit=parts.unit, adaptive=parts.noise.adaptive
+    )
+    refuse_spent(table, budget, parts.earlier, cost=alone)
+    try:
+        yield
+    except PrivacyRefusal as error:
+        raise PrivacyRefusal(
+            f"{error} The weights of {parts.earlier.names}, which it starts from, cost epsilon "
+            f"{shown(alone)}."
+        ) from error
 
 
 def refuse_spent(table: Timetable, budget: Budget, earlier: Earlier, *, cost: float) -> None:
@@ -69,7 +90,7 @@ def _advice(table: Timetable, budget: Budget, earlier: Earlier) -> str:
 
 
 def _enough(table: Timetable, budget: Budget, earlier: Earlier) -> float:
-    """Return the budget of this run and the earlier ones together that leaves its noise as it is."""
+    """Return the budget for this run and the earlier ones that leaves its noise as it is."""
     alone = _accountant(table, budget, None)
     charges = table.charges or 0
     scale = table.parts.noise.noise_multiplier

@@ -38,7 +38,7 @@ class PrivateParts:
     scaling: PrivateScaling | None = None
     """Statistics of the records that are released before the first step."""
     earlier: Earlier | None = None
-    """The private runs that have trained the weights which the run starts from, while it is planned."""
+    """The private runs that have trained the starting weights; for planning only."""
 
     @property
     def before(self) -> Steps:
@@ -47,7 +47,7 @@ class PrivateParts:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a plan says of the parts themselves."""
+        """What a plan states about the parts themselves."""
         return {
             "clipping": self.clipping.kind,
             "max_grad_norm": self.clipping.max_grad_norm,
@@ -61,7 +61,7 @@ class PrivateParts:
 
     @property
     def scaling_facts(self) -> dict[str, Any]:
-        """What a plan says of them."""
+        """What a plan states about statistics that are released before the first step."""
         if self.scaling is None:
             return {}
         return {
@@ -77,7 +77,10 @@ class PrivateParts:
         return self.budget.unit
 
     def refuse_together(self, budget: Budget) -> None:
-        """Refuse parts that no proof covers together, as validation does: parts made in Python haven't been through it."""
+        """Refuse parts that no proof covers together.
+
+        Validation of a spec does the same; parts that were made in Python haven't been through it.
+        """
         found = verdict(
             sampler=self.sampler.kind,
             relation=budget.relation,
@@ -95,31 +98,41 @@ class PrivateParts:
             raise PrivacyRefusal(f"{'.'.join(map(str, problem.path))}: {problem.message}")
 
     def refuse_statistics(self, budget: Budget) -> None:
-        """Refuse statistics that use up the budget by themselves: no noise on the steps could make up for it."""
+        """Refuse statistics that use up the budget alone: no noise on the steps makes up for it."""
         if self.scaling is None:
             return
         alone = self.accountant.compose(self.before, relation=budget.relation).epsilon(budget.delta)
         if alone >= budget.epsilon:
             raise PrivacyRefusal(
-                f"data.normalize.noise_multiplier: expected statistics that cost less than epsilon {budget.epsilon:g}, got "
-                f"{self.scaling.noise_multiplier:g}, at which they cost {shown(alone)} before the first step. Raise it."
+                "data.normalize.noise_multiplier: expected statistics that cost less than epsilon "
+                f"{budget.epsilon:g}, got {self.scaling.noise_multiplier:g}, at which they cost "
+                f"{shown(alone)} before the first step. Raise it."
             )
 
     def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
-        """Give the privacy event of one step: the sampler wraps the mechanism that the schedule describes."""
+        """Return the privacy event of one step: the noise schedule's, wrapped by the sampler's."""
         return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
 
     def committed(self, plan: Plan) -> Steps:
-        """Give the events of all that a plan may charge."""
-        return [
-            *self.before,
-            *((self.event(z, rate=rate), count) for z, rate, count in plan.charged_runs() if count),
-        ]
+        """Return the events of all that a plan may charge."""
+        return [*self.before, *self.step_events(plan)]
+
+    def step_events(self, plan: Plan) -> Steps:
+        """Return the events of all steps of a plan."""
+        events = []
+        for noise_multiplier, rate, count in plan.charged_runs():
+            if count:
+                events.append((self.event(noise_multiplier, rate=rate), count))
+        return events
 
 
 def parts_of(spec: Spec) -> PrivateParts:
-    """Give the components of a spec that decide privacy."""
-    budget = None if spec.budget == "none" else spec.budget
+    """Return the components of a spec that decide privacy."""
     return PrivateParts(
-        spec.sampler, spec.clipping, spec.noise, spec.accountant, budget, spec.data.private_scaling
+        sampler=spec.sampler,
+        clipping=spec.clipping,
+        noise=spec.noise,
+        accountant=spec.accountant,
+        budget=None if spec.budget == "none" else spec.budget,
+        scaling=spec.data.private_scaling,
     )

@@ -1,7 +1,8 @@
-"""Questions about privacy that need no data: what a schedule costs, the noise that lands on a budget, the steps that fit.
+"""Questions about privacy that need no data, as `dppipe account` answers them.
 
-Of noise multiplier, steps and epsilon two are given and the third is the answer. Estimates are answered and marked as such;
-a combination without proof or estimate is refused, with what would work.
+Of noise multiplier, steps and epsilon two are given, and the third is the answer. An answer that is
+only an estimate is marked as such. A combination without proof or estimate is refused, and the
+message names one that works.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.planning.plan import charges_for
 from dppipe.privacy.budget import Budget, Relation
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.rounding import round_up
@@ -31,7 +33,7 @@ class Question:
     sampler: Sampler
     sample_rate: float
     per_charge: int = 1
-    """The steps that one charge covers: an epoch's, of an epoch-wise sampler."""
+    """The steps that one charge covers: those of an epoch, for an epoch-wise sampler."""
     relation: Relation
     mechanism: str
     delta: float
@@ -40,36 +42,40 @@ class Question:
     epsilon: float | None
 
     def __post_init__(self) -> None:
-        given = [
-            name
-            for name in ("noise_multiplier", "steps", "epsilon")
-            if getattr(self, name) is not None
-        ]
+        options = {
+            "--noise-multiplier": self.noise_multiplier,
+            "--steps": self.steps,
+            "--epsilon": self.epsilon,
+        }
+        given = [option for option, value in options.items() if value is not None]
         if len(given) != 2:
             raise UsageError(
                 "account: expected two of --noise-multiplier, --steps and --epsilon, got "
-                f"{', '.join('--' + name.replace('_', '-') for name in given) or 'none'}. The third is worked out."
+                f"{', '.join(given) or 'none'}. The third is worked out."
             )
         if self.noise_multiplier is None and not self.steps:
             raise UsageError(
-                f"--steps: expected 1 or more where noise is worked out, got {self.steps}. Any noise will do for none."
+                f"--steps: expected 1 or more where noise is worked out, got {self.steps}. "
+                "Any noise will do for none."
             )
 
     def event(self, noise_multiplier: float) -> DpEvent:
-        """Give the event of one step."""
+        """Return the event of one step."""
         import dp_accounting
 
-        made = {"gaussian": dp_accounting.GaussianDpEvent, "laplace": dp_accounting.LaplaceDpEvent}[
-            self.mechanism
-        ]
-        return self.sampler.event(made(noise_multiplier), rate=self.sample_rate)
+        mechanisms = {
+            "gaussian": dp_accounting.GaussianDpEvent,
+            "laplace": dp_accounting.LaplaceDpEvent,
+        }
+        mechanism = mechanisms[self.mechanism](noise_multiplier)
+        return self.sampler.event(mechanism, rate=self.sample_rate)
 
     def charges(self, steps: int) -> int:
-        """Give how many times the event is charged for so many steps: once a step, or once an epoch."""
-        return -(-steps // self.per_charge)
+        """Return how often so many steps are charged: once for each step, or for each epoch."""
+        return charges_for(steps, self.per_charge)
 
     def schedule(self, noise_multiplier: float, steps: int) -> Steps:
-        """Give the charges of so many steps."""
+        """Return the charges of so many steps."""
         return [(self.event(noise_multiplier), self.charges(steps))]
 
 
@@ -86,7 +92,7 @@ class Answer:
     curve: tuple[tuple[int, float], ...] = ()
 
     def to_data(self) -> dict[str, Any]:
-        """Give the answer as plain data; epsilon is rounded up, and null where none is known."""
+        """Return the answer as plain data; epsilon is rounded up, and null where it is unknown."""
         asked = self.question
         data: dict[str, Any] = {
             "epsilon": _printed(self.epsilon),
@@ -101,9 +107,9 @@ class Answer:
             "mechanism": asked.mechanism,
         }
         if self.curve:
-            data["curve"] = [
-                {"step": step, "epsilon": _printed(epsilon)} for step, epsilon in self.curve
-            ]
+            data["curve"] = []
+            for step, epsilon in self.curve:
+                data["curve"].append({"step": step, "epsilon": _printed(epsilon)})
         return data
 
 
@@ -112,17 +118,24 @@ def _printed(epsilon: float) -> float | None:
 
 
 def answer(question: Question, accountant: Accountant, *, curve_points: int = 0) -> Answer:
-    """Work out what is missing; refuse (PrivacyRefusal) a combination that has no proof and no estimate."""
-    kind, relation, mechanism = question.sampler.kind, question.relation, question.mechanism
+    """Work out the missing number; refuse a combination that has no proof and no estimate.
+
+    Args:
+        question: Two of the three numbers.
+        accountant: What bounds the cost.
+        curve_points: At how many points the answer states epsilon during the run.
+    """
     found = verdict(
-        sampler=kind, relation=relation, accountant=accountant.kind, mechanism=mechanism
+        sampler=question.sampler.kind,
+        relation=question.relation,
+        accountant=accountant.kind,
+        mechanism=question.mechanism,
     )
     if found.status == "refused":
         raise PrivacyRefusal(f"accountant {accountant.kind}: {found.why}. Take {found.instead}.")
     noise_multiplier, steps = _complete(question, accountant)
-    composed = accountant.compose(
-        question.schedule(noise_multiplier, steps), relation=question.relation
-    )
+    schedule = question.schedule(noise_multiplier, steps)
+    composed = accountant.compose(schedule, relation=question.relation)
     made = Answer(
         question=question,
         accountant=accountant.kind,
@@ -131,15 +144,15 @@ def answer(question: Question, accountant: Accountant, *, curve_points: int = 0)
         noise_multiplier=noise_multiplier,
         steps=steps,
     )
-    return (
-        replace(made, curve=_curve(made, accountant, points=curve_points))
-        if curve_points and steps
-        else made
-    )
+    if not curve_points or not steps:
+        return made
+    return replace(made, curve=_curve(made, accountant, points=curve_points))
 
 
 def _complete(question: Question, accountant: Accountant) -> tuple[float, int]:
-    noise_multiplier, steps = question.noise_multiplier, question.steps
+    """Return the noise multiplier and the steps, of which one may have been missing."""
+    noise_multiplier = question.noise_multiplier
+    steps = question.steps
     if question.epsilon is None or (noise_multiplier is not None and steps is not None):
         return noise_multiplier or 0.0, steps or 0
     budget = Budget(epsilon=question.epsilon, delta=question.delta, relation=question.relation)

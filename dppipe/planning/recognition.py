@@ -1,9 +1,8 @@
-"""Which private runs have trained a file of weights: found by the run directory around it, or by
-its tensors.
+"""Which private runs have trained a file of weights.
 
-Nothing here needs torch, so that `dppipe plan` and `dppipe run` see the same. A file that isn't
-recognised is taken as public, and the statement says so. Read next: `earlier.py`, how the runs that
-are found are counted.
+A run is found by its directory, if the file is in it, or by the file's tensors. Nothing here needs
+torch, so that `dppipe plan` and `dppipe run` find the same. A file that isn't recognised is taken
+as public, and the statement says so. Read next: `earlier.py`, how the runs are counted.
 """
 
 from __future__ import annotations
@@ -33,10 +32,11 @@ if TYPE_CHECKING:
 def recognise(spec: Spec) -> Earlier | None:
     """Return the private runs whose weights a spec starts from; None where none are recognised.
 
-    Guarantee: a file inside the directory of a private run, and a file that holds a tensor which a
-    private run on this machine left behind, is recognised. For a private spec, weights of a run
-    that gives no bound on these records are refused; another one only passes them on to the runs
-    that start from its own weights.
+    Guarantees:
+    - A file inside the directory of a private run is recognised, and so is a file with a tensor
+      that a private run on this machine has trained.
+    - A private spec is refused weights of a run that has no bound on these records. A spec without
+      a budget isn't, but runs that start from its own weights find the run in its plan.
     """
     given = spec.model.pretrained
     if given is None:
@@ -59,7 +59,7 @@ def recognise(spec: Spec) -> Earlier | None:
 
 
 def run_directory_around(path: Path) -> Path | None:
-    """Return the run directory that a file stands in, at any depth."""
+    """Return the run directory that holds a file, at any depth."""
     for folder in path.resolve().parents:
         plan = folder / "plan.json"
         if plan.is_file() and ((folder / "ledger.jsonl").is_file() or _is_plan(plan)):
@@ -97,10 +97,9 @@ def run_id(directory: Path) -> str | None:
 
 
 def _events(ledger: LedgerRows, plan: Plan) -> tuple[ChargedEvent, ...]:
-    """Return what counts for a run: its rows if all steps are charged, else its whole plan.
+    """Return a run's charged events: its rows if all steps are charged, else its whole plan.
 
-    When a run was stopped may depend on what it had released, so an early stop doesn't lower what
-    it may claim.
+    The moment of an early stop may depend on released values, so an early stop lowers no claim.
     """
     steps = [charge for charge in ledger.charges if charge.step]
     charged = charged_steps(ledger.charges)
@@ -110,8 +109,10 @@ def _events(ledger: LedgerRows, plan: Plan) -> tuple[ChargedEvent, ...]:
         for z, rate, count in plan.charged_runs():
             event = changed_event(like, noise_multiplier=z, sampling_probability=rate)
             charged.append((event, count))
-    counts = merge(charged).items()
-    return tuple(ChargedEvent(event=event_to_data(event), count=count) for event, count in counts)
+    events = []
+    for event, count in merge(charged).items():
+        events.append(ChargedEvent(event=event_to_data(event), count=count))
+    return tuple(events)
 
 
 def _plan(directory: Path) -> Plan:
@@ -141,8 +142,9 @@ def _json(path: Path) -> Mapping[str, Any]:
 
 
 def _refuse_unprotected(directory: Path, spec: Spec) -> None:
-    """Refuse weights of a run without a budget on the very data that the spec names."""
-    if not _plan(directory).private and _data_hash_of(directory) == _data_hash(spec.data.to_data()):
+    """Refuse weights of a run without a budget on the data that the spec names."""
+    same_data = _data_hash_of(directory) == _data_hash(spec.data.to_data())
+    if same_data and not _plan(directory).private:
         raise PrivacyRefusal(
             "model.pretrained: expected weights that were trained on other data or with a "
             f"budget, got those of {directory}, which was trained on the same data without "
@@ -151,20 +153,24 @@ def _refuse_unprotected(directory: Path, spec: Spec) -> None:
 
 
 def _refuse_unended(directory: Path) -> None:
-    """Refuse a run that may go on, or that a crash has ended: its cost isn't known."""
+    """Refuse a run that may go on, or that has crashed: its cost isn't known."""
     if not _plan(directory).private:
         return
     ledger = read_ledger(directory / "ledger.jsonl", plan=(directory / "plan.json").read_bytes())
     if ledger.torn or _json(directory / "summary.json").get("ledger_head") != ledger.head:
         has_spec = (directory / "config.yaml").exists()
-        way = f"End it with dppipe resume {directory}" if has_spec else "Resume it to its end"
+        what_to_do = "Resume it to its end"
+        if has_spec:
+            what_to_do = f"End it with dppipe resume {directory}"
         raise PrivacyRefusal(
             "model.pretrained: expected weights of a run that has ended, got those of "
-            f"{directory}, whose ledger and summary don't say so. {way}, or start from other weights."
+            f"{directory}, whose ledger and summary don't say so. {what_to_do}, or start from "
+            "other weights."
         )
 
 
 def _refuse_unbounded(found: Earlier, spec: Spec) -> None:
+    """Refuse runs whose cost can't be composed with the cost of another run."""
     for run in found.runs:
         if run.filtered:
             raise PrivacyRefusal(
@@ -181,6 +187,7 @@ def _refuse_unbounded(found: Earlier, spec: Spec) -> None:
 
 
 def _refuse_same_data(found: Earlier, spec: Spec) -> None:
+    """Refuse `disjoint` for weights that were trained on the data which the spec names."""
     mine = _data_hash(spec.data.to_data())
     for run in found.runs:
         if found.records == "disjoint" and run.data_hash == mine:
@@ -195,7 +202,9 @@ def _data_hash_of(directory: Path) -> str | None:
         spec = read_yaml((directory / "config.yaml").read_text()).data
     except (OSError, ValueError):
         return None
-    return _data_hash(spec["data"]) if isinstance(spec, Mapping) and "data" in spec else None
+    if not isinstance(spec, Mapping) or "data" not in spec:
+        return None
+    return _data_hash(spec["data"])
 
 
 def _data_hash(data: Any) -> str:

@@ -11,11 +11,11 @@ from dppipe.planning.timetable import Timetable
 
 
 def replanned(plan: Plan, parts: PrivateParts, *, epsilon: float) -> Plan | None:
-    """Return what `plan` would be with another `budget.epsilon`; None where that isn't known.
+    """Return `plan` with another `budget.epsilon`; None where that can't be planned.
 
     Guarantee: the noise, the sample rates and the number of steps are those that planning the run
-    anew would find. A plan that the budget has cut short no longer says how many steps were asked
-    for, so a schedule that depends on its last step can't be planned again.
+    anew would find. A plan that the budget has cut short doesn't say how many steps were requested,
+    so a schedule that depends on its last step can't be planned again.
 
     Args:
         plan: The run's plan; it must have a budget.

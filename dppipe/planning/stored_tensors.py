@@ -1,10 +1,10 @@
 """The SHA-256 of each tensor in a file of weights, read without torch.
 
-A tensor is known by its bytes alone: another file format, other names, a prefix or a part of the
-tensors don't hide it. `torch.save` writes a zip archive with the bytes of each tensor in an entry
-of its own; a safetensors file has them one after another behind a header. Nothing in a file is
-unpickled. What can't be read so has no hashes here; training hashes the tensors that it has loaded
-in the same way (`dppipe.lightning.starting_weights`), and refuses what planning couldn't see.
+A tensor is recognised by its bytes alone: another file format, other names, a prefix or only some
+of the tensors don't hide it. `torch.save` writes a zip archive with the bytes of each tensor in an
+entry of its own; a safetensors file has them one after another after a header. Nothing in a file is
+unpickled. A file of another format has no hashes here; training hashes the tensors that it has
+loaded in the same way (`dppipe.lightning.starting_weights`), and refuses what planning missed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _WIDEST = 8
-"""The bytes of the widest number: data that repeats after so many holds one or two values only."""
+"""The bytes of the widest number: data with this period holds one or two values only."""
 _LONGEST_HEADER = 100_000_000
 _SAMPLE = 1 << 12
 _UNREADABLE = (
@@ -33,17 +33,17 @@ _UNREADABLE = (
 
 
 def tensor_hashes(path: Path) -> frozenset[str]:
-    """Return the hashes of a file's tensors; none where it isn't there or has another format."""
+    """Return the hashes of a file's tensors; none if it is missing or has another format."""
     try:
         found = _zip_entries(path) if zipfile.is_zipfile(path) else _safetensors(path)
         hashes = [tensor_hash(data) for data in found]
     except _UNREADABLE:
-        return frozenset()  # whoever loads the file says what is wrong with it
+        return frozenset()  # loading the file reports what is wrong with it
     return frozenset(known for known in hashes if known is not None)
 
 
 def tensor_hash(data: bytes) -> str | None:
-    """Return the SHA-256 of a tensor's bytes; None for one that isn't told apart, such as zeros."""
+    """Return the SHA-256 of a tensor's bytes; None for one that many runs have, such as zeros."""
     return hashlib.sha256(data).hexdigest() if _varies(data) else None
 
 

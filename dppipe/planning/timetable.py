@@ -1,20 +1,21 @@
-"""The steps of a run before their noise is sized: each one's rate, batch size and bound, and what is charged for it.
+"""The steps of a run before their noise is sized: each one's rate, batch size, bound and charge.
 
-A charge covers one step or, of an epoch-wise sampler, one epoch: then the noise moves from epoch to epoch, since all batches of
-an epoch have to be noised alike to be one event. Everything here is fixed before a record is read.
+A charge covers one step or, for an epoch-wise sampler, one epoch. In the second case the noise
+changes from epoch to epoch only: all batches of an epoch need the same noise to be one event.
+Everything here is fixed before a record is read.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dppipe.errors import UsageError
 from dppipe.optim.schedules.base import factors_of
-from dppipe.planning.plan import BatchRun, BoundRun, NoiseRun
+from dppipe.planning.plan import BatchRun, BoundRun, CurvePoint, NoiseRun
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 MOST_STEPS = 10_000_000
 """The most steps of a run."""
 MOST_CHANGE = 1e6
-"""What a schedule can multiply by at most; also, what it can divide by."""
+"""The largest factor of a schedule, and the largest divisor."""
+_MOST_ROUNDS = 20
+"""How often the number of steps is corrected for a batch schedule; one round nearly always does."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Timetable:
     epoch: int
     """The steps of an epoch."""
     steps: int | None
-    """The steps that were asked for; None to go on until the budget is spent."""
+    """The steps that were requested; None to go on until the budget is spent."""
 
     def __post_init__(self) -> None:
         refuse_length(self.steps or 0)
@@ -48,12 +51,12 @@ class Timetable:
 
     @property
     def charges(self) -> int | None:
-        """The charges of all the steps that were asked for."""
+        """The charges of all the steps that were requested."""
         return None if self.steps is None else math.ceil(self.steps / self.per_charge)
 
     @property
     def needs_last_step(self) -> str | None:
-        """What can't be done without knowing how long the run lasts; None where nothing moves over the run."""
+        """The first setting that depends on the length of the run; None where there is none."""
         parts = self.parts
         if not parts.noise.constant:
             return f"the noise schedule {parts.noise.kind!r}"
@@ -62,105 +65,115 @@ class Timetable:
         return "clipping.bound_schedule" if parts.clipping.bound_schedule is not None else None
 
     def uses(self, steps: int) -> float:
-        """Give how often a record is used in so many steps, on average."""
-        return (
-            math.fsum(self.rates(self.steps or steps)[:steps])
-            if self.parts.sampler.scheduled
-            else self.rate * steps
-        )
+        """Return how often a record is used in so many steps, on average."""
+        if self.parts.sampler.scheduled:
+            return math.fsum(self.rates(self.steps or steps)[:steps])
+        return self.rate * steps
 
     def rates(self, steps: int) -> list[float]:
-        """Give each step's sample rate."""
-        rates = [
-            self.rate * factor
-            for factor in _checked(
-                self.parts.sampler.batch_factors(steps), "sampler.batch_schedule"
-            )
-        ]
+        """Return each step's sample rate."""
+        factors = self.parts.sampler.batch_factors(steps)
+        _refuse_factors(factors, "sampler.batch_schedule")
+        rates = [self.rate * factor for factor in factors]
         if not 0 < max(rates, default=self.rate) <= 1:
-            at_most = f"expected batches no larger than the number of records, got {max(rates) / self.rate:g} times"
             raise UsageError(
-                f"sampler: {at_most} {self.expected:g}. Lower the expected batch size or its schedule."
+                "sampler: expected batches no larger than the number of records, got "
+                f"{max(rates) / self.rate:g} times {self.expected:g}. Lower the expected batch "
+                "size or its schedule."
             )
         return rates
 
     def events(self, scale: float, *, charges: int) -> Steps:
-        """Give the events of so many charges at this noise scale, equal neighbours together."""
+        """Return the events of so many charges at this noise scale; equal neighbours are merged."""
         rates = self.rates(charges) if self.per_charge == 1 else [self.rate] * charges
         settings = zip(self._multipliers(scale, charges), rates, strict=True)
-        return [
-            (self.parts.event(z, rate=rate), sum(1 for _ in run))
-            for (z, rate), run in groupby(settings)
-        ]
+        events = []
+        for (noise_multiplier, rate), run in groupby(settings):
+            events.append((self.parts.event(noise_multiplier, rate=rate), len(list(run))))
+        return events
 
     def noise(self, scale: float, *, steps: int) -> tuple[NoiseRun, ...]:
-        """Give the noise multipliers of the first `steps` steps."""
+        """Return the noise multipliers of the first `steps` steps."""
         charges = self.charges or math.ceil(steps / self.per_charge)
-        multipliers = [
-            z for z in self._multipliers(scale, charges) for _ in range(self.per_charge)
-        ][:steps]
-        return tuple(NoiseRun(noise_multiplier=z, steps=length) for z, length in _runs(multipliers))
+        multipliers: list[float] = []
+        for noise_multiplier in self._multipliers(scale, charges):
+            multipliers += [noise_multiplier] * self.per_charge
+        runs = _runs(multipliers[:steps])
+        return tuple(NoiseRun(noise_multiplier=z, steps=length) for z, length in runs)
 
     def batches(self, steps: int) -> tuple[BatchRun, ...]:
-        """Give the rates and sizes of the first `steps` batches; nothing where they are all alike."""
+        """Return the rates and sizes of the first `steps` batches; nothing if all are alike."""
         if not self.parts.sampler.scheduled:
             return ()
-        rates = self.rates(self.steps or steps)[:steps]
-        size = self.expected / self.rate
-        return tuple(
-            BatchRun(sample_rate=rate, expected_batch_size=rate * size, steps=length)
-            for rate, length in _runs(rates)
-        )
+        records = self.expected / self.rate
+        batches = []
+        for rate, length in _runs(self.rates(self.steps or steps)[:steps]):
+            size = rate * records
+            batches.append(BatchRun(sample_rate=rate, expected_batch_size=size, steps=length))
+        return tuple(batches)
 
     def bounds(self, steps: int) -> tuple[BoundRun, ...]:
-        """Give the factors on the bound of the first `steps` steps; nothing where they are all 1."""
+        """Return the factors on the bound of the first `steps` steps; nothing if all are 1."""
         whole = self.steps or steps
         factors = factors_of(self.parts.clipping.bound_schedule, steps=whole)
-        factors = _checked(factors, "clipping.bound_schedule")[:steps]
-        if set(factors) <= {1.0}:
+        _refuse_factors(factors, "clipping.bound_schedule")
+        runs = _runs(factors[:steps])
+        if all(factor == 1.0 for factor, _ in runs):
             return ()
-        return tuple(BoundRun(factor=factor, steps=length) for factor, length in _runs(factors))
+        return tuple(BoundRun(factor=factor, steps=length) for factor, length in runs)
+
+    def curve_points(
+        self, charges: Iterable[int], epsilons: Iterable[float], *, steps: int
+    ) -> tuple[CurvePoint, ...]:
+        """Return epsilon after the steps that so many charges cover, in a run of `steps` steps."""
+        points = []
+        for count, epsilon in zip(charges, epsilons, strict=True):
+            points.append(CurvePoint(step=min(steps, count * self.per_charge), epsilon=epsilon))
+        return tuple(points)
 
     def _multipliers(self, scale: float, charges: int) -> list[float]:
-        return [
-            scale * relative for relative in _checked(self.parts.noise.relative(charges), "noise")
-        ]
+        relative = self.parts.noise.relative(charges)
+        _refuse_factors(relative, "noise")
+        return [scale * factor for factor in relative]
 
 
 def refuse_length(steps: float) -> None:
     """Refuse a run that is longer than a plan, which knows each step's noise, can hold."""
     if steps > MOST_STEPS:
         raise UsageError(
-            f"train: expected a run of at most {MOST_STEPS:,} steps, got one of {steps:.3g}. Shorten it."
+            f"train: expected a run of at most {MOST_STEPS:,} steps, got one of {steps:.3g}. "
+            "Shorten it."
         )
 
 
 def steps_for(epochs: float, parts: PrivateParts, *, rate: float, epoch: int) -> int:
-    """Give the steps of so many epochs: enough to draw each record that often on average."""
-    refuse_length(epochs * epoch if parts.sampler.epochwise else epochs / rate)
-    if parts.sampler.epochwise:
+    """Return the steps of so many epochs: enough to draw each record that often on average."""
+    sampler = parts.sampler
+    refuse_length(epochs * epoch if sampler.epochwise else epochs / rate)
+    if sampler.epochwise:
         return math.ceil(epochs * epoch)
     steps = math.ceil(epochs / rate)
-    if parts.sampler.scheduled:
-        for _ in range(
-            20
-        ):  # the mean factor hardly depends on the number of steps, so this settles at once
-            mean = (
-                math.fsum(_checked(parts.sampler.batch_factors(steps), "sampler.batch_schedule"))
-                / steps
-            )
-            if steps == (steps := math.ceil(epochs / (rate * mean))):
-                break
+    if not sampler.scheduled:
+        return steps
+    for _ in range(_MOST_ROUNDS):
+        factors = sampler.batch_factors(steps)
+        _refuse_factors(factors, "sampler.batch_schedule")
+        mean = math.fsum(factors) / steps
+        corrected = math.ceil(epochs / (rate * mean))
+        if corrected == steps:
+            break
+        steps = corrected
     return steps
 
 
 def _runs(values: Iterable[float]) -> list[tuple[float, int]]:
-    return [(value, sum(1 for _ in run)) for value, run in groupby(values)]
+    """Return each value once for all equal neighbours, with their number."""
+    return [(value, len(list(run))) for value, run in groupby(values)]
 
 
-def _checked(factors: list[float], place: str) -> list[float]:
+def _refuse_factors(factors: Sequence[float], place: str) -> None:
     if not all(1 / MOST_CHANGE <= factor <= MOST_CHANGE for factor in factors):
         raise UsageError(
-            f"{place}: expected a factor from 1/{MOST_CHANGE:g} to {MOST_CHANGE:g} at every step. Change the schedule."
+            f"{place}: expected a factor from 1/{MOST_CHANGE:g} to {MOST_CHANGE:g} at every step. "
+            "Change the schedule."
         )
-    return factors

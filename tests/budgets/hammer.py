@@ -1,6 +1,7 @@
-"""Many processes on one scope: each reserves, settles part of it, and says what it was granted; some are killed.
+"""Many processes on one scope: each reserves, settles a part and logs its grants; some are killed.
 
-Usage: hammer.py PLACE SCOPE LOGS PROCESSES ROUNDS KILLED. One line a grant in LOGS/<process>: written after the call returned.
+Usage: hammer.py PLACE SCOPE LOGS PROCESSES ROUNDS KILLED. LOGS/<process> gets a line for each
+grant, written after the call returned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Advice to a run that doesn't fit: the epsilon that it names is granted, and a larger one isn't."""
+"""Advice to a run that doesn't fit: its epsilon is granted, and a larger one isn't."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run in a scope: bound before its first step, settled from its ledger, and reconciled after a crash."""
+"""A run in a scope: bound before its first step, settled by its ledger, or by reconcile."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_directory_that_is_used_again_is_another_run(store: Store, tmp_path: P
 def test_a_run_is_never_settled_from_another_that_stands_in_its_place(
     store: Store, tmp_path: Path
 ) -> None:
-    """The same spec in the same directory, deleted and used again: its plan and its path are the first run's."""
+    """The same spec in the same directory, used again: plan and path are the first run's."""
     first = Run(tmp_path / "run")
     whole = first.bind(store).entry
     first.charge(9)

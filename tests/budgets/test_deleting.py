@@ -1,4 +1,4 @@
-"""Deleting a scope: only an unused one goes, and never under a run that reserves at the same moment."""
+"""Deleting a scope: only an unused one goes, and never while a run reserves in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fingerprints follow the training records: not the test file, the split, or how records are used."""
+"""Fingerprints depend on the training records, not on the test file, the split or other options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store's promises: never more than the budget, nothing lost, a copy noticed, a refusal that says what fits."""
+"""The store: never over budget, nothing lost, copies noticed, refusals that say what fits."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_the_steps_of_all_runs_are_kept(store: Store) -> None:
 
 
 def test_no_stated_cost_or_run_is_lost_under_many_processes(place: str, tmp_path: Path) -> None:
-    """32 processes, four of them killed: the sum never exceeds the capacity and every answer given is in the store."""
+    """Of 32 processes four are killed; the sum stays in the capacity and no grant is lost."""
     store, logs = Store(place), tmp_path / "logs"
     logs.mkdir()
     store.create(Scope.make("busy", epsilon=2.0, delta=1e-5, filter="zcdp"))
@@ -239,7 +239,10 @@ def test_no_stated_cost_or_run_is_lost_under_many_processes(place: str, tmp_path
 
 
 def test_a_store_made_by_many_processes_at_once_is_one_store(place: str) -> None:
-    code = "import sys; from dppipe.budgets.store import Store; print(Store(sys.argv[1]).fingerprint([b'x']))"
+    code = (
+        "import sys; from dppipe.budgets.store import Store; "
+        "print(Store(sys.argv[1]).fingerprint([b'x']))"
+    )
     environment = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1])}
     command = [sys.executable, "-c", code, place]
     pipe = subprocess.PIPE

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import dppipe
 from dppipe.clipping import Flat
-from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -275,7 +275,7 @@ def test_a_callback_whose_plan_says_something_else_of_the_holdout_is_refused(tmp
     parts = private(tmp_path).parts
     plan = plan_privacy(parts, name="t", records=len(dataset), steps=3, holdout="private")
     callback = private(tmp_path, plan=plan, holdout="public")
-    with pytest.raises(UsageError, match="holdout"):
+    with pytest.raises(PrivacyRefusal, match=r"plan\.holdout: expected 'public', got 'private'"):
         trainer(callback, max_steps=3).fit(Mine(), callback.loader(dataset))
     assert not (tmp_path / "run").exists()
 

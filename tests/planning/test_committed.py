@@ -1,4 +1,4 @@
-"""What a plan commits to: a shared budget reserves every event that the plan's own epsilon is computed from."""
+"""What a plan commits to: a shared budget reserves every event that the plan's epsilon counts."""
 
 from __future__ import annotations
 

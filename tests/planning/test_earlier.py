@@ -1,4 +1,4 @@
-"""Earlier runs in a plan: what every accountant makes of them, and what can't be counted together."""
+"""Earlier runs in a plan: how every accountant counts them, and what can't be counted together."""
 
 from __future__ import annotations
 

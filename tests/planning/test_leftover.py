@@ -1,4 +1,4 @@
-"""Budgets that earlier runs have nearly spent: refused with numbers, never planned as pure noise."""
+"""Budgets that earlier runs have nearly spent: refused with numbers, never planned as noise."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ def test_a_plan_shows_where_rate_size_and_bound_begin_and_end():
     parts = PrivateParts(growing, shrinking, Constant(), Rdp(), Budget(epsilon=2.0, delta=1e-5))
     text = said(plan_privacy(parts, name="t", records=10_000, steps=100))
     assert (
-        "sample rate 0.01 at first, 0.0298 at last; records a step on average: 100 at first, 298 at last"
-        in text
+        "sample rate 0.01 at first, 0.0298 at last; "
+        "records a step on average: 100 at first, 298 at last" in text
     )
     assert "max_grad_norm 2 at first, 1.01 at last" in text
     still = said(plan(steps=10))
@@ -158,7 +158,7 @@ def test_rounding_costs_as_much_with_statistics_before_the_first_step():
     [(Poisson(sample_rate=0.01), Linear(end=0.5)), (Shuffle(expected_batch_size=1000), Constant())],
 )
 def test_an_odometer_claims_at_every_step_what_a_share_of_delta_proves(sampler, noise):
-    """All points together: as many shares as there are points are delta, and no step is claimed by less than it cost."""
+    """The shares of all points add up to delta, and no step is claimed for less than it cost."""
     made = plan(steps=105, sampler=sampler, noise=noise)
     assert 5 < len(made.odometer) <= 10
     shared = Budget(epsilon=100.0, delta=1e-5 / len(made.odometer))

@@ -1,0 +1,169 @@
+"""A plan's numbers about privacy: its steps, their noise, and the epsilon after each of them.
+
+Three kinds of run are planned here: one whose noise is fixed in the plan, one whose noise follows
+released values, and one without a budget. Read next: `noise_scale.py`, which sizes the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dppipe.clipper_abilities import failure_delta
+from dppipe.errors import UsageError
+from dppipe.planning.clipping_plan import clipping_numbers
+from dppipe.planning.earlier import with_earlier
+from dppipe.planning.leftover import naming_earlier
+from dppipe.planning.noise_scale import affordable_charges, noise_scale, nothing_fits
+from dppipe.planning.odometers import odometer, rounding
+from dppipe.planning.plan import CurvePoint
+from dppipe.privacy.accountants.base import require_certificate
+from dppipe.privacy.events.sequences import first
+from dppipe.privacy.filters.step_filters import step_filter
+
+if TYPE_CHECKING:
+    from dppipe.planning.parts import PrivateParts
+    from dppipe.planning.timetable import Timetable
+    from dppipe.privacy.accountants.base import Accountant
+    from dppipe.privacy.budget import Budget
+
+
+def budget_numbers(table: Timetable, *, allow_estimate: bool) -> dict[str, Any]:
+    """Return a plan's numbers about privacy; refuse parts that no proof covers together."""
+    parts = table.parts
+    budget = parts.budget
+    if budget is None:
+        return _plain_numbers(table)
+    parts.refuse_together(budget)
+    parts.refuse_statistics(budget)
+    with naming_earlier(table, budget):
+        accountant = with_earlier(
+            parts.accountant,
+            parts.earlier,
+            before=parts.before,
+            failure=failure_delta(parts.clipping, uses=0),
+            relation=budget.relation,
+        )
+        scale = noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
+        if parts.noise.adaptive:
+            return _filtered_numbers(table, budget, scale=scale)
+        charges = affordable_charges(
+            table, accountant, budget, scale=scale, allow_estimate=allow_estimate
+        )
+    committed = _committed_numbers(
+        table, accountant, budget, scale=scale, charges=charges, allow_estimate=allow_estimate
+    )
+    return stated_budget(parts) | committed
+
+
+def stated_budget(parts: PrivateParts) -> dict[str, Any]:
+    """Return what a plan repeats of the budget and the accountant."""
+    budget = parts.budget
+    if budget is None:
+        nothing = dict.fromkeys(("relation", "scope", "budget_epsilon", "delta", "accountant"))
+        return {"private": False, "unit": "example", **nothing}
+    return {
+        "private": True,
+        "relation": budget.relation,
+        "unit": parts.unit,
+        "scope": budget.scope,
+        "budget_epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "accountant": parts.accountant.kind,
+    }
+
+
+def _committed_numbers(
+    table: Timetable,
+    accountant: Accountant,
+    budget: Budget,
+    *,
+    scale: float,
+    charges: int,
+    allow_estimate: bool,
+) -> dict[str, Any]:
+    """Plan a run whose noise is fixed before its first step."""
+    events = first(table.events(scale, charges=table.charges or charges), charges)
+    steps = charges * table.per_charge
+    if table.steps:
+        steps = min(steps, table.steps)
+    composed = accountant.compose(events, relation=budget.relation)
+    if not allow_estimate:
+        require_certificate(composed)
+    at = _curve_counts(table, charges)
+    epsilons = accountant.curve(events, at, delta=budget.delta, relation=budget.relation)
+    claims: tuple[CurvePoint, ...] = ()
+    if composed.certified:
+        claims = odometer(accountant, events, budget, at=at, table=table, steps=steps)
+    return {
+        "steps": steps,
+        "ends_at": "steps" if steps == table.steps else "budget",
+        "certified": composed.certified,
+        "epsilon": epsilons[-1],
+        "curve": table.curve_points(at, epsilons, steps=steps),
+        "odometer": claims,
+        "whole_curve": composed.points() | rounding(accountant, events, budget),
+        **_noise_numbers(table, scale, steps=steps),
+    }
+
+
+def _filtered_numbers(table: Timetable, budget: Budget, *, scale: float) -> dict[str, Any]:
+    """Plan a run whose noise follows released values.
+
+    Only its budget is certain, because a filter admits each step.
+    """
+    parts = table.parts
+    steps = table.steps or 0  # `noise_scale` has refused an adaptive schedule without a last step
+    events = table.events(scale, charges=steps)
+    admission = step_filter(parts.accountant.kind, budget=budget, planned=events)
+    if not admission.fits(events[0][0]):
+        raise nothing_fits("step", budget, scale)
+    return stated_budget(parts) | {
+        "schedule": "filter",
+        "steps": steps,
+        "ends_at": "steps",
+        "certified": True,
+        "epsilon": budget.epsilon,
+        "curve": (CurvePoint(step=steps, epsilon=budget.epsilon),),
+        "whole_curve": {},
+        **_noise_numbers(table, scale, steps=steps),
+    }
+
+
+def _plain_numbers(table: Timetable) -> dict[str, Any]:
+    """Return the numbers of a run without a budget."""
+    if table.steps is None:
+        raise UsageError(
+            "train.until: expected steps or epochs: without a budget there is none to train until."
+        )
+    return stated_budget(table.parts) | {
+        "steps": table.steps,
+        "ends_at": "steps",
+        "noise": (),
+        "certified": False,
+        "epsilon": None,
+        "curve": (),
+        "whole_curve": {},
+    }
+
+
+def _noise_numbers(table: Timetable, scale: float, *, steps: int) -> dict[str, Any]:
+    noise = table.noise(scale, steps=steps)
+    clipping = clipping_numbers(
+        table.parts.clipping,
+        noise,
+        expected_batch_size=table.expected,
+        uses=table.uses(steps),
+    )
+    return {"noise": noise, **clipping}
+
+
+def _curve_counts(table: Timetable, charges: int) -> list[int]:
+    """Return after how many charges a plan states its epsilon."""
+    parts = table.parts
+    points = parts.accountant.curve_points
+    begins_before = parts.before or parts.earlier
+    counts = {math.ceil(charges * k / points) for k in range(1, points + 1)}
+    if begins_before:
+        counts.add(0)
+    return sorted(counts)
