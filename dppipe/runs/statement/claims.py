@@ -94,8 +94,10 @@ def _factor(epsilon: float) -> str:
     return f"{times:,.0f} times" if 1e3 <= times < 1e9 else f"{times:.3g} times"
 
 
-def guarantee_of_plan(plan: Plan) -> tuple[str, str]:
-    """Return what a plan promises in two plain sentences."""
+def guarantee_of_plan(
+    plan: Plan, *, failed: bool = False, split_by_position: bool = False
+) -> tuple[str, str]:
+    """Return what a plan promises, or what a run of it does, in two plain sentences."""
     return guarantee_sentences(
         epsilon=plan.epsilon,
         delta=plan.delta,
@@ -104,4 +106,6 @@ def guarantee_of_plan(plan: Plan) -> tuple[str, str]:
         certified=plan.certified,
         private=plan.private,
         reproducible=plan.reproducible,
+        failed=failed,
+        split_by_position=split_by_position,
     )
