@@ -104,7 +104,7 @@ class Outcome:
         return self.plan.certified and self.stopped != "failed"
 
     def to_data(self) -> dict[str, Any]:
-        """Return the plain data of `summary.json`; the order of the fields is part of the format."""
+        """Return the plain data of `summary.json`; the order of fields is part of the format."""
         return {
             "run_dir": self.run_dir,
             "status": self.status,
