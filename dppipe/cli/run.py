@@ -105,9 +105,9 @@ def closing_text(outcome: Outcome) -> str:
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:
-        at = shown_delta(outcome.delta or 0.0)
+        at = shown_delta(outcome.plan.delta or 0.0)
         facts["epsilon"] = (
-            f"{shown(outcome.epsilon)} at delta {at}, {outcome.relation}, one {outcome.unit}"
+            f"{shown(outcome.epsilon)} at delta {at}, {outcome.plan.relation}, one {outcome.plan.unit}"
         )
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:

@@ -1,4 +1,4 @@
-"""What was changed in a run's spec and plugins since it began, and whether that could change privacy."""
+"""What changed in a run's spec and plugins since it began, and whether privacy depends on it."""
 
 from __future__ import annotations
 
@@ -18,33 +18,41 @@ if TYPE_CHECKING:
 
 
 def check_unchanged(spec: Spec, plan: Plan, run: RunDirectory, *, accept_changes: bool) -> None:
-    """Refuse a run whose spec or plugins are not those that it began with, and say where they differ.
+    """Refuse a run whose spec or plugins aren't those that it began with; say where they differ.
 
-    Guarantee: what decides privacy is compared by the hashes that stand in the plan, from which the ledger's chain starts;
-    `accept_changes` lets nothing pass but the optimizer and how, not how long, training is run.
+    Guarantees:
+    - What decides privacy is compared by the hashes in the plan, with which the ledger's chain
+      starts.
+    - `accept_changes` accepts nothing but another optimizer and how, not how long, training is run.
     """
-    plugins = spec.plugin_files()
-    if sorted(plugins.values()) != sorted(
-        plan.plugins.values()
-    ):  # the folder that they stand in may be another
-        changed = next(
-            (name for name, code in plugins.items() if code not in plan.plugins.values()),
-            str(run.config),
-        )
-        raise PrivacyRefusal(
-            f"{changed}: expected the code that the run began with, got another. {_ADVICE}"
-        )
+    _check_plugins(spec.plugin_files(), plan, run)
     if committed_hash(spec) != plan.committed_hash:
         raise PrivacyRefusal(f"{_difference(spec, run)} That decides privacy. {_ADVICE}")
     if spec_hash(spec) != plan.spec_hash and not accept_changes:
         raise PrivacyRefusal(
-            f"{_difference(spec, run)} That costs no privacy: say --accept-changes to go on with it."
+            f"{_difference(spec, run)} That costs no privacy: say --accept-changes to go on with "
+            "it."
         )
+
+
+def _check_plugins(plugins: Mapping[str, str], plan: Plan, run: RunDirectory) -> None:
+    """Refuse plugin files whose code is another; the folder that they are in may differ."""
+    known = plan.plugins.values()
+    if sorted(plugins.values()) == sorted(known):
+        return
+    changed = str(run.config)
+    for name, code in plugins.items():
+        if code not in known:
+            changed = name
+            break
+    raise PrivacyRefusal(
+        f"{changed}: expected the code that the run began with, got another. {_ADVICE}"
+    )
 
 
 _ADVICE = "Put it back as it was, or start a new run."
 _FREE = ("optimizer", "train")
-"""The blocks in which a change may cost nothing: what stands in others is told first."""
+"""Blocks that don't affect privacy; differences elsewhere are reported first."""
 
 
 def _difference(spec: Spec, run: RunDirectory) -> str:
@@ -54,7 +62,8 @@ def _difference(spec: Spec, run: RunDirectory) -> str:
     if not changes:
         return f"{run.config}: expected the spec that the run began with, got another."
     path, was, now = min(changes, key=lambda change: change[0][0] in _FREE)
-    return f"{_place(run.config, path)}: {'.'.join(path)}: expected {was!r}, as the run began with, got {now!r}."
+    place = f"{_place(run.config, path)}: {'.'.join(path)}"
+    return f"{place}: expected {was!r}, as the run began with, got {now!r}."
 
 
 def _changes(
@@ -68,10 +77,10 @@ def _changes(
 
 
 def _place(config: Path, path: tuple[str, ...]) -> str:
-    """Give the line of a key, or of the block that it is missing from."""
+    """Return the place of a key, or of the block that it is missing from."""
     places = read_yaml(config.read_text(errors="replace")).values
-    found = next(
-        (places[path[:length]] for length in range(len(path), 0, -1) if path[:length] in places),
-        None,
-    )
-    return str(config) if found is None else f"{config}:{found.line}:{found.column}"
+    for length in range(len(path), 0, -1):
+        found = places.get(path[:length])
+        if found is not None:
+            return f"{config}:{found.line}:{found.column}"
+    return str(config)

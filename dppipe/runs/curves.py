@@ -44,12 +44,12 @@ class Curves:
     def __init__(self, directory: Path, *, plan: Plan) -> None:
         self._plan = plan
         self._directory = directory
-        with self._told():
+        with self._naming_failures():
             self._writer = SummaryWriter(str(directory), flush_secs=5)
             self._writer.add_custom_scalars(_LAYOUT)
 
     def privacy(self, step: int, *, max_grad_norm: float, noise_multiplier: float) -> None:
-        """Add what is spent and left after a step, and the bound and the noise that it was done with."""
+        """Add what is spent and left after a step, and the step's bound and noise."""
         plan = self._plan
         epsilon = plan.epsilon_after(step)
         scalars = {
@@ -64,18 +64,18 @@ class Curves:
 
     def metrics(self, values: Mapping[str, float], *, step: int) -> None:
         """Add metrics under the names they already have."""
-        with self._told():
+        with self._naming_failures():
             for name, value in values.items():
                 self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         """Write out what is left."""
-        with self._told():
+        with self._naming_failures():
             self._writer.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Name the curves where the disk fails."""
+    def _naming_failures(self) -> Iterator[None]:
+        """Name the curves in the error if the disk fails."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The run directory: where each file of a run stands, and how a file is written so that it is never half there."""
+"""The run directory: where each file of a run is, and how files are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RunDirectory:
 
     @property
     def how_to_resume(self) -> str:
-        """Say how to go on with the run: by a command where it has a spec, else in Python."""
+        """How to resume the run: by a command where it has a spec, else in Python."""
         if self.config.exists():
             return f"dppipe resume {self.path}"
         return f"DPCallback(resume=RunDirectory.open({str(self.path)!r}), ...)"
@@ -55,12 +55,12 @@ class RunDirectory:
 
     @property
     def statement(self) -> Path:
-        """The privacy statement for people; the one for programs stands beside it, ending in `.json`."""
+        """The privacy statement for people; the one for programs ends in `.json`."""
         return self.path / "privacy.md"
 
     @property
     def statistics(self) -> Path:
-        """The noisy centres and spreads that inputs are scaled by, where the run has released some."""
+        """The noisy centres and spreads that inputs are scaled by, if the run released some."""
         return self.path / "statistics.json"
 
     @property
@@ -103,51 +103,53 @@ class RunDirectory:
             run.last_checkpoint.parent.mkdir(parents=True)
         except OSError as error:
             raise UsageError(
-                f"{run.path}: the run directory can't be made: {error.strerror}. Choose another {option}."
+                f"{run.path}: the run directory can't be made: {error.strerror}. Choose another "
+                f"{option}."
             ) from None
         return run
 
     @classmethod
     def open(cls, path: Path | str, *, original_is_gone: bool = False) -> RunDirectory:
-        """Find a finished or interrupted run, where its path really leads; a link inside it is refused.
+        """Find a finished or interrupted run, where its path really leads.
 
-        Through a link inside, a run could be read from one place and charged in another.
+        A link inside is refused: a run could be read from one place and charged in another.
 
         Args:
             path: The run directory.
-            original_is_gone: Whether a copied or moved directory may go on, as the original never will.
+            original_is_gone: Whether a copied or moved directory may go on, as the original never
+                will.
         """
         try:
             run = cls(Path(path).resolve(strict=True), original_is_gone)
-            linked = [
-                file
-                for file in (run.config, run.plan, run.ledger, run.summary)
-                if file.is_symlink()
-            ]
-            linked += [
-                file
-                for file in (run.last_checkpoint.parent, *run.last_checkpoint.parent.glob("*"))
-                if file.is_symlink()
-            ]
-            there = run.plan.is_file()
-        except (
-            OSError,
-            RuntimeError,
-            ValueError,
-        ):  # not there, not allowed, a loop of links, a null byte
-            there, linked = False, []
-        if not there:
+            linked = run._links()
+            found = run.plan.is_file()
+        except (OSError, RuntimeError, ValueError):
+            # The path doesn't exist, isn't allowed, is a loop of links or holds a null byte.
+            found = False
+        if not found:
             raise UsageError(
-                f"{path}: expected a run directory, with a plan.json in it. Runs stand in runs/<name>/<time>-<id>."
+                f"{path}: expected a run directory, with a plan.json in it. Runs stand in "
+                "runs/<name>/<time>-<id>."
             )
         if linked:
             raise UsageError(
-                f"{linked[0]}: expected a file or folder of the run's own, got a symbolic link. Put the real one there."
+                f"{linked[0]}: expected a file or folder of the run's own, got a symbolic link. "
+                "Put the real one there."
             )
         return run
 
+    def _links(self) -> list[Path]:
+        """Return the run's files and folders that are symbolic links."""
+        checkpoints = self.last_checkpoint.parent
+        files = [self.config, self.plan, self.ledger, self.summary, checkpoints]
+        files += checkpoints.glob("*")
+        return [file for file in files if file.is_symlink()]
+
     def clean_up(self) -> None:
-        """Remove what a crash has left half-written; only the holder of the ledger's lock may do this."""
+        """Remove what a crash has left half-written.
+
+        Only the holder of the ledger's lock may do this.
+        """
         for folder in (self.path, self.last_checkpoint.parent):
             for leftover in folder.glob(".*.tmp-*"):
                 with suppress(OSError):
@@ -156,7 +158,10 @@ class RunDirectory:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary name in the same directory; what is written there becomes `path`, synced and whole, or nothing does."""
+    """Yield a temporary name in the same directory.
+
+    What is written there becomes `path`, synced and whole, or nothing does.
+    """
     temporary = path.with_name(f".{path.name}.tmp-{secrets.token_hex(4)}")
     try:
         yield temporary
@@ -171,11 +176,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def cannot_write(path: Path, error: OSError) -> DppipeError:
-    """Say that a file of the run can't be written; the one that stood there before still does."""
-    message = f"{path}: expected a file that can be written, got: {error.strerror or type(error).__name__}."
+    """Return the error for a file of the run that can't be written; the one before is kept."""
+    reason = error.strerror or type(error).__name__
+    message = f"{path}: expected a file that can be written, got: {reason}."
     if error.errno in _NOT_ALLOWED:
         return UsageError(f"{message} Choose a directory that this user may write to.")
-    return DppipeError(f"{message} Make room or mend the disk, then resume the run.")
+    return DppipeError(f"{message} Make room or fix the disk, then resume the run.")
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -1,8 +1,12 @@
-"""Reading a run directory's own files back: what can't be read is named by its path, never guessed at."""
+"""Reading a run directory's own files back.
+
+A file that can't be read is an error with its path; nothing is guessed.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,31 +26,35 @@ def read_plan(run: RunDirectory) -> Plan:
     try:
         return Plan.from_json(_read(run.plan))
     except (ValidationError, RecursionError):
-        message = "expected a plan of this version of dppipe, got something else. Put the one back that the run began with."
-        raise UsageError(f"{run.plan}: {message}") from None
+        raise UsageError(
+            f"{run.plan}: expected a plan of this version of dppipe, got something else. Put the "
+            "one back that the run began with."
+        ) from None
 
 
 def read_summary(run: RunDirectory, *needed: str) -> dict[str, Any]:
-    """Read how a run ended, with these fields at least; empty where it hasn't and none is needed."""
+    """Read how a run ended, with the needed fields at least.
+
+    The result is empty where the run hasn't ended and no field is needed.
+    """
     if not needed and not run.summary.exists():
         return {}
     try:
         summary = json.loads(_read(run.summary))
     except (ValueError, RecursionError):
         summary = None
-    if (
-        not isinstance(summary, dict)
-        or not set(needed) <= set(summary)
-        or not _well_formed(summary)
-    ):
+    if not isinstance(summary, dict) or not _well_formed(summary, needed):
         raise UsageError(
-            f"{run.summary}: expected the summary of a run, got something else. Put the one back that it wrote."
+            f"{run.summary}: expected the summary of a run, got something else. Put the one back "
+            "that it wrote."
         )
     return summary
 
 
-def _well_formed(summary: dict[str, Any]) -> bool:
-    """Return whether counts are integers and moments are dates, where a summary has them."""
+def _well_formed(summary: dict[str, Any], needed: Collection[str]) -> bool:
+    """Return whether needed fields are there, counts are integers and moments are dates."""
+    if not set(needed) <= set(summary):
+        return False
     counts = [summary.get(name, 0) for name in ("validations", "evaluations", "starts")]
     moments = [summary.get(name) for name in ("begun", "ended")]
     terms = summary.get("scope") or {}

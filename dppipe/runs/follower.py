@@ -1,25 +1,28 @@
-"""What the other ranks have in place of the record: the first rank charges and writes, they do neither."""
+"""The record of every rank but the first: the first rank charges and writes, they do neither."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from torch import Tensor
 
 from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import Charge
 from dppipe.runs.metric_names import Holdout
-from dppipe.runs.outcome import Stop
+from dppipe.runs.outcome import FitFacts, Stop
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
 
 
 class NoLedger:
-    """Stands where the first rank has its ledger."""
+    """The ledger of a rank that doesn't charge."""
 
-    head, torn, rows, step = "", b"", 0, 0
+    head = ""
+    torn = b""
+    rows = 0
+    step = 0
 
     def charge(self, charge: Charge) -> None:
         """Do nothing: the first rank has charged the step."""
@@ -29,7 +32,7 @@ class NoLedger:
 
 
 class Follower:
-    """Stands where the first rank has its `RunRecord`."""
+    """The record of a rank that doesn't write; it has the methods of `RunRecord`."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -57,9 +60,7 @@ class Follower:
         *,
         stopped: Stop | None,
         steps: int,
-        physical_batch_size: int | None = None,
-        independence: str | None = None,
-        validates: bool = True,
         start: Collection[str] = (),
+        **facts: Unpack[FitFacts],
     ) -> None:
         """Do nothing."""

@@ -1,7 +1,8 @@
 """The ledger of a run: every step's cost, on disk before the step's noisy gradient is released.
 
-Append-only, one row per charge, one writer; `dppipe.privacy.charges` defines the bytes and reads them back,
-`dppipe.privacy.verification` recomputes epsilon from them. A crash can waste budget; it can never hide spending.
+The file is append-only, with one row per charge and one writer. `dppipe.privacy.charges` defines
+the bytes and reads them back; `dppipe.runs.verify` recomputes epsilon from them. A crash can waste
+budget; it can never hide spending.
 """
 
 from __future__ import annotations
@@ -30,32 +31,41 @@ if TYPE_CHECKING:
 
 __all__ = ["Charge", "Ledger"]
 
-# Each write is on the disk, with the file's new size, when it returns; O_APPEND keeps every earlier byte where it is.
+# Each write is on the disk, with the file's new size, when it returns. O_APPEND keeps every earlier
+# byte where it is.
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
-# What a torn line's row keeps of it: enough to see what it was, bounded however often closing it is interrupted.
 _TORN_KEPT = 1024
+"""How many bytes of a torn line its row keeps, however often closing it is interrupted."""
 
 
 class Ledger:
     """The one writer of a run's ledger.
 
-    Guarantee: when `charge` returns, the row is durable; when it raises, nothing may be released and no further charge is
-    taken. A line that a crash has torn is never dropped: it is charged as one row before any other.
+    Guarantees:
+    - When `charge` returns, the row is durable.
+    - When `charge` raises, nothing may be released and no further charge is taken.
+    - A line that a crash has torn is never dropped: it is charged as one row before any other.
     """
 
     def __init__(self, path: Path, *, fd: int, plan: bytes) -> None:
         """Use `create` or `open`."""
         self.path = path
         self.head = digest(plan)
-        """The SHA-256 of the last row's line, of the plan before the first: it goes into every checkpoint and the summary."""
+        """The SHA-256 of the last row's line; of the plan before the first row.
+
+        It goes into every checkpoint and the summary.
+        """
         self.rows = 0
         self.step = 0
         """The step that the last row charges; 0 before the first."""
         self.charged = 0
         """How many times an event was charged: the sum of all counts."""
         self.torn = b""
-        """The bytes of a row that a crash has cut off; `close_torn` comes before any other charge."""
+        """The bytes of a row that a crash has cut off.
+
+        `close_torn` comes before any other charge.
+        """
         self._fd = fd
         self._plan = plan
         self._epsilon = 0.0
@@ -66,13 +76,17 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path | str, *, plan: bytes) -> Self:
-        """Start an empty ledger for this plan (the bytes of plan.json); a file that exists is refused."""
+        """Start an empty ledger for this plan (the bytes of plan.json).
+
+        A file that exists is refused.
+        """
         path = Path(path)
         try:
             fd = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError as error:
             raise PrivacyRefusal(
-                f"{path}: expected no ledger, got one: a run was charged here. Resume it, or choose another run directory."
+                f"{path}: expected no ledger, got one: a run was charged here. Resume it, or "
+                "choose another run directory."
             ) from error
         except OSError as error:
             raise UsageError(
@@ -89,10 +103,15 @@ class Ledger:
 
     @classmethod
     def open(cls, path: Path | str, *, plan: bytes, seen: tuple[str, int] | None = None) -> Self:
-        """Go on with a ledger; `seen` is the head and the number of rows that the checkpoint to resume from names.
+        """Reopen a ledger.
 
-        A torn last line is left as it is and shown as `torn`. A changed ledger is refused with the line's number, and so is
-        one that lacks rows which the checkpoint has seen.
+        A torn last line is left as it is and shown as `torn`. A changed ledger is refused with the
+        line's number, and so is one that lacks rows which the checkpoint has seen.
+
+        Args:
+            path: The ledger.
+            plan: The bytes of plan.json.
+            seen: The head and the number of rows that the checkpoint to resume from names.
         """
         path = Path(path)
         try:
@@ -104,7 +123,7 @@ class Ledger:
         ledger = cls(path, fd=fd, plan=plan)
         try:
             _lock(fd, path=path)
-            ledger._go_on(plan, seen=seen)
+            ledger._read_back(plan, seen=seen)
         except BaseException:
             ledger.close()
             raise
@@ -114,28 +133,34 @@ class Ledger:
         """Charge one step; when this returns, the row is durable and the step may be released."""
         if self.torn:
             raise DppipeError(
-                f"{self.path}:{self.rows + 1}: expected a whole row, got a torn one. Close it first."
+                f"{self.path}:{self.rows + 1}: expected a whole row, got a torn one. Close it "
+                "first."
             )
         self._append(charge)
 
     def close_torn(self, charge: Charge) -> None:
-        """Replace the torn line by a whole row that charges the costliest step it may have stood for.
+        """Replace the torn line by a whole row that charges the costliest step it may have been.
 
-        Nothing was released for a torn line, since `charge` didn't return; it stays charged all the same. The row is written
-        over the torn bytes, which it keeps as `torn`: cut off anywhere, it is again a torn line and can be closed again.
+        Nothing was released for a torn line, since `charge` didn't return; it stays charged all the
+        same. The row is written over the torn bytes, which it keeps as `torn`. If it is cut off
+        anywhere, it is again a torn line and can be closed again.
         """
         if not self.torn:
             raise DppipeError(f"{self.path}: expected a torn last line, got whole rows only.")
         self._append(charge)
 
     def catch_up(self) -> None:
-        """Read from the file what is charged, if a charge was interrupted: it may stand there whole, cut off, or not at all."""
+        """Read from the file what is charged, if a charge was interrupted.
+
+        Its row may be there whole, cut off, or not at all.
+        """
         if not self._usable:
-            self._take_up(read_ledger(self.path, plan=self._plan))
+            self._restore(read_ledger(self.path, plan=self._plan))
 
     def close(self) -> None:
-        """Give up the file and its lock."""
-        fd, self._fd = self._fd, -1
+        """Close the file and release its lock."""
+        fd = self._fd
+        self._fd = -1
         if fd >= 0:
             os.close(fd)
 
@@ -150,25 +175,25 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def _go_on(self, plan: bytes, *, seen: tuple[str, int] | None) -> None:
+    def _read_back(self, plan: bytes, *, seen: tuple[str, int] | None) -> None:
         found = read_ledger(self.path, plan=plan)
-        if seen is not None and (not 0 <= seen[1] <= found.rows or found.heads[seen[1]] != seen[0]):
-            raise LedgerCorrupt(
-                f"{self.path}:{seen[1]}: expected the row that the checkpoint has seen, got another or none. "
-                "Take the checkpoint that this run wrote itself."
-            )
-        self._take_up(found)
+        if seen is not None:
+            head, rows = seen
+            if not 0 <= rows <= found.rows or found.heads[rows] != head:
+                raise LedgerCorrupt(
+                    f"{self.path}:{rows}: expected the row that the checkpoint has seen, got "
+                    "another or none. Take the checkpoint that this run wrote itself."
+                )
+        self._restore(found)
         if not found.ended and not found.torn:
             self._write(b"\n")
             self._usable = True
 
-    def _take_up(self, found: LedgerRows) -> None:
-        self.head, self.rows, self.torn, self._size = (
-            found.head,
-            found.rows,
-            found.torn,
-            found.size + len(found.torn),
-        )
+    def _restore(self, found: LedgerRows) -> None:
+        self.head = found.head
+        self.rows = found.rows
+        self.torn = found.torn
+        self._size = found.size + len(found.torn)
         self._epsilon = max((charge.epsilon for charge in found.charges), default=0.0)
         self.step = max((charge.step for charge in found.charges), default=0)
         self.charged = sum(charge.count for charge in found.charges)
@@ -182,29 +207,31 @@ class Ledger:
         )
         if charge.epsilon < self._epsilon:
             raise PrivacyRefusal(
-                f"{self.path}: epsilon: expected at least {self._epsilon!r}, already charged, got {charge.epsilon!r}."
+                f"{self.path}: epsilon: expected at least {self._epsilon!r}, already charged, got "
+                f"{charge.epsilon!r}."
             )
         self._write(line + b"\n")
-        self.head, self.rows, self.torn, self._epsilon = (
-            digest(line),
-            self.rows + 1,
-            b"",
-            float(charge.epsilon),
-        )
-        self.step, self.charged = charge.step, self.charged + charge.count
+        self.head = digest(line)
+        self.rows += 1
+        self.torn = b""
+        self._epsilon = float(charge.epsilon)
+        self.step = charge.step
+        self.charged += charge.count
         self._usable = True
 
     def _write(self, data: bytes) -> None:
         if not self._usable or self._fd < 0:
             raise DppipeError(
-                f"{self.path}: expected an open ledger, got one that is closed or has failed. Resume the run."
+                f"{self.path}: expected an open ledger, got one that is closed or has failed. "
+                "Resume the run."
             )
-        self._usable = False  # whatever interrupts the charge, no row may follow on half of one, or on one that isn't counted
-        if (
-            os.fstat(self._fd).st_size != self._size
-        ):  # a file system whose locks don't hold between machines, or a meddler
+        # Whatever interrupts the charge: no row may follow half a row, or one that isn't counted.
+        self._usable = False
+        # The size differs if locks don't hold between machines, or if someone wrote to the file.
+        if os.fstat(self._fd).st_size != self._size:
             raise PrivacyRefusal(
-                f"{self.path}: expected {self._size} bytes, as this run has written, got more or less. It ends."
+                f"{self.path}: expected {self._size} bytes, as this run has written, got more or "
+                "less. It ends."
             )
         try:
             if self.torn:
@@ -213,8 +240,8 @@ class Ledger:
                 _write_all(self._fd, data)
         except OSError as error:
             raise DppipeError(
-                f"{self.path}: row {self.rows + 1} can't be written: {error.strerror}. Nothing was released for it. "
-                "Make room or mend the disk, then resume the run."
+                f"{self.path}: row {self.rows + 1} can't be written: {error.strerror}. Nothing was "
+                "released for it. Make room or fix the disk, then resume the run."
             ) from error
         self._size += len(data) - len(self.torn)
 
@@ -248,24 +275,25 @@ def _lock(fd: int, *, path: Path) -> None:
 
 
 def _holder(fd: int) -> str:
+    """Name the process that holds the lock, by the system's table of locks."""
     inode = str(os.fstat(fd).st_ino)
     try:
-        locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
-        locks = []
-    pids = [
-        lock[4]
-        for lock in locks
-        if len(lock) > 5 and lock[1] == "FLOCK" and lock[5].split(":")[-1] == inode
-    ]
-    return f"the process {pids[0]}" if pids else "another process"
+        lines = []
+    for line in lines:
+        lock = line.split()
+        if len(lock) > 5 and lock[1] == "FLOCK" and lock[5].split(":")[-1] == inode:
+            return f"the process {lock[4]}"
+    return "another process"
 
 
 _OPEN: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
-    # A forked worker (a data loader's) would keep the lock alive after this process is killed, and could write.
+    # A forked worker (a data loader's) would keep the lock after this process is killed, and could
+    # write.
     for ledger in list(_OPEN):
         ledger.close()
 

@@ -1,8 +1,8 @@
 """Names of metrics outside the Trainer: each name says where its value comes from.
 
 `val/...` was computed on a public holdout and `nonprivate/val/...` on a private one. `public/...`
-is a fact that no record has a part in, such as the learning rate. Whatever else is shown stands
-under `nonprivate/`. Inside the Trainer metrics keep the names that the module gave them, so that
+is a fact that no record has a part in, such as the learning rate. Whatever else is shown is named
+`nonprivate/...`. Inside the Trainer metrics keep the names that the module gave them, so that
 a callback finds `val_loss` where it always did. Read next: `provenance.py`, which does the naming.
 """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -17,43 +17,52 @@ Stop = Literal["early", "interrupted", "failed"]
 Status = Literal["completed", "budget_exhausted", "interrupted", "failed"]
 
 
-def software_versions() -> dict[str, str]:
-    """Give the versions of everything that a number of the run may depend on."""
-    packages = ("dppipe", "torch", "pytorch-lightning", "dp-accounting", "numpy", "scipy")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+class FitFacts(TypedDict, total=False):
+    """What the callback finds out about a fit, for the summary."""
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended.
-
-    Guarantee: `epsilon` is what may be claimed. A run that ended by its plan claims what it spent; one that was stopped
-    earlier by anything else claims the committed maximum, because the moment of the stop may depend on what was released.
-    """
-
-    run_dir: str
-    status: Status
-    stopped_early: bool
-    """Whether a callback, such as EarlyStopping, ended the run before its plan did."""
-    steps: int
-    charged: int
-    """The sum of the ledger's counts: steps, or epochs where they are charged as a whole."""
-    epsilon: float | None
-    epsilon_spent: float | None
-    delta: float | None
-    relation: str | None
-    unit: str
-    accountant: str | None
-    certified: bool
-    metrics: Mapping[str, float]
-    validations: int
-    """How many times the validation split was scored."""
     validates: bool
     """Whether there is data to validate on."""
     physical_batch_size: int | None
     """How many records went through the model at once, on the first rank, whoever chose it."""
     independence: str | None
     """Why no row's gradient depends on another row: "checked" by value, or "by construction"."""
+
+
+_PACKAGES = ("dppipe", "torch", "pytorch-lightning", "dp-accounting", "numpy", "scipy")
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions of everything that a number of the run may depend on."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        found[name] = version(name)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a run of a plan ended.
+
+    Guarantee: `epsilon` is what may be claimed, whatever ended the run. It is what the whole plan
+    costs: the moment of a stop may depend on what was released.
+    """
+
+    plan: Plan
+    run_dir: str
+    stopped: Stop | None
+    """What ended the run before its plan did."""
+    steps: int
+    """The updates in the model."""
+    charged: int
+    """The sum of the ledger's counts: steps, or epochs where they are charged as a whole."""
+    last_step: int
+    """The last step that the ledger charges."""
+    metrics: Mapping[str, float]
+    validations: int
+    """How many times the validation split was scored."""
+    validates: bool
+    physical_batch_size: int | None
+    independence: str | None
     seconds: float
     ledger_head: str | None
     begun: str | None = None
@@ -65,36 +74,68 @@ class Outcome:
     scope: Mapping[str, Any] | None = None
     """The shared budget at the run's end, with all that the run had reserved; None without one."""
 
-    @classmethod
-    def of(
-        cls, plan: Plan, *, stopped: Stop | None, charged: int, last_step: int, **facts: Any
-    ) -> Outcome:
-        """Work out the status and the claim from the plan and what was charged, up to the last step of the ledger."""
-        by_filter = plan.schedule == "filter" and last_step < plan.steps
-        status: Status = "budget_exhausted"
-        if stopped == "early" or (plan.ends_at == "steps" and not by_filter):
-            status = "completed"
-        if stopped in ("interrupted", "failed"):
-            status = stopped
-        return cls(
-            status=status,
-            stopped_early=stopped == "early",
-            charged=charged,
-            epsilon=plan.epsilon,
-            epsilon_spent=plan.epsilon_after(last_step) if plan.private else None,
-            delta=plan.delta,
-            relation=plan.relation,
-            unit=plan.unit,
-            accountant=plan.accountant,
-            certified=plan.certified and stopped != "failed",
-            **facts,
-        )
+    @property
+    def status(self) -> Status:
+        """How the run ended."""
+        if self.stopped in ("interrupted", "failed"):
+            return self.stopped
+        by_filter = self.plan.schedule == "filter" and self.last_step < self.plan.steps
+        by_plan = self.plan.ends_at == "steps" and not by_filter
+        return "completed" if by_plan or self.stopped_early else "budget_exhausted"
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether a callback, such as EarlyStopping, ended the run before its plan did."""
+        return self.stopped == "early"
+
+    @property
+    def epsilon(self) -> float | None:
+        """What may be claimed; None without a budget."""
+        return self.plan.epsilon
+
+    @property
+    def epsilon_spent(self) -> float | None:
+        """What the charged steps cost; None without a budget."""
+        return self.plan.epsilon_after(self.last_step) if self.plan.private else None
+
+    @property
+    def certified(self) -> bool:
+        """Whether `epsilon` is a proven bound for what the run left: not for a run that failed."""
+        return self.plan.certified and self.stopped != "failed"
 
     def to_data(self) -> dict[str, Any]:
-        """Give the plain data of `summary.json`."""
-        return asdict(self) | {"metrics": plain_metrics(self.metrics)}
+        """Return the plain data of `summary.json`; the order of fields is part of the format."""
+        return {
+            "run_dir": self.run_dir,
+            "status": self.status,
+            "stopped_early": self.stopped_early,
+            "steps": self.steps,
+            "charged": self.charged,
+            "epsilon": self.epsilon,
+            "epsilon_spent": self.epsilon_spent,
+            "delta": self.plan.delta,
+            "relation": self.plan.relation,
+            "unit": self.plan.unit,
+            "accountant": self.plan.accountant,
+            "certified": self.certified,
+            "metrics": plain_metrics(self.metrics),
+            "validations": self.validations,
+            "validates": self.validates,
+            "physical_batch_size": self.physical_batch_size,
+            "independence": self.independence,
+            "seconds": self.seconds,
+            "ledger_head": self.ledger_head,
+            "begun": self.begun,
+            "ended": self.ended,
+            "starts": self.starts,
+            "versions": dict(self.versions),
+            "scope": None if self.scope is None else dict(self.scope),
+        }
 
 
 def plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Give metrics as JSON can hold them: what isn't finite, of a model that has diverged, is null."""
-    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    """Return metrics as JSON can hold them: what isn't finite (a diverged model) is null."""
+    plain: dict[str, float | None] = {}
+    for name, value in metrics.items():
+        plain[name] = value if math.isfinite(value) else None
+    return plain

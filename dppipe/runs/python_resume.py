@@ -1,7 +1,7 @@
-"""Going on with a run by `DPCallback(resume=...)`: the checks that `dppipe resume` makes of a spec.
+"""Resuming a run by `DPCallback(resume=...)`: the checks that `dppipe resume` makes of a spec.
 
 A run commits to its plan before its first step, and its claim is the plan's. So a callback that
-plans anything else can't go on with it. Read next: `resume.py`, the same for runs of a spec.
+plans anything else can't resume it. Read next: `resume.py`, the same for runs of a spec.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHOSEN = (
 
 
 def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> None:
-    """Refuse to go on with a run under another plan, and a copy of a run made in Python.
+    """Refuse to resume a run under another plan, and a copy of a run made in Python.
 
     Guarantee: every step of a resumed run is planned as it was when the run began, so that the
     claim of its plan holds for the steps before and after the interruption together.
@@ -44,8 +44,8 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
     if plan != committed:
         raise PrivacyRefusal(
             f"resume: expected the settings that {run.path} began with, got "
-            f"{_difference(committed, plan)}. Its claim is for the plan that it began with: pass the "
-            "same settings and data, and the same length to the Trainer, or start a new run."
+            f"{_difference(committed, plan)}. Its claim is for the plan that it began with: pass "
+            "the same settings and data, and the same length to the Trainer, or start a new run."
         )
     if not run.config.exists():
         check_origin(run, data=data, original_is_gone=run.original_is_gone)
@@ -53,7 +53,8 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
 
 def _difference(committed: Plan, plan: Plan) -> str:
     for name in (*_CHOSEN, *type(plan).model_fields):
-        was, now = getattr(committed, name), getattr(plan, name)
+        was = getattr(committed, name)
+        now = getattr(plan, name)
         if was != now:
             return f"{name} {now!r} instead of {was!r}"
     return "other settings"

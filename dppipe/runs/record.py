@@ -1,11 +1,11 @@
-"""The record of a run: what the callback writes into the run directory while a run goes on and when it ends."""
+"""The record of a run: what the callback writes into the run directory, from start to end."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from torch import Tensor
 
@@ -21,7 +21,7 @@ from dppipe.runs.files import read_summary, refuse_finished
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.metric_names import Holdout, validation_name
 from dppipe.runs.origin import dates, remember_origin, utc_now
-from dppipe.runs.outcome import Outcome, Stop
+from dppipe.runs.outcome import FitFacts, Outcome, Stop
 from dppipe.runs.registration import register_run
 from dppipe.runs.statement.writing import write_statement
 from dppipe.runs.tensors import save_tensors
@@ -56,7 +56,10 @@ class RunRecord:
         config: str | None,
         data: Component | None,
     ) -> Self:
-        """Start the record of a new run: its spec and plan, an empty ledger, and its part of a shared budget."""
+        """Start the record of a new run.
+
+        That is its spec and plan, an empty ledger, and its part of a shared budget.
+        """
         ledger: Ledger | None = None
         try:
             if config is not None:
@@ -65,14 +68,14 @@ class RunRecord:
             ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
             remember_origin(run, data=data, spec=config)
             record = cls(run, plan=plan, ledger=ledger)
-            record._binding = _bind(
-                run, plan=plan, parts=parts, data=data
-            )  # last: what is reserved has a run that can settle it
+            # The binding comes last, so that whatever is reserved has a run that can settle it.
+            record._binding = _bind(run, plan=plan, parts=parts, data=data)
             return record
         except BaseException as error:
             if ledger is not None:
                 ledger.close()
-            # Nothing was charged here. Where it isn't known whether the store has reserved, the ledger stays, to settle it.
+            # Nothing was charged here. Where it isn't known whether the store has reserved, the
+            # ledger is kept, to settle it.
             if isinstance(error, PrivacyRefusal | UsageError) or not has_identity(run.path):
                 shutil.rmtree(run.path.resolve(), ignore_errors=True)
             raise
@@ -87,23 +90,24 @@ class RunRecord:
         restored: Mapping[str, Any],
         data: Component | None,
     ) -> Self:
-        """Go on with the record of a run; `restored` is the callback's state in the checkpoint, empty where there is none."""
+        """Reopen the record of a run.
+
+        `restored` is the callback's state in the checkpoint, empty where there is none.
+        """
         seen = (restored["ledger_head"], restored["ledger_rows"]) if restored else None
         ledger = Ledger.open(run.ledger, plan=run.plan.read_bytes(), seen=seen)
         try:
-            refuse_finished(
-                run
-            )  # another process may have gone on, to the end, while this one was starting
+            # Another process may have finished the run while this one was starting.
+            refuse_finished(run)
             run.clean_up()
             remember_origin(run, data=data)
             record = cls(run, plan=plan, ledger=ledger)
             record._binding = _bind(run, plan=plan, parts=parts, data=data)
-            record.validations = max(
-                restored.get("validations", 0), read_summary(run).get("validations", 0)
-            )
-            # What they say of an earlier end would be below the truth after the next charge.
-            for told in (run.summary, run.statement, run.statement.with_suffix(".json")):
-                told.unlink(missing_ok=True)
+            counted = read_summary(run).get("validations", 0)
+            record.validations = max(restored.get("validations", 0), counted)
+            # After the next charge, what these files state would be below the truth.
+            for stale in (run.summary, run.statement, run.statement.with_suffix(".json")):
+                stale.unlink(missing_ok=True)
             sync_names(run.summary)
         except BaseException:
             ledger.close()
@@ -113,7 +117,10 @@ class RunRecord:
     def step(
         self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]
     ) -> None:
-        """Add a finished private step to the curves: its bound and noise, and diagnostics where they are on."""
+        """Add a finished private step to the curves.
+
+        That is its bound and noise, and diagnostics where they are on.
+        """
         self._curves.privacy(
             self.ledger.step, max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier
         )
@@ -126,9 +133,9 @@ class RunRecord:
     def validation(self, values: Mapping[str, Any], *, step: int, holdout: Holdout) -> None:
         """Add the metrics of a validation, under a name that says whether they are private."""
         self.validations += 1
-        found = {
-            validation_name(name, holdout=holdout): float(value) for name, value in values.items()
-        }
+        found: dict[str, float] = {}
+        for name, value in values.items():
+            found[validation_name(name, holdout=holdout)] = float(value)
         self.metrics |= found
         self._curves.metrics(found, step=step)
 
@@ -143,52 +150,25 @@ class RunRecord:
         *,
         stopped: Stop | None,
         steps: int,
-        physical_batch_size: int | None = None,
-        independence: str | None = None,
-        validates: bool = True,
         start: Collection[str] = (),
+        **facts: Unpack[FitFacts],
     ) -> Outcome:
-        """Write the final model, where there is one, the summary and the statement, and add the run to the finished ones.
+        """Write the final model, where there is one, the summary and the statement.
+
+        The run is then added to the file of finished runs.
 
         Args:
-            weights: The trained parameters, with buffers and frozen parameters as they were at the start.
+            weights: The trained parameters; buffers and frozen ones as they were at the start.
             stopped: What has stopped the run, where its plan hasn't.
             steps: The updates in the model.
-            physical_batch_size: How many records went through the model at once.
-            independence: Why no row's gradient depends on another row.
-            validates: Whether there is data to validate on.
             start: The hashes of the tensors that training started from.
+            facts: What the callback has found out about the fit.
         """
         try:
             self.ledger.catch_up()
-            charged, last_step = self.ledger.charged, self.ledger.step
-            if (
-                self.ledger.torn
-            ):  # a row that was cut off counts as charged, and may have begun an epoch
-                charged, last_step = (
-                    charged + 1,
-                    min(self.plan.steps, self.plan.start_after(last_step) + 1),
-                )
             if stopped in (None, "early"):
                 save_tensors(weights, self.run.final_checkpoint)
-            outcome = Outcome.of(
-                self.plan,
-                stopped=stopped,
-                charged=charged,
-                last_step=last_step,
-                steps=steps,
-                physical_batch_size=physical_batch_size,
-                independence=independence,
-                validates=validates,
-                ended=utc_now(),
-                **dates(self.run),
-                run_dir=str(self.run.path),
-                metrics=self.metrics,
-                validations=self.validations,
-                seconds=round(time.monotonic() - self.started, 3),
-                ledger_head=self.ledger.head,
-                scope=self._binding.facts() if self._binding is not None else None,
-            )
+            outcome = self._outcome(stopped=stopped, steps=steps, facts=facts)
             write_json(self.run.summary, outcome.to_data())
             register_run(self.run, weights, start=start)
             write_statement(self.run)
@@ -196,16 +176,49 @@ class RunRecord:
             self.close()
         return outcome
 
+    def _outcome(self, *, stopped: Stop | None, steps: int, facts: FitFacts) -> Outcome:
+        charged, last_step = self._charged()
+        started = dates(self.run)
+        return Outcome(
+            plan=self.plan,
+            run_dir=str(self.run.path),
+            stopped=stopped,
+            steps=steps,
+            charged=charged,
+            last_step=last_step,
+            metrics=self.metrics,
+            validations=self.validations,
+            validates=facts.get("validates", True),
+            physical_batch_size=facts.get("physical_batch_size"),
+            independence=facts.get("independence"),
+            seconds=round(time.monotonic() - self.started, 3),
+            ledger_head=self.ledger.head,
+            begun=started["begun"],
+            ended=utc_now(),
+            starts=started["starts"],
+            scope=self._binding.facts() if self._binding is not None else None,
+        )
+
+    def _charged(self) -> tuple[int, int]:
+        """Return the number of charges and the last charged step.
+
+        A row that was cut off counts as charged, and may have begun an epoch.
+        """
+        last_step = self.ledger.step
+        if not self.ledger.torn:
+            return self.ledger.charged, last_step
+        after = self.plan.start_after(last_step) + 1
+        return self.ledger.charged + 1, min(self.plan.steps, after)
+
     def close(self) -> None:
-        """Give up the files, and settle with the shared budget what the ledger holds."""
+        """Close the files, and settle with the shared budget what the ledger holds."""
         try:
             self._curves.close()
         finally:
             self.ledger.close()
             if self._binding is not None:
-                from dppipe.budgets.binding import (
-                    settle_run,
-                )  # its database library is slow to load, and few runs need it
+                # Its database library is slow to load, and few runs need it.
+                from dppipe.budgets.binding import settle_run
 
                 settle_run(self._binding)
 
@@ -219,6 +232,5 @@ def _bind(
     from dppipe.budgets.binding import bind_run
     from dppipe.budgets.store import Store
 
-    return bind_run(
-        Store(), parts.budget.scope, run_dir=run.path, plan=plan, parts=parts, data=data
-    )
+    scope = parts.budget.scope
+    return bind_run(Store(), scope, run_dir=run.path, plan=plan, parts=parts, data=data)

@@ -25,8 +25,8 @@ def register_run(
 ) -> None:
     """Add an ended run to the file of finished runs, by the tensors that it trained.
 
-    A run without a budget is added only if it started from a private run's weights. No run fails
-    for it: where a line can't be made or written, one on the standard error says so.
+    A run without a budget is added only if it started from a private run's weights. If a line
+    can't be made or written, a warning says so and the run ends as usual.
     """
     place = finished_runs()
     try:
@@ -36,7 +36,8 @@ def register_run(
             place.add(FinishedRun(hashes=tuple(sorted(found - set(start))), runs=runs))
     except (DppipeError, OSError, RuntimeError, TypeError, ValueError) as error:
         logging.getLogger("dppipe").warning(
-            "%s: the run can't be added (%s): copies of its weights won't be recognised. Start from %s itself.",
+            "%s: the run can't be added (%s): copies of its weights won't be recognised. "
+            "Start from %s itself.",
             place.path,
             error,
             run.final_checkpoint,
@@ -48,5 +49,7 @@ def _hashes(tensors: Iterable[Tensor]) -> frozenset[str]:
     for tensor in tensors:
         if tensor.layout is torch.strided and not tensor.is_meta:
             flat = tensor.detach().cpu().resolve_conj().contiguous().reshape(-1)
-            found.add(tensor_hash(flat.view(torch.uint8).numpy().tobytes()))
-    return frozenset(known for known in found if known is not None)
+            known = tensor_hash(flat.view(torch.uint8).numpy().tobytes())
+            if known is not None:
+                found.add(known)
+    return frozenset(found)

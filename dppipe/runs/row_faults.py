@@ -36,7 +36,7 @@ def row_faults(found: LedgerRows, *, plan: Plan, place: Path) -> Iterator[str]:
 def _differences(
     charge: Charge, *, plan: Plan, before: int
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield each field of a row that isn't as planned: its name, what was expected, and the value."""
+    """Yield each field of a row that isn't as planned: its name, the plan's value, its own."""
     if before == -1 and charge.step != 0:
         yield "step", "0 for the statistics that are released first", charge.step
         return

@@ -1,7 +1,7 @@
 """Files of tensors and plain values, which are whole or not there.
 
-They are written beside their name, synced, then renamed onto it. Reading one never runs code that
-stands in it.
+They are written under a temporary name, synced, then renamed. Reading one never runs code that it
+holds.
 """
 
 from __future__ import annotations
@@ -22,17 +22,23 @@ def save_tensors(data: Any, path: Path) -> None:
         try:
             torch.save(data, file)
         except RuntimeError as error:
-            # A full disk comes second: torch finds its file shorter than it thought, because a write has failed before.
+            # On a full disk torch finds its file shorter than expected; the write that failed
+            # before is the context of that error.
             raise error.__context__ if isinstance(error.__context__, OSError) else error from None
 
 
 def load_tensors(path: Path) -> Any:
-    """Load tensors and plain values; a file that holds anything else is refused, and nothing in it runs."""
+    """Load tensors and plain values.
+
+    A file that holds anything else is refused, and nothing in it runs.
+    """
     try:
         return torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:
-        message = f"expected a whole file of tensors and plain values, got another ({type(error).__name__}). Nothing of it was used"
-        raise UsageError(f"{path}: {message}: it may be damaged, or hold code.") from error
+        raise UsageError(
+            f"{path}: expected a whole file of tensors and plain values, got another "
+            f"({type(error).__name__}). Nothing of it was used: it may be damaged, or hold code."
+        ) from error
 
 
 def load_weights(module: torch.nn.Module, path: Path) -> None:
@@ -44,14 +50,14 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
 
 def refuse_misfit(weights: Any, expected: Mapping[str, Any], *, path: Path) -> None:
     """Refuse weights whose names or shapes are not those of the model."""
-    shapes = {name: getattr(tensor, "shape", None) for name, tensor in expected.items()}
-    got = (
-        {name: getattr(tensor, "shape", None) for name, tensor in weights.items()}
-        if isinstance(weights, Mapping)
-        else {}
-    )
+    shapes = _shapes(expected)
+    got = _shapes(weights) if isinstance(weights, Mapping) else {}
     if got != shapes:
         wrong = next(name for name in (*shapes, *got) if got.get(name) != shapes.get(name))
         raise UsageError(
             f"{path}: expected the weights of the spec's model, got others: {wrong!r} doesn't fit."
         )
+
+
+def _shapes(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: getattr(tensor, "shape", None) for name, tensor in tensors.items()}

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.data_source import DataSource
+from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.assumptions import assumptions
 from dppipe.runs.statement.claims import guarantee_sentences
@@ -19,29 +21,49 @@ from dppipe.runs.statement.comparisons import comparison
 from dppipe.runs.statement.data import statement_data
 from dppipe.runs.statement.exclusions import not_covered
 from dppipe.runs.statement.releases import released
-from dppipe.runs.statement.statement import Course, Files, Source, Statement
+from dppipe.runs.statement.statement import Files, Statement
+from dppipe.runs.statement.step_ranges import planned_ranges
 from dppipe.runs.statement.text import statement_text
 
-COURSE = Course(
-    steps=140, sample_rate=(0.1, 0.1), noise_multiplier=(1.5, 3.0), max_grad_norm=(1.0, 1.0)
-)
-MADE = Statement(
+PLAN = Plan(
     name="digits",
-    status="completed",
     private=True,
-    reproducible=False,
-    unit="example",
-    relation="zero_out",
     records=1437,
-    epsilon=2.99934,
-    epsilon_spent=2.99934,
+    steps=140,
+    ends_at="steps",
+    steps_per_epoch=10,
+    sampler="poisson",
+    sample_rate=0.1,
+    expected_batch_size=143.7,
+    empty_batch_probability=0.0,
+    largest_likely_batch=200,
+    clipping="flat",
+    max_grad_norm=1.0,
+    mechanism="gaussian",
+    noise=(NoiseRun(noise_multiplier=3.0, steps=70), NoiseRun(noise_multiplier=1.5, steps=70)),
+    relation="zero_out",
+    unit="example",
+    scope=None,
     budget_epsilon=3.0,
     delta=1e-5,
-    curve={"deltas": [1e-4, 1e-6], "epsilons": [2.5, 3.5]},
     accountant="pld",
     certified=True,
-    planned=COURSE,
-    executed=COURSE,
+    epsilon=2.99934,
+    curve=(CurvePoint(step=140, epsilon=2.99934),),
+    whole_curve={"deltas": [1e-4, 1e-6], "epsilons": [2.5, 3.5]},
+    holdout="private",
+    diagnostics="off",
+    split="position",
+    reproducible=False,
+    spec_hash="5bec",
+    committed_hash="5bec",
+    plugins={},
+)
+MADE = Statement(
+    plan=PLAN,
+    status="completed",
+    epsilon_spent=2.99934,
+    executed=planned_ranges(PLAN),
     validation_looks=7,
     versions={"dppipe": "0.1.0", "dp-accounting": "0.6.0"},
     config_hash="c0ffee",
@@ -50,7 +72,9 @@ MADE = Statement(
 
 
 def changed(**changes: Any) -> Statement:
-    return dataclasses.replace(MADE, **changes)
+    """Change fields of the statement or of its plan, by their names."""
+    planned = {name: changes.pop(name) for name in list(changes) if name in Plan.model_fields}
+    return dataclasses.replace(MADE, plan=PLAN.model_copy(update=planned), **changes)
 
 
 def test_the_guarantee_stands_on_top_in_two_sentences() -> None:
@@ -103,9 +127,8 @@ def test_the_text_names_what_is_not_covered() -> None:
 
 
 def test_a_run_without_a_budget_is_not_private() -> None:
-    made = Statement(
-        name="plain", status="completed", private=False, reproducible=False, unit="example"
-    )
+    nothing = {"epsilon": None, "delta": None, "relation": None, "accountant": None}
+    made = changed(private=False, certified=False, noise=(), curve=(), **nothing)
     text = statement_text(made)
     assert "NOT PRIVATE" in text
     assert "differentially private" not in text
@@ -139,7 +162,7 @@ def test_an_infinite_epsilon_is_no_privacy() -> None:
 def test_the_number_of_records_stays_secret_under_add_remove() -> None:
     with pytest.raises(PrivacyRefusal, match="records"):
         changed(relation="add_remove")
-    text = statement_text(changed(relation="add_remove", records=None))
+    text = statement_text(changed(relation="add_remove", records=None, split="hash"))
     assert "1437" not in text
     assert "number of records is secret" in text
     assert "The number of records is public" not in text
@@ -165,7 +188,10 @@ def test_no_judgement_is_passed_on_the_size_of_epsilon(epsilon: float) -> None:
 
 @pytest.mark.parametrize("holdout", ["public", "private", "none"])
 def test_holdouts_are_described(holdout: Any) -> None:
-    said = not_covered(changed(holdout=holdout, validation_looks=1))["holdout"]
+    made = changed(holdout=holdout, validation_looks=1)
+    if holdout == "none":
+        made = changed(validates=False, validation_looks=0)
+    said = not_covered(made)["holdout"]
     assert ("once" in said) == (holdout != "none")
     assert ("nonprivate/" in said) == (holdout == "private")
 
@@ -207,11 +233,11 @@ def test_only_files_that_exist_are_called_released() -> None:
 
 
 def test_a_file_that_refuses_bad_records_is_named() -> None:
-    refusing = Source(kind="csv", files=("a.csv",), on_bad_record="refuse")
-    assert "bad_records" in not_covered(changed(source=refusing))
-    dropping = dataclasses.replace(refusing, on_bad_record="drop")
-    assert "bad_records" not in not_covered(changed(source=dropping))
-    assert "| data | csv: `a.csv` |" in statement_text(changed(source=dropping))
+    refusing = DataSource(kind="csv", files=("a.csv",), on_bad_record="refuse")
+    assert "bad_records" in not_covered(changed(data=refusing))
+    dropping = refusing.model_copy(update={"on_bad_record": "drop"})
+    assert "bad_records" not in not_covered(changed(data=dropping))
+    assert "| data | csv: `a.csv` |" in statement_text(changed(data=dropping))
 
 
 def test_an_epsilon_is_compared_with_add_remove_only_where_there_is_a_proof() -> None:
@@ -226,3 +252,8 @@ def test_noise_on_averages_is_described_as_the_relation_has_it(relation: Any) ->
     said = " ".join(assumptions(changed(averages=True, relation=relation)))
     assert ("noise is scaled to twice the bound" in said) == (relation == "zero_out")
     assert ("the accountant counts twice the bound" in said) == (relation == "replace_one")
+
+
+def test_a_statement_repeats_no_field_of_its_plan() -> None:
+    stated = {field.name for field in dataclasses.fields(Statement)}
+    assert stated & set(Plan.model_fields) == set()

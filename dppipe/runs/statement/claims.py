@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
 
 NOT_PRIVATE = (
-    "NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was trained on.",
+    "NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was "
+    "trained on.",
     "Nothing about it can be promised to the people behind the records.",
 )
 FAILED = (
@@ -23,9 +24,13 @@ FAILED = (
 SPLIT_BY_POSITION = (
     "NO CLAIM: an earlier version of dppipe split the records by position, "
     "and under add_remove one record then decides where others go.",
-    "The epsilon of its plan doesn't cover that. Train again: `dppipe run` splits by a hash of each record.",
+    "The epsilon of its plan doesn't cover that. Train again: `dppipe run` splits by a hash of "
+    "each record.",
 )
-SEEDED = "This run gives no protection: seeded, so that whoever knows the seed can take the noise away again."
+SEEDED = (
+    "This run gives no protection: seeded, so that whoever knows the seed can take the noise away "
+    "again."
+)
 UNBOUNDED = (
     "NOT PRIVATE: no finite epsilon is proven at this delta.",
     "Raise the noise or delta, lower the number of steps, or take another accountant.",
@@ -35,7 +40,8 @@ AN_ESTIMATE = (
 )
 
 _DIFFERENCE = {
-    "zero_out": "one {unit}'s contribution being there or being nothing, where the number of {units} is public",
+    "zero_out": "one {unit}'s contribution being there or being nothing, where the number of "
+    "{units} is public",
     "add_remove": "one {unit} being in the data or not, where even the number of {units} is secret",
     "replace_one": "one {unit} being replaced by any other, where the number of {units} is public",
 }
@@ -91,11 +97,15 @@ def _factor(epsilon: float) -> str:
     if epsilon >= 700:
         return f"e^{shown(epsilon)} times"
     times = round_up(math.exp(epsilon), 3)
-    return f"{times:,.0f} times" if 1e3 <= times < 1e9 else f"{times:.3g} times"
+    if 1e3 <= times < 1e9:
+        return f"{times:,.0f} times"
+    return f"{times:.3g} times"
 
 
-def guarantee_of_plan(plan: Plan) -> tuple[str, str]:
-    """Return what a plan promises in two plain sentences."""
+def guarantee_of_plan(
+    plan: Plan, *, failed: bool = False, split_by_position: bool = False
+) -> tuple[str, str]:
+    """Return what a plan promises, or what a run of it does, in two plain sentences."""
     return guarantee_sentences(
         epsilon=plan.epsilon,
         delta=plan.delta,
@@ -104,4 +114,6 @@ def guarantee_of_plan(plan: Plan) -> tuple[str, str]:
         certified=plan.certified,
         private=plan.private,
         reproducible=plan.reproducible,
+        failed=failed,
+        split_by_position=split_by_position,
     )

@@ -8,19 +8,23 @@ from dppipe.privacy.support import verdict
 from dppipe.runs.statement.claims import units_of
 
 if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
     from dppipe.runs.statement.statement import Statement
 
 _PAPERS = (
     "Abadi et al. (2016) measure DP-SGD under add_remove: one record more or less in the data."
 )
 _SAME = (
-    "With the same sampler, sample rate, noise multiplier and number of steps, epsilon is the same "
-    "number under add_remove and zero_out. They differ in what is public: zero_out takes the number "
-    "of {units} as public, add_remove doesn't."
+    "With the same sampler, sample rate, noise multiplier and number of steps, epsilon is the "
+    "same number under add_remove and zero_out. They differ in what is public: zero_out takes the "
+    "number of {units} as public, add_remove doesn't."
 )
 _NO_PROOF = "For this sampler, clipper and accountant dppipe has no proof under add_remove."
 _SAME_RELATION = "That is the relation here."
-_REPLACED = "Under replace_one one {unit} can move a step's sum by twice the bound. Epsilon here counts that."
+_REPLACED = (
+    "Under replace_one one {unit} can move a step's sum by twice the bound. Epsilon here counts "
+    "that."
+)
 _REPLACED_ALONE = "Under add_remove and zero_out it can move the sum by the bound alone."
 
 
@@ -28,30 +32,31 @@ def comparison(statement: Statement) -> str | None:
     """Return how the claim compares with one under add_remove; None where nothing is claimed."""
     if not statement.protects:
         return None
-    names = {"unit": statement.unit, "units": units_of(statement.unit)}
+    plan = statement.plan
     said = [_PAPERS]
-    if statement.relation == "add_remove":
+    if plan.relation == "add_remove":
         said.append(_SAME_RELATION)
-    elif statement.relation == "zero_out":
-        said.append(_SAME if _also_add_remove(statement) else _NO_PROOF)
-    elif statement.relation == "replace_one":
+    elif plan.relation == "zero_out":
+        said.append(_SAME if _also_add_remove(plan) else _NO_PROOF)
+    elif plan.relation == "replace_one":
         said.append(_REPLACED)
-        if not statement.averages:
+        if not plan.averages:
             said.append(_REPLACED_ALONE)
-    return " ".join(said).format(**names)
+    return " ".join(said).format(unit=plan.unit, units=units_of(plan.unit))
 
 
-def _also_add_remove(statement: Statement) -> bool:
+def _also_add_remove(plan: Plan) -> bool:
     """Return whether the run's accountant proves the same under add_remove.
 
     A clipped sum moves by at most the bound under both relations, and each record's or user's coin
-    is its own, so one pair of distributions decides both. Clipped averages need public slots.
+    is its own, so one pair of distributions decides both. Clipped averages need a public number of
+    records.
     """
     found = verdict(
-        sampler=statement.sampler,
+        sampler=plan.sampler,
         relation="add_remove",
-        accountant=statement.accountant or "",
-        adaptive=statement.schedule == "filter",
-        mechanism=statement.mechanism,
+        accountant=plan.accountant or "",
+        adaptive=plan.schedule == "filter",
+        mechanism=plan.mechanism,
     )
-    return found.status == "certified" and not statement.averages
+    return found.status == "certified" and not plan.averages

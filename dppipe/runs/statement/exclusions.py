@@ -11,29 +11,39 @@ if TYPE_CHECKING:
 
 _NO_VALIDATION = "No validation metrics were recorded."
 _PUBLIC_VALIDATION = (
-    "The holdout was declared public: metrics on it cost nothing. They were recorded {times}, under "
-    "`val/`. What was logged while training was muted."
+    "The holdout was declared public: metrics on it cost nothing. They were recorded {times}, "
+    "under `val/`. What was logged while training was muted."
 )
 _PRIVATE_VALIDATION = (
-    "The holdout is private. Metrics on it were recorded {times}, under `nonprivate/val/`, and carry "
-    "no noise. Don't release them, nor choose a model by them."
+    "The holdout is private. Metrics on it were recorded {times}, under `nonprivate/val/`, and "
+    "carry no noise. Don't release them, nor choose a model by them."
 )
-_PUBLIC_TEST = "The test split was looked at {times}, by `dppipe evaluate`. It was declared public: its scores need no protection."
+_PUBLIC_TEST = (
+    "The test split was looked at {times}, by `dppipe evaluate`. It was declared public: its "
+    "scores need no protection."
+)
 _PRIVATE_TEST = (
     "The test split was looked at {times}, by `dppipe evaluate`. It is private: its scores, under "
     "`nonprivate/test/`, carry no noise. Don't release them, nor choose a model by them."
+)
+_DIAGNOSTICS = (
+    "Training diagnostics were recorded without noise, under `nonprivate/`. Don't release them."
 )
 _OTHER_RUNS = (
     "Other runs on the same records, and hyper-parameters chosen by looking at such runs, are not "
     "accounted for: their costs add to this one."
 )
+_TIMING = "How long a step or the run took, and how much memory it used, can depend on the records."
 _BAD_RECORDS = (
-    "`data.on_bad_record` is refuse: the run would not have started had a record been unusable. That "
-    "it started tells that all records were usable."
+    "`data.on_bad_record` is refuse: the run would not have started had a record been unusable. "
+    "That it started tells that all records were usable."
 )
 _FAULTS = (
     "A run that memory or a disk has failed may have failed because of a record. Code of your own "
     "that writes files, global variables or logs by itself is outside too."
+)
+_PREPROCESSING = (
+    "What was learned from private records before training (means, vocabularies) is not covered"
 )
 _FLOATING_POINT = "The proofs are over real numbers. Noise and sums are rounded to floating point."
 _COMMON_GRID = (
@@ -48,58 +58,54 @@ _PRETRAINED = (
 
 def not_covered(statement: Statement) -> dict[str, str]:
     """Return what the guarantee leaves out, each under a short name."""
+    plan = statement.plan
     said = {"holdout": _validation(statement)}
     if statement.test_looks:
         said["test_split"] = _test(statement)
-    said["diagnostics"] = (
-        "Training diagnostics were recorded without noise, under `nonprivate/`. Don't release them."
-        if statement.diagnostics
-        else "No training diagnostics were recorded."
-    )
+    said["diagnostics"] = "No training diagnostics were recorded."
+    if statement.diagnostics:
+        said["diagnostics"] = _DIAGNOSTICS
     said["earlier_runs_and_tuning"] = _other_runs(statement)
-    said["timing"] = (
-        "How long a step or the run took, and how much memory it used, can depend on the records."
-    )
+    said["timing"] = _TIMING
     said["faults"] = _FAULTS
-    if statement.source is not None and statement.source.on_bad_record == "refuse":
+    if plan.data is not None and plan.data.on_bad_record == "refuse":
         said["bad_records"] = _BAD_RECORDS
-    charged = ", but for the scaling of inputs, which was charged"
-    said["preprocessing"] = (
-        "What was learned from private records before training (means, vocabularies) is not covered"
-        f"{'' if statement.scaling_noise_multiplier is None else charged}."
-    )
-    said["floating_point"] = _COMMON_GRID if statement.secure else _FLOATING_POINT
+    charged = ""
+    if plan.scaling_noise_multiplier is not None:
+        charged = ", but for the scaling of inputs, which was charged"
+    said["preprocessing"] = f"{_PREPROCESSING}{charged}."
+    said["floating_point"] = _COMMON_GRID if plan.secure else _FLOATING_POINT
     said["trust"] = "Whoever runs the training sees the records (the central model)."
-    if statement.pretrained:
+    if statement.public_weights:
         said["pretrained"] = _PRETRAINED
     return said
 
 
 def _validation(statement: Statement) -> str:
-    times = _times(statement.validation_looks)
-    if statement.starts > 1:  # what a crash takes is not in the count
-        times = f"at least {statement.validation_looks} times"
-    elif statement.validation_looks == 0:
+    looks = statement.validation_looks
+    resumed = statement.starts > 1
+    if statement.validation == "none" or (not looks and not resumed):
         return _NO_VALIDATION
-    if statement.holdout == "none":
-        return _NO_VALIDATION
-    text = _PUBLIC_VALIDATION if statement.holdout == "public" else _PRIVATE_VALIDATION
+    # What a crash takes is not in the count.
+    times = f"at least {looks} times" if resumed else _times(looks)
+    text = _PUBLIC_VALIDATION if statement.validation == "public" else _PRIVATE_VALIDATION
     return text.format(times=times)
 
 
 def _test(statement: Statement) -> str:
-    text = _PUBLIC_TEST if statement.test_holdout == "public" else _PRIVATE_TEST
+    text = _PUBLIC_TEST if statement.plan.holdout == "public" else _PRIVATE_TEST
     return text.format(times=_times(statement.test_looks))
 
 
 def _other_runs(statement: Statement) -> str:
-    if statement.scope is None:
+    scope = statement.plan.scope
+    if scope is None:
         return _OTHER_RUNS
-    said = f"This run is charged to the budget scope {statement.scope!r}, too."
+    said = f"This run is charged to the budget scope {scope!r}, too."
     if statement.scope_terms is not None:
         said += f" {_terms(statement.scope_terms)}"
     return (
-        f"{said} `dppipe budget show {statement.scope}` shows what is used now. "
+        f"{said} `dppipe budget show {scope}` shows what is used now. "
         "Runs outside of the scope are not accounted for: their costs add."
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.assumptions import assumptions
@@ -11,7 +12,13 @@ from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.comparisons import comparison
 from dppipe.runs.statement.exclusions import not_covered
 from dppipe.runs.statement.releases import released
-from dppipe.runs.statement.statement import Course, Source, Statement
+from dppipe.runs.statement.step_ranges import planned_ranges
+
+if TYPE_CHECKING:
+    from dppipe.planning.data_source import DataSource
+    from dppipe.planning.plan import Plan
+    from dppipe.runs.statement.statement import Statement
+    from dppipe.runs.statement.step_ranges import Range
 
 _STATUS = {
     "not private": "NO CLAIM: the run has no budget",
@@ -24,17 +31,18 @@ _STATUS = {
 
 
 def statement_text(statement: Statement) -> str:
-    """Write a statement as Markdown; the guarantee stands on top, in two sentences."""
+    """Write a statement as Markdown; the guarantee comes first, in two sentences."""
     return "\n".join(_lines(statement)) + "\n"
 
 
 def _lines(statement: Statement) -> Iterator[str]:
     first, second = statement.guarantee()
-    yield f"# Privacy of {statement.name}"
+    private = statement.plan.private
+    yield f"# Privacy of {statement.plan.name}"
     yield f"\n**{first}**\n{second}"
-    yield "\n## The claim\n" if statement.private else "\n## The run\n"
+    yield "\n## The claim\n" if private else "\n## The run\n"
     yield "| | |\n|---|---|"
-    if statement.private:
+    if private:
         yield from _claim(statement)
     yield from _run(statement)
     compared = comparison(statement)
@@ -44,12 +52,12 @@ def _lines(statement: Statement) -> Iterator[str]:
     if rests_on:
         yield "\n## What it rests on\n"
         yield from _bullets(rests_on)
-    if statement.private:
+    if private:
         yield from _numbers(statement)
         yield from _curve(statement)
     yield "\n## What was released\n"
     yield from _bullets(released(statement) or ("Nothing under a claim.",))
-    if statement.private:
+    if private:
         yield "\n## What it doesn't cover\n"
         yield from _bullets(not_covered(statement).values())
     elif statement.test_looks:
@@ -59,20 +67,21 @@ def _lines(statement: Statement) -> Iterator[str]:
 
 
 def _claim(statement: Statement) -> Iterator[str]:
-    yield _row("protected unit", _unit(statement))
-    if statement.max_records_per_user is not None:
-        yield _row("records of a user", f"at most {statement.max_records_per_user} in a step")
-    yield _row("neighbouring relation", str(statement.relation))
-    if statement.epsilon is not None:
+    plan = statement.plan
+    yield _row("protected unit", _unit(plan))
+    if plan.max_records_per_user is not None:
+        yield _row("records of a user", f"at most {plan.max_records_per_user} in a step")
+    yield _row("neighbouring relation", str(plan.relation))
+    if plan.epsilon is not None:
         named = "epsilon" if statement.protects else "epsilon of the plan"
-        yield _row(named, f"{shown(statement.epsilon)} (rounded up)")
-    if statement.epsilon_spent is not None and statement.epsilon_spent != statement.epsilon:
+        yield _row(named, f"{shown(plan.epsilon)} (rounded up)")
+    if statement.epsilon_spent is not None and statement.epsilon_spent != plan.epsilon:
         yield _row("spent by the executed steps", shown(statement.epsilon_spent))
-    yield _row("delta", shown_delta(statement.delta or 0.0))
-    if statement.budget_epsilon is not None:
-        yield _row("budget", f"epsilon {statement.budget_epsilon:g}")
-    if statement.scope is not None:
-        yield _row("budget scope", statement.scope)
+    yield _row("delta", shown_delta(plan.delta or 0.0))
+    if plan.budget_epsilon is not None:
+        yield _row("budget", f"epsilon {plan.budget_epsilon:g}")
+    if plan.scope is not None:
+        yield _row("budget scope", plan.scope)
     yield _row("accountant", _accountant(statement))
     yield _row("status", _STATUS[statement.status_of_claim])
     if statement.audit:
@@ -80,6 +89,7 @@ def _claim(statement: Statement) -> Iterator[str]:
 
 
 def _run(statement: Statement) -> Iterator[str]:
+    plan = statement.plan
     early = ": a callback stopped it early" if statement.stopped_early else ""
     yield _row("the run", statement.status.replace("_", " ") + early)
     if statement.begun is not None:
@@ -89,34 +99,35 @@ def _run(statement: Statement) -> Iterator[str]:
     if statement.starts > 1:
         resumed = statement.starts - 1
         yield _row("resumed", "once" if resumed == 1 else f"{resumed} times")
-    if statement.source is not None:
-        yield _row("data", _source(statement.source))
-    if statement.records is not None:
-        public = " (public)" if statement.private else ""
-        yield _row(f"training {units_of(statement.unit)}{public}", str(statement.records))
+    if plan.data is not None:
+        yield _row("data", _source(plan.data))
+    if plan.records is not None:
+        public = " (public)" if plan.private else ""
+        yield _row(f"training {units_of(plan.unit)}{public}", str(plan.records))
 
 
-def _unit(statement: Statement) -> str:
-    if statement.unit != "user":
-        return f"one {statement.unit}: one training record"
-    named = statement.source.user if statement.source is not None else None
+def _unit(plan: Plan) -> str:
+    if plan.unit != "user":
+        return f"one {plan.unit}: one training record"
+    named = plan.data.user if plan.data is not None else None
     if named is None:
         return "one user: all training records of that user"
     return f"one user: all training records with one value of `{named}`"
 
 
-def _source(source: Source) -> str:
+def _source(source: DataSource) -> str:
     files = ", ".join(f"`{file}`" for file in source.files)
     return f"{source.kind}: {files}" if files else source.kind
 
 
 def _accountant(statement: Statement) -> str:
     """Name the code that computed epsilon."""
+    plan = statement.plan
     version = statement.versions.get("dppipe")
-    named = f"{statement.accountant}, dppipe's own code"
+    named = f"{plan.accountant}, dppipe's own code"
     if version is not None:
         named += f" (version {version})"
-    if statement.accountant == "rdp" and statement.sampler == "without_replacement":
+    if plan.accountant == "rdp" and plan.sampler == "without_replacement":
         named += f", with Renyi divergences by dp-accounting {statement.versions['dp-accounting']}"
     return named
 
@@ -126,24 +137,32 @@ def _minute(moment: str) -> str:
 
 
 def _numbers(statement: Statement) -> Iterator[str]:
-    planned, executed = statement.planned, statement.executed
+    planned = planned_ranges(statement.plan)
+    executed = statement.executed
     if planned is None:
         return
-    courses = [planned] if executed is None else [planned, executed]
+    columns = [planned]
+    heading = "| | planned |"
+    if executed is not None:
+        columns.append(executed)
+        heading += " executed |"
     yield "\n## The numbers\n"
-    yield "| | planned |" + (" executed |" if executed else "")
-    yield "|---|" + "---|" * len(courses)
-    yield _row("steps", *(str(course.steps) for course in courses))
-    for name in ("sample_rate", "noise_multiplier", "max_grad_norm"):
-        yield _row(name.replace("_", " "), *(_range(course, name) for course in courses))
-    yield _row("mechanism", *[statement.mechanism] * len(courses))
+    yield heading
+    yield "|---|" + "---|" * len(columns)
+    yield _row("steps", *(str(column.steps) for column in columns))
+    yield _row("sample rate", *(_range(column.sample_rate) for column in columns))
+    yield _row("noise multiplier", *(_range(column.noise_multiplier) for column in columns))
+    yield _row("max grad norm", *(_range(column.max_grad_norm) for column in columns))
+    yield _row("mechanism", *[statement.plan.mechanism] * len(columns))
     if executed is not None and statement.updates is not None and not statement.failed:
         kept = f"{statement.updates} of the {executed.steps} charged steps are in the weights."
         yield f"\n{kept}"
 
 
 def _curve(statement: Statement) -> Iterator[str]:
-    epsilons, deltas = statement.curve.get("epsilons"), statement.curve.get("deltas")
+    curve = statement.plan.whole_curve
+    epsilons = curve.get("epsilons")
+    deltas = curve.get("deltas")
     if epsilons and deltas and statement.protects:
         yield "\n## The whole curve\n"
         yield "The whole plan at other deltas:\n"
@@ -172,6 +191,6 @@ def _row(name: str, *cells: str) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def _range(course: Course, name: str) -> str:
-    least, most = getattr(course, name)
+def _range(values: Range) -> str:
+    least, most = values
     return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"

@@ -1,10 +1,13 @@
-"""The privacy statement of a run directory, made from its files alone, so that it can be made again at any time."""
+"""The privacy statement of a run directory, made from its files alone.
+
+So it can be made again at any time.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
@@ -12,14 +15,8 @@ from dppipe.privacy.charges import read_ledger
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import SCOPE_FACTS, read_plan, read_summary
 from dppipe.runs.statement.data import statement_data
-from dppipe.runs.statement.statement import (
-    Course,
-    EarlierRun,
-    Files,
-    ScopeTerms,
-    Source,
-    Statement,
-)
+from dppipe.runs.statement.statement import Files, ScopeTerms, Statement
+from dppipe.runs.statement.step_ranges import StepRanges, executed_ranges
 from dppipe.runs.statement.text import statement_text
 
 STATED = (
@@ -32,7 +29,7 @@ STATED = (
     "versions",
     "ledger_head",
 )
-"""What a statement takes from the summary."""
+"""What a summary must hold for a statement to be made."""
 
 
 def write_statement(run: RunDirectory) -> Statement:
@@ -45,103 +42,58 @@ def write_statement(run: RunDirectory) -> Statement:
 
 def statement_of(run: RunDirectory) -> Statement:
     """Read the files of a run as one statement."""
-    plan, summary = read_plan(run), read_summary(run, *STATED)
+    plan = read_plan(run)
+    summary = read_summary(run, *STATED)
     executed = _executed(run, plan)
     _refuse_more_updates_than_charges(run, plan, summary, executed)
     return Statement(
-        name=plan.name,
+        plan=plan,
         status=summary["status"],
         stopped_early=summary.get("stopped_early") is True,
-        private=plan.private,
-        reproducible=plan.reproducible,
-        epsilon=summary["epsilon"],
-        epsilon_spent=summary["epsilon_spent"],
-        budget_epsilon=plan.budget_epsilon,
-        delta=plan.delta,
-        curve=plan.whole_curve,
-        schedule=plan.schedule,
-        accountant=plan.accountant,
-        certified=plan.certified,
-        planned=_planned(plan),
-        executed=executed,
-        updates=summary["steps"],
-        independence=summary.get("independence"),
-        diagnostics=plan.diagnostics == "nonprivate",
         begun=summary.get("begun"),
         ended=summary.get("ended"),
         starts=summary.get("starts", 1),
+        epsilon_spent=summary["epsilon_spent"],
+        executed=executed,
+        updates=summary["steps"],
+        independence=summary.get("independence"),
+        validates=summary.get("validates", True),
+        validation_looks=summary["validations"],
+        test_looks=summary.get("evaluations", 0),
+        scope_terms=_scope_terms(summary),
         files=_files(run),
         versions=summary["versions"],
-        config_hash=hashlib.sha256(run.config.read_bytes()).hexdigest()
-        if run.config.exists()
-        else None,
+        config_hash=_config_hash(run),
         ledger_head=summary["ledger_head"],
-        **_data(plan),
-        **_mechanism(plan),
-        **_looks(plan, summary),
-        **_other_runs(plan, summary),
     )
 
 
-def _data(plan: Plan) -> dict[str, Any]:
-    """Return whose records the run trained on, and where they came from."""
-    return {
-        "unit": plan.unit,
-        "max_records_per_user": plan.max_records_per_user,
-        "relation": plan.relation,
-        "records": plan.records,
-        "source": None if plan.data is None else Source(**plan.data.model_dump()),
-        # Plans of earlier versions name a split even where none was made: a run without a spec has none.
-        "split": plan.split if plan.spec_hash else None,
-    }
+def _executed(run: RunDirectory, plan: Plan) -> StepRanges | None:
+    if not plan.private:
+        return None
+    return executed_ranges(read_ledger(run.ledger, plan=run.plan.read_bytes()).charges)
 
 
-def _mechanism(plan: Plan) -> dict[str, Any]:
-    """Return what was drawn, clipped and noised, and how."""
-    return {
-        "sampler": plan.sampler,
-        "mechanism": plan.mechanism,
-        "secure": plan.secure,
-        "clipping": plan.clipping,
-        "averages": plan.averages,
-        "noisy_counts": plan.statistics_std is not None,
-        "failure_delta": plan.failure_delta,
-        "scaling_noise_multiplier": plan.scaling_noise_multiplier,
-        "scaling_statistics": plan.scaling_statistics,
-    }
+def _refuse_more_updates_than_charges(
+    run: RunDirectory, plan: Plan, summary: Mapping[str, Any], executed: StepRanges | None
+) -> None:
+    """Refuse to state a claim for updates that this ledger never charged."""
+    if not plan.private:
+        return
+    charged = executed.steps if executed is not None else 0
+    updates = summary["steps"]
+    if not isinstance(updates, int) or updates > charged:
+        raise PrivacyRefusal(
+            f"{run.summary}: steps: expected at most {charged}, the steps that the ledger "
+            f"charged, got {updates!r}. Updates that weren't charged here have no statement."
+        )
 
 
-def _looks(plan: Plan, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how often records beside the training records were looked at."""
-    holdout: Literal["public", "private", "none"] = plan.holdout
-    if not summary.get("validates", True) and not summary["validations"]:
-        holdout = "none"
-    return {
-        "holdout": holdout,
-        "validation_looks": summary["validations"],
-        "test_looks": summary.get("evaluations", 0),
-        "test_holdout": plan.holdout,
-    }
-
-
-def _other_runs(plan: Plan, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of other runs: those before this one, and those of its scope."""
+def _scope_terms(summary: Mapping[str, Any]) -> ScopeTerms | None:
     terms = summary.get("scope")
-    found = plan.earlier.runs if plan.earlier is not None else ()
-    earlier = []
-    for one in found:
-        head = one.ledger_head
-        earlier.append(EarlierRun(run_dir=one.run_dir, charged=one.charged, ledger_head=head))
-    return {
-        "scope": plan.scope,
-        "scope_terms": None
-        if terms is None
-        else ScopeTerms(**{name: terms[name] for name in SCOPE_FACTS}),
-        "pretrained": plan.pretrained and plan.earlier is None,
-        "own_module": plan.own_module,
-        "earlier": tuple(earlier),
-        "earlier_records": plan.earlier.records if plan.earlier is not None else "same",
-    }
+    if terms is None:
+        return None
+    return ScopeTerms(**{name: terms[name] for name in SCOPE_FACTS})
 
 
 def _files(run: RunDirectory) -> Files:
@@ -153,43 +105,7 @@ def _files(run: RunDirectory) -> Files:
     )
 
 
-def _refuse_more_updates_than_charges(
-    run: RunDirectory, plan: Plan, summary: Mapping[str, Any], executed: Course | None
-) -> None:
-    """Refuse to state a claim for updates that this ledger never charged."""
-    charged = executed.steps if executed is not None else 0
-    if plan.private and not (isinstance(summary["steps"], int) and summary["steps"] <= charged):
-        raise PrivacyRefusal(
-            f"{run.summary}: steps: expected at most {charged}, the steps that the ledger charged, got {summary['steps']!r}. "
-            "Updates that weren't charged here have no statement."
-        )
-
-
-def _planned(plan: Plan) -> Course | None:
-    if not plan.private:
+def _config_hash(run: RunDirectory) -> str | None:
+    if not run.config.exists():
         return None
-    factors = [run.factor for run in plan.bounds] or [1.0]
-    return Course(
-        steps=plan.steps,
-        sample_rate=_range([run.sample_rate for run in plan.batches] or [plan.sample_rate]),
-        noise_multiplier=_range([run.noise_multiplier for run in plan.noise]),
-        max_grad_norm=_range([plan.max_grad_norm * factor for factor in factors]),
-    )
-
-
-def _executed(run: RunDirectory, plan: Plan) -> Course | None:
-    """Say what the ledger's steps were done with: where bounds adapt or epochs were cut short, only the ledger knows."""
-    charges = read_ledger(run.ledger, plan=run.plan.read_bytes()).charges if plan.private else ()
-    steps = [charge for charge in charges if charge.step]
-    if not steps:
-        return None
-    return Course(
-        steps=len(steps),
-        sample_rate=_range([charge.sample_rate for charge in steps]),
-        noise_multiplier=_range([charge.noise_multiplier for charge in steps]),
-        max_grad_norm=_range([charge.max_grad_norm for charge in steps]),
-    )
-
-
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    return min(values), max(values)
+    return hashlib.sha256(run.config.read_bytes()).hexdigest()

@@ -1,0 +1,100 @@
+"""What can be wrong with a ledger beside its single rows: its end, its claims, the split.
+
+Each fault is one sentence with its place. Read next: `row_faults.py`, the faults of single rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from dppipe.privacy.charges import charged_steps
+from dppipe.runs.files import read_summary
+
+if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+    from dppipe.privacy.accountants.base import Accountant
+    from dppipe.privacy.charges import LedgerRows
+    from dppipe.runs.directory import RunDirectory
+
+_POINTS_CHECKED = 20
+"""Claims are compared at the ends of this many stretches of equal claims, including the last."""
+_TOLERANCE = 1e-4
+"""PLD's own discretisation: two ways of composing the same steps differ by this much at most."""
+
+
+def split_faults(run: RunDirectory, plan: Plan) -> Iterator[str]:
+    """Report an `add_remove` run of a version that split records by position.
+
+    Its epsilon doesn't cover that.
+    """
+    if plan.spec_hash and plan.relation == "add_remove" and plan.split == "position":
+        yield (
+            f"{run.plan}: expected a split by a hash of each record under add_remove, got one by "
+            "position. With it one record decides where others go, which no epsilon here covers."
+        )
+
+
+def shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iterator[str]:
+    """Report a torn end, claims that fall, and rows that the summary doesn't count."""
+    if found.torn:
+        yield (
+            f"{run.ledger}:{found.rows + 1}: expected a whole row, got a torn one. It counts as "
+            "charged; resume closes it."
+        )
+    elif not found.ended:
+        yield (
+            f"{run.ledger}:{found.rows}: expected a newline after the row, got the end of the "
+            "file. The row counts."
+        )
+    claims = [charge.epsilon for charge in found.charges]
+    for number, (before, after) in enumerate(pairwise(claims), start=2):
+        if after < before:
+            yield f"{run.ledger}:{number}: expected epsilon of at least {before!r}, got {after!r}."
+    if run.summary.exists():
+        yield from _summary_faults(run, found, charged=charged)
+
+
+def _summary_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iterator[str]:
+    summary = read_summary(run)
+    if summary.get("ledger_head") != found.head:
+        yield (
+            f"{run.ledger}: expected the head that the summary names, got {found.head}. Last rows "
+            "were added or taken out."
+        )
+    if summary.get("charged") != charged:
+        yield (
+            f"{run.ledger}: expected {summary.get('charged')} charges, as the summary says, got "
+            f"{charged}."
+        )
+
+
+def claim_faults(
+    run: RunDirectory, found: LedgerRows, accountant: Accountant, *, delta: float
+) -> Iterator[str]:
+    """Report rows that claim less than the rows up to them cost."""
+    claims = [charge.epsilon for charge in found.charges]
+    chosen = _checked_rows(claims)
+    paid = [sum(charge.count for charge in found.charges[:row]) for row in chosen]
+    costs = accountant.curve(
+        charged_steps(found.charges), paid, delta=delta, relation=found.charges[-1].relation
+    )
+    for row, cost in zip(chosen, costs, strict=True):
+        claimed = claims[row - 1]
+        # The comparison is written so that a cost of NaN is a fault.
+        if not cost <= claimed + _TOLERANCE:
+            yield (
+                f"{run.ledger}:{row}: expected epsilon of at least {cost:.6f}, as the rows cost, "
+                f"got {claimed:.6f}."
+            )
+
+
+def _checked_rows(claims: Sequence[float]) -> list[int]:
+    """Return rows at which claims are tightest: the last row of a stretch of equal claims."""
+    ends = [row for row, (now, later) in enumerate(pairwise(claims), start=1) if now != later]
+    ends.append(len(claims))
+    chosen = set()
+    for index in range(1, _POINTS_CHECKED + 1):
+        chosen.add(ends[index * len(ends) // _POINTS_CHECKED - 1])
+    return sorted(chosen)
