@@ -5,7 +5,9 @@ interval that dppipe chose), so discretisation adds the same to both. What is le
 - `TAILS`: each counts cut-off tails as infinite loss, dppipe 5e-15 a composition, dp_accounting
   about 1e-15 for each of its compositions; and dp_accounting's transforms have a round-off of which
   no bound is stated. Together they move delta by less than this.
-- `RELATIVE`: dppipe raises probabilities and Laplace noise's largest loss by what may be rounded.
+- `HIGHER`: dppipe raises probabilities and Laplace noise's largest loss by what may be rounded.
+- `LOWER`: both set probabilities that round-off made negative to 0, which raises the mass of one
+  event by some 1e-10; dp_accounting's comes out a little higher, and thousands of events add up.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from dppipe.privacy.gaussian import GaussianCurve
 from dppipe.privacy.pld import compose
 
 TAILS = 1e-12
-RELATIVE = 2e-6
+HIGHER = 2e-6
+LOWER = 1e-7
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 THEIRS = {
     "zero_out": dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
@@ -96,7 +99,7 @@ def check(case: Case, *, finest: float) -> None:
         low = theirs.get_epsilon(delta + TAILS)
         high = theirs.get_epsilon(delta - TAILS)
         found = ours.epsilon(delta)
-        assert low * (1 - 1e-9) <= found <= high * (1 + RELATIVE), (delta, low, found, high)
+        assert low * (1 - LOWER) <= found <= high * (1 + HIGHER), (delta, low, found, high)
 
 
 @pytest.mark.parametrize("case", drawn(24, seed=1), ids=str)

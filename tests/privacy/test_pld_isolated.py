@@ -28,17 +28,15 @@ def imported(text: str) -> Iterator[tuple[str, str]]:
 
 def behind_the_entry(text: str) -> list[tuple[str, str]]:
     """Return the imports that go past the entry point."""
-    found = []
-    for module, name in imported(text):
-        if module.startswith("dppipe.privacy.pld."):
-            found.append((module, name))
-        elif module == "dppipe.privacy.pld" and name not in pld.__all__:
-            found.append((module, name))
-        elif module == "dppipe.privacy" and name == "pld":
-            found.append((module, name))
-        elif module.startswith(".") and "pld" in f"{module}.{name}".split("."):
-            found.append((module, name))
-    return found
+    return [(module, name) for module, name in imported(text) if goes_past(module, name)]
+
+
+def goes_past(module: str, name: str) -> bool:
+    if module.startswith("."):
+        return "pld" in f"{module}.{name}".split(".")
+    if module == "dppipe.privacy.pld":
+        return name not in pld.__all__
+    return f"{module}.{name}" == "dppipe.privacy.pld" or module.startswith("dppipe.privacy.pld.")
 
 
 def test_nothing_outside_imports_more_than_the_names_of_the_entry_point() -> None:
