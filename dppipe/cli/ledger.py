@@ -1,12 +1,20 @@
-"""`dppipe ledger verify`: check a run's ledger and compute its epsilon anew, from its rows alone."""
+"""`dppipe ledger verify`: check a run's ledger and compute its epsilon anew, from its rows."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from dppipe.cli.options import AsJson
+from dppipe.cli.printing.second_opinion import CONTRADICTION, opinion_text
+from dppipe.privacy.printing import shown, shown_delta
+
+if TYPE_CHECKING:
+    from dppipe.privacy.second_opinion import SecondOpinion
+    from dppipe.runs.verify import Verification
 
 app = typer.Typer(help="Look into a run's ledger.", no_args_is_help=True)
 
@@ -25,35 +33,69 @@ def verify(
     delta: Annotated[
         float | None, typer.Option(help="State epsilon at this delta instead of the run's own.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    second_opinion: Annotated[
+        bool, typer.Option("--second-opinion", help="Ask dp_accounting's own PLD too.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Check every byte of a run's ledger. Epsilon is computed anew, from its rows alone."""
-    from dppipe.privacy.printing import shown, shown_delta
+    """Check every byte of a run's ledger. Epsilon is computed anew, from its rows alone.
+
+    It ends with exit code 4 where the ledger isn't whole, or the second opinion lies above ours.
+    """
     from dppipe.runs.verify import verify_ledger
 
     found = verify_ledger(run, accountant=accountant, delta=delta)
+    opinion = _opinion(run, found) if second_opinion else None
     if as_json:
-        typer.echo(json.dumps(found.to_data(), indent=2))
+        typer.echo(json.dumps(_data(found, opinion), indent=2))
     else:
-        for fault in found.faults:
-            typer.echo(fault, err=True)
-        if found.epsilon is not None and found.delta is not None:
-            kind = (
-                f" by {found.accountant}{'' if found.certified else ', an ESTIMATE'}"
-                if found.accountant
-                else ""
-            )
-            typer.echo(
-                f"epsilon {shown(found.epsilon)} at delta {shown_delta(found.delta)}{kind}: "
-                f"{found.charged} charges in {found.rows} rows"
-                f"{f', and {found.earlier} of the runs whose weights it started from' if found.earlier else ''}"
-            )
-        if found.claimed is not None:
-            typer.echo(f"the last row states epsilon {shown(found.claimed)}")
-        if found.odometer is not None:
-            typer.echo(
-                f"odometer: epsilon {shown(found.odometer)}, for a stop here that followed what was released"
-            )
-        typer.echo("the ledger is whole" if found.intact else "the ledger is NOT whole")
-    if not found.intact:
-        raise typer.Exit(1)
+        _print(found, opinion)
+    if not found.intact or _contradicted(found, opinion):
+        raise typer.Exit(CONTRADICTION)
+
+
+def _opinion(run: Path, found: Verification) -> SecondOpinion:
+    from dppipe.runs.second_opinion import ledger_opinion
+
+    return ledger_opinion(run, found)
+
+
+def _contradicted(found: Verification, opinion: SecondOpinion | None) -> bool:
+    if opinion is None or found.epsilon is None or not found.certified:
+        return False
+    return opinion.contradicts(found.epsilon)
+
+
+def _data(found: Verification, opinion: SecondOpinion | None) -> dict[str, object]:
+    data = found.to_data()
+    if opinion is not None:
+        data["second_opinion"] = opinion.to_data(ours=found.epsilon, certified=found.certified)
+    return data
+
+
+def _print(found: Verification, opinion: SecondOpinion | None) -> None:
+    for fault in found.faults:
+        typer.echo(fault, err=True)
+    if found.epsilon is not None and found.delta is not None:
+        typer.echo(_cost(found, epsilon=found.epsilon, delta=found.delta))
+    if found.claimed is not None:
+        typer.echo(f"the last row states epsilon {shown(found.claimed)}")
+    if found.odometer is not None:
+        typer.echo(
+            f"odometer: epsilon {shown(found.odometer)}, "
+            "for a stop here that followed what was released"
+        )
+    if opinion is not None and found.epsilon is not None:
+        typer.echo(opinion_text(opinion, ours=found.epsilon, certified=found.certified))
+    typer.echo("the ledger is whole" if found.intact else "the ledger is NOT whole")
+
+
+def _cost(found: Verification, *, epsilon: float, delta: float) -> str:
+    kind = ""
+    if found.accountant:
+        kind = f" by {found.accountant}" + ("" if found.certified else ", an ESTIMATE")
+    earlier = ""
+    if found.earlier:
+        earlier = f", and {found.earlier} of the runs whose weights it started from"
+    charges = f"{found.charged} charges in {found.rows} rows{earlier}"
+    return f"epsilon {shown(epsilon)} at delta {shown_delta(delta)}{kind}: {charges}"

@@ -21,16 +21,16 @@ from dppipe.privacy.pld.convolution import TAIL, convolved
 from dppipe.privacy.pld.curves import loss_curves
 from dppipe.privacy.pld.distributions import event_losses
 from dppipe.privacy.pld.fft import UNIT, round_off, transform
-from dppipe.privacy.pld.grid import Stage, Way
+from dppipe.privacy.pld.grid import LossPmf, Stage
 from dppipe.privacy.pld.windows import LEFT_OUT, Windows
 
 OWN = 1 - 1e-12
 """The sums below are rounded too, relative to themselves: all that is added up there is positive."""
 
 
-def way(weights: Sequence[float], *, lowest: int, infinite: float, total: float) -> Way:
+def way(weights: Sequence[float], *, lowest: int, infinite: float, total: float) -> LossPmf:
     shares = np.asarray(weights, dtype=np.float64)
-    return Way(lowest, shares / shares.sum() * (total - infinite), infinite)
+    return LossPmf(lowest, shares / shares.sum() * (total - infinite), infinite)
 
 
 def written_out(stage: Stage) -> tuple[int, NDArray[np.float64]]:
@@ -69,7 +69,7 @@ def test_a_window_leaves_next_to_nothing_out(given_stages: list[Stage]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(stages)
 def test_a_sum_is_what_adding_one_by_one_gives(given_stages: list[Stage]) -> None:
-    done: dict[Way, int] = {}
+    done: dict[LossPmf, int] = {}
     for stage, found in zip(given_stages, convolved(given_stages), strict=True):
         for one, count in stage.items():
             done[one] = done.get(one, 0) + count
@@ -177,7 +177,7 @@ def test_rare_losses_of_many_steps_cost_next_to_what_they_cost_without_round_off
     """Most of a step's losses lie at one place, so that no frequency fades; a bound in the Euclidean norm costs a fifth."""
     event = dp_accounting.PoissonSampledDpEvent(1e-5, dp_accounting.GaussianDpEvent(0.5))
     (found,) = convolved(
-        [{event_losses(event, relation="zero_out", interval=1e-4).ways[0]: 100_000}]
+        [{event_losses(event, relation="zero_out", interval=1e-4).pmfs[0]: 100_000}]
     )
     assert 0.2042 < found.epsilon(1e-5, interval=1e-4) < 0.2044  # 0.2043 by SciPy's transform
     assert 1.4930 < found.epsilon(1e-8, interval=1e-4) < 1.4950  # 1.4934
@@ -193,11 +193,11 @@ def test_removing_and_adding_a_record_are_composed_each_from_its_own_losses() ->
     made = [
         event_losses(each, relation="zero_out", interval=curve.interval) for each in (event, other)
     ]
-    for at, found in enumerate(curve.losses.ways):
-        (expected,) = convolved([{made[0].ways[at]: 3, made[1].ways[at]: 2}])
+    for at, found in enumerate(curve.losses.pmfs):
+        (expected,) = convolved([{made[0].pmfs[at]: 3, made[1].pmfs[at]: 2}])
         assert found.lowest == expected.lowest
         assert (found.probabilities == expected.probabilities).all()
-    deltas = [found.delta(0.5, interval=curve.interval) for found in curve.losses.ways]
+    deltas = [found.delta(0.5, interval=curve.interval) for found in curve.losses.pmfs]
     assert min(deltas) < 0.9 * max(deltas) == 0.9 * curve.delta(0.5)
 
 
@@ -206,7 +206,7 @@ def test_removing_and_adding_a_record_are_composed_each_from_its_own_losses() ->
 def test_no_delta_is_below_that_of_the_sum_written_out(
     given_stages: list[Stage], epsilon: float
 ) -> None:
-    whole: dict[Way, int] = {}
+    whole: dict[LossPmf, int] = {}
     for stage in given_stages:
         for one, count in stage.items():
             whole[one] = whole.get(one, 0) + count

@@ -20,7 +20,7 @@ from dppipe.privacy.accountants import Pld
 from dppipe.privacy.gaussian import gaussian_delta
 from dppipe.privacy.pld.convolution import convolved
 from dppipe.privacy.pld.distributions import event_losses
-from dppipe.privacy.pld.grid import Way
+from dppipe.privacy.pld.grid import LossPmf
 from dppipe.privacy.pld.profiles import directions
 from dppipe.privacy.textbook.theorems import optimal_epsilon
 
@@ -118,7 +118,7 @@ def test_losses_on_the_grid_dominate_the_sampled_gaussian_exactly(rate: float, z
     """Every dot is compared with fifty digits; between dots, and below, delta is straight and the exact one convex."""
     interval = 0.05 / z
     with mpmath.workdps(50):
-        removed, added = event_losses(poisson(rate, z), relation="zero_out", interval=interval).ways
+        removed, added = event_losses(poisson(rate, z), relation="zero_out", interval=interval).pmfs
         assert dominates(
             removed, interval, lambda epsilon: sampled_delta(epsilon, rate=rate, z=z, removing=True)
         )
@@ -134,7 +134,7 @@ def test_losses_on_the_grid_dominate_where_adding_a_record_can_lose_no_more(
 ) -> None:
     """A dot next to -ln(1-q): left of it delta is small, and worked out from a difference of numbers near each other."""
     interval = -math.log1p(-rate) / place
-    _, added = event_losses(poisson(rate, z), relation="zero_out", interval=interval).ways
+    _, added = event_losses(poisson(rate, z), relation="zero_out", interval=interval).pmfs
     end = added.lowest + len(added.probabilities)
     with mpmath.workdps(50):
         for dot in (place - 1, place):
@@ -153,13 +153,13 @@ def test_losses_on_the_grid_dominate_the_gaussian_exactly(z: float) -> None:
     with mpmath.workdps(50):
         (way,) = event_losses(
             dp_accounting.GaussianDpEvent(z), relation="zero_out", interval=0.1 / z
-        ).ways
+        ).pmfs
         assert dominates(
             way, 0.1 / z, lambda epsilon: sampled_delta(epsilon, rate=1.0, z=z, removing=True)
         )
 
 
-def dominates(way: Way, interval: float, delta: Callable[[mpmath.mpf], mpmath.mpf]) -> bool:
+def dominates(way: LossPmf, interval: float, delta: Callable[[mpmath.mpf], mpmath.mpf]) -> bool:
     """Whether losses make up 1 at least and have, at every place of the grid, at least this delta; in exact arithmetic."""
     exact = [mpmath.mpf(float(probability)) for probability in way.probabilities]
     if mpmath.fsum(exact) + way.infinite < 1:
@@ -222,7 +222,7 @@ def closed_form(rate: float, z: float, epsilon: float) -> float:
 def test_composing_gaussians_on_the_grid_stays_just_above_the_exact_curve() -> None:
     losses = event_losses(dp_accounting.GaussianDpEvent(5.0), relation="zero_out", interval=1e-3)
     for steps in (3, 10):
-        (composed,) = convolved([{losses.ways[0]: steps}])
+        (composed,) = convolved([{losses.pmfs[0]: steps}])
         for epsilon in (0.0, 0.3, 1.0, 2.5):
             exact = float(gaussian_delta(epsilon, 5.0 / steps**0.5))
             assert exact <= composed.delta(epsilon, interval=1e-3) <= exact * 1.01 + 1e-12

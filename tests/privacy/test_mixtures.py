@@ -98,7 +98,7 @@ def test_one_record_of_a_user_is_the_sampled_gaussian() -> None:
         event_losses(each, relation="zero_out", interval=1e-3) for each in (event, plain)
     )
     for epsilon in (0.0, 0.01, 0.5, 4.0):
-        for one, other in zip(ours.ways, theirs.ways, strict=True):
+        for one, other in zip(ours.pmfs, theirs.pmfs, strict=True):
             assert one.delta(epsilon, interval=1e-3) == pytest.approx(
                 other.delta(epsilon, interval=1e-3), rel=1e-7, abs=1e-14
             )
@@ -110,7 +110,7 @@ def test_a_step_on_the_grid_is_not_below_the_exact_delta_to_the_last_digits() ->
     event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(
         0.5, tuple(s for s, _ in parts), tuple(share for _, share in parts)
     )
-    removed, added = event_losses(event, relation="zero_out", interval=0.05).ways
+    removed, added = event_losses(event, relation="zero_out", interval=0.05).pmfs
     with mpmath.workdps(40):
         for place in range(-1, 200, 3):
             for way, removing in ((removed, True), (added, False)):

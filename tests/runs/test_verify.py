@@ -210,7 +210,7 @@ def test_a_torn_first_line_counts_as_the_first_step(run: Path) -> None:
     assert (found.epsilon, found.charged) == (plan.epsilon_after(1), 1)
 
 
-def test_the_command_prints_epsilon_and_ends_with_one_on_a_fault(run: Path) -> None:
+def test_the_command_prints_epsilon_and_ends_with_four_on_a_fault(run: Path) -> None:
     write_run(run)
     done = CliRunner().invoke(app, ["verify", str(run), "--json"])
     assert done.exit_code == 0
@@ -219,5 +219,5 @@ def test_the_command_prints_epsilon_and_ends_with_one_on_a_fault(run: Path) -> N
     ledger = run / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes().replace(b'"step":5', b'"step":6'))
     done = CliRunner().invoke(app, ["verify", str(run)])
-    assert done.exit_code == 1
+    assert done.exit_code == 4
     assert "ledger.jsonl:5:" in done.stderr

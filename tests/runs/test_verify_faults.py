@@ -303,7 +303,7 @@ def test_verify_names_rows_that_are_not_the_plans(copy: Callable[[str], Path], d
 def only(run: Path, *patterns: str) -> None:
     """Expect exactly these faults, in this order, and the exit code of a ledger that isn't whole."""
     code, faults = verify(run)
-    assert code == 1
+    assert code == 4
     assert len(faults) == len(patterns), faults
     for fault, pattern in zip(faults, patterns, strict=True):
         assert fault.startswith(str(run / "ledger.jsonl")), fault

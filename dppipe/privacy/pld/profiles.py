@@ -1,8 +1,8 @@
 """Privacy profiles of events: delta as a function of every real epsilon, at many epsilons at once.
 
-Noise alone and what sampling makes of it have closed forms (`sampling_profiles.py`), and so have, but for a root, mixtures of
-Gaussians (`mixtures.py`). Of balls in bins only random draws are known, which give estimates. Read next: `losses.py`, which puts
-profiles on a grid.
+Noise alone and sampled noise have closed forms (`sampling_profiles.py`), and so have, but for a
+root, mixtures of Gaussians (`mixtures.py`). Balls in bins has only random draws, which give
+estimates. Read next: `distributions.py`, which puts profiles on a grid.
 """
 
 from __future__ import annotations
@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 
 
 def directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
-    """Give an event's directions: one where both are alike, else removing a record and adding one."""
-    name, inner = type(event).__name__, type(getattr(event, "event", None)).__name__
+    """Return an event's profile in each direction of neighbouring datasets (lemma 13).
+
+    There is one where both directions are alike, else that of removing a record and that of
+    adding one.
+    """
+    name = type(event).__name__
+    inner = type(getattr(event, "event", None)).__name__
     presence = relation != "replace_one"
     if name in ("GaussianDpEvent", "LaplaceDpEvent"):
         return whole(_release(event, sensitivity=1.0 if presence else 2.0))
@@ -45,9 +50,7 @@ def directions(event: DpEvent, *, relation: Relation) -> tuple[Direction, ...]:
     if name == "SampledWithoutReplacementDpEvent" and inner == "GaussianDpEvent" and not presence:
         return subset(event.event.noise_multiplier, event.sample_size / event.source_dataset_size)
     if name == "TruncatedSubsampledGaussianDpEvent" and relation != "add_remove":
-        z, rate = event.noise_multiplier, event.sampling_probability
-        plain = _poisson(z, rate, relation)
-        return cut_off(plain, z, rate, records=event.dataset_size, most=event.truncated_batch_size)
+        return _truncated(event, relation)
     if name == "MixtureOfGaussiansDpEvent" and presence:
         return mixture_profiles(event.standard_deviation, event.sensitivities, event.sampling_probs)
     if estimated(event) and relation == "zero_out":
@@ -72,12 +75,23 @@ def _release(event: DpEvent, *, sensitivity: float) -> Release:
 
 
 def _poisson(z: float, rate: float, relation: Relation) -> tuple[Direction, ...]:
-    return swapped(z, rate) if relation == "replace_one" else sampled(gaussian_release(z), rate)
+    if relation == "replace_one":
+        return swapped(z, rate)
+    return sampled(gaussian_release(z), rate)
+
+
+def _truncated(event: DpEvent, relation: Relation) -> tuple[Direction, ...]:
+    z = event.noise_multiplier
+    rate = event.sampling_probability
+    plain = _poisson(z, rate, relation)
+    return cut_off(plain, z, rate, records=event.dataset_size, most=event.truncated_batch_size)
 
 
 def _empirical(losses: NDArray[np.float64]) -> Direction:
+    """Return the profile of random draws of a loss."""
     ordered = np.sort(losses)
-    # From each draw up: how many there are, and their part under the other data set. Small terms are added first.
+    # From each draw up: how many there are, and their part under the other dataset. Small terms
+    # are added first.
     lower = np.append(np.cumsum(np.exp(-ordered)[::-1])[::-1], 0.0)
 
     def profile(epsilon: NDArray[np.float64]) -> NDArray[np.float64]:

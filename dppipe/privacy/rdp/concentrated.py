@@ -39,11 +39,6 @@ def zcdp_epsilon(rho: float, delta: float, *, omega: float = math.inf) -> float:
     return max(0.0, float(values.min()))
 
 
-def zcdp_epsilon_simple(rho: float, delta: float) -> float:
-    """Convert by rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke 2016, proposition 1.3): looser, and easy to invert."""
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
-
-
 def zcdp_delta(rho: float, epsilon: float, *, omega: float = math.inf) -> float:
     """Give the smallest delta at this epsilon over the orders up to omega."""
     if rho == 0 or rho == math.inf:
@@ -78,18 +73,6 @@ def sampled_rhos(event: DpEvent, *, relation: Relation) -> NDArray[np.float64]:
         )
     values = divergences(event, relation=relation, orders=LIMITS)
     return np.asarray(np.maximum.accumulate(values / np.concatenate([[1.0], LIMITS[:-1]])))
-
-
-def amplified_tcdp(rho: float, rate: float) -> tuple[float, float] | None:
-    """Give the tCDP of a sampled rho-zCDP release by Bun et al. (2018), (13 q^2 rho, ln(1/q)/4rho), where it holds."""
-    log_rate = math.log(1 / rate)
-    allowed = (
-        rho <= 0.1
-        and rate <= 0.1
-        and log_rate >= 3 * rho * (2 + math.log2(1 / rho))
-        and log_rate / (2 * rho) >= 3
-    )
-    return (13 * rate**2 * rho, log_rate / (4 * rho)) if allowed else None
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,6 @@ class RenyiCurve:
         logs = (alphas - 1) * (self.divergences - epsilon + np.log1p(-1 / alphas)) - np.log(alphas)
         return float(min(1.0, math.exp(min(0.0, float(logs.min()))), self._total_variation()))
 
-    def best_order(self, delta: float) -> float:
-        """Give the order at which epsilon is smallest."""
-        return self.orders[int(np.argmin(self._epsilons(delta)))]
-
     def parameters(self) -> dict[str, Any]:
         """Give the divergence at each order where it is finite."""
         known = [
