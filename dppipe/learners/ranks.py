@@ -78,7 +78,7 @@ def naming_lost_ranks() -> Iterator[None]:
         ):
             raise
         raise DppipeError(
-            f"train.devices: expected every process to take part, lost one or the way to it ({type(error).__name__}). "
+            f"performance.devices: expected every process to take part, lost one or the way to it ({type(error).__name__}). "
             "What was charged stays charged: go on with dppipe resume."
         ) from error
 
