@@ -107,7 +107,7 @@ def spec_workload(spec: Spec) -> Workload:
     from dppipe.lightning.networks import network_and_loss
     from dppipe.pipeline.run import build_module
 
-    size = spec.sampler.physical_batch_size
+    size = spec.performance.physical_batch_size
     rows = max(1, round(spec.sampler.expected(spec.public_count())))
     rows = rows if size == "auto" else min(rows, size)
     _, loss = network_and_loss(build_module(spec, steps=1))

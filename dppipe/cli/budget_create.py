@@ -15,6 +15,7 @@ import typer
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.scopes import status_data, status_text
 from dppipe.cli.printing.wrapping import wrapped
+from dppipe.cli.spec_file import read_spec
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.privacy.printing import shown_delta
 
@@ -108,10 +109,10 @@ def _read(path: Path) -> Like:
     """Plan a spec, as it would be charged."""
     from dppipe.budgets.commitments import commit
     from dppipe.planning.privacy_plan import make_plan, parts_of
-    from dppipe.spec.load import load_spec, placing_problems
+    from dppipe.spec.load import placing_problems
 
     with placing_problems(path):
-        spec = load_spec(path)
+        spec = read_spec(path)
         plan = make_plan(spec)
         try:
             commitment = commit(plan, parts_of(spec))

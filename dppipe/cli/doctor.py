@@ -10,6 +10,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.printing.wrapping import wrapped
+from dppipe.cli.spec_file import read_spec
 
 if TYPE_CHECKING:
     from dppipe.engine.checks.report import EngineReport
@@ -24,10 +25,10 @@ def doctor(
     """Check the engine on a spec's own model and made-up input. It must agree with a loop over single examples; what each
     layer costs is shown."""
     from dppipe.pipeline.doctor import examine
-    from dppipe.spec.load import load_spec, placing_problems
+    from dppipe.spec.load import placing_problems
 
     with placing_problems(spec_path, overrides=overrides or ()):
-        report = examine(load_spec(spec_path, overrides=overrides or (), plugins=plugins))
+        report = examine(read_spec(spec_path, overrides=overrides, plugins=plugins))
     typer.echo(json.dumps(asdict(report), indent=2) if as_json else report_text(report))
 
 

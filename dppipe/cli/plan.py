@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.spec_file import read_spec
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -24,10 +25,10 @@ def plan(
     """Show the noise, the steps and the epsilon curve of a run. No record is read and nothing is written."""
     from dppipe.cli.printing.scope_outlook import plan_outlook
     from dppipe.planning.privacy_plan import make_plan
-    from dppipe.spec.load import load_spec, placing_problems
+    from dppipe.spec.load import placing_problems
 
     with placing_problems(spec_path, overrides=overrides or ()):
-        spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
+        spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
         made = make_plan(spec, allow_estimate=True)
         outlook = plan_outlook(spec, made)
     if not as_json:

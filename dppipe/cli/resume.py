@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Plugins, RunPath
+from dppipe.cli.spec_file import first_rank
 
 
 def resume(
@@ -33,7 +34,7 @@ def resume(
     """Go on with an interrupted run. What was charged stays charged, and lost steps aren't given back."""
     from rich.console import Console
 
-    from dppipe.cli.run import closing_text, first_rank
+    from dppipe.cli.run import closing_text
     from dppipe.lightning.progress import ProgressBar
     from dppipe.pipeline.resume import prepare_resume
     from dppipe.pipeline.run import run_spec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.printing.wrapping import fit_terminal, short_path, table
+from dppipe.cli.spec_file import first_rank, read_spec
 from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ def run(
     from rich.console import Console
 
     from dppipe.planning.privacy_plan import make_plan
-    from dppipe.spec.load import load_spec, placing_problems
+    from dppipe.spec.load import placing_problems
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     with placing_problems(spec_path, overrides=overrides or ()):
-        spec = load_spec(spec_path, overrides=overrides or (), plugins=plugins)
+        spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
         made = make_plan(spec)
         if first_rank():
             # Others of a group would see the room that the first has reserved by then.
@@ -69,11 +69,6 @@ def _shared_budget(spec: Spec, plan: Plan) -> str:
     if warning is not None:
         typer.echo(fit_terminal(warning, stream=sys.stderr), err=True)
     return ""
-
-
-def first_rank() -> bool:
-    """Whether this process is the first, or the only one, of those that a launcher has started."""
-    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
 def _opening(plan: Plan) -> str:

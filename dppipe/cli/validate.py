@@ -10,6 +10,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.printing.wrapping import table
+from dppipe.cli.spec_file import read_spec
 from dppipe.errors import SpecError
 
 
@@ -49,12 +50,12 @@ def validate(
 
 def _check(path: Path, overrides: list[str], plugins: Path | None) -> dict[str, Any]:
     from dppipe.cli.printing.scope_outlook import spec_outlook
-    from dppipe.spec.load import load_spec, placing_problems
+    from dppipe.spec.load import placing_problems
     from dppipe.spec.rules import find_proof
     from dppipe.spec.spec import spec_hash
 
     with placing_problems(path, overrides=overrides):
-        spec = load_spec(path, overrides=overrides, plugins=plugins)
+        spec = read_spec(path, overrides=overrides, plugins=plugins)
         scoped = spec.budget != "none" and spec.budget.scope is not None
         outlook = spec_outlook(spec) if scoped else None
     proof = find_proof(spec)

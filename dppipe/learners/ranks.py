@@ -79,7 +79,7 @@ def naming_lost_ranks() -> Iterator[None]:
         if not _comes_from_torch_distributed(error):
             raise
         raise DppipeError(
-            "train.devices: expected every process to take part, lost one or the way to it "
+            "performance.devices: expected every process to take part, lost one or the way to it "
             f"({type(error).__name__}). "
             "What was charged stays charged: go on with dppipe resume."
         ) from error

@@ -89,7 +89,7 @@ def _private_callback(
     spec: Spec, plan: Plan, splits: Splits, *, run_dir: Path | None, resume: RunDirectory | None
 ) -> DPCallback:
     return DPCallback(
-        sampler=spec.sampler,
+        sampler=spec.sized_sampler(),
         clipping=spec.clipping,
         noise=spec.noise,
         accountant=spec.accountant,
@@ -190,8 +190,8 @@ def make_trainer(
         trainer: pl.Trainer = lightning.Trainer(
             max_steps=most_steps,
             max_epochs=-1,
-            accelerator=spec.train.accelerator,
-            devices=spec.train.devices,
+            accelerator=spec.performance.accelerator,
+            devices=spec.performance.devices,
             precision=spec.train.precision,
             callbacks=callbacks,
             logger=False,
@@ -202,15 +202,23 @@ def make_trainer(
             enable_model_summary=False,
             use_distributed_sampler=False,
             num_sanity_val_steps=0,
-            num_nodes=spec.train.num_nodes,
-            strategy=PrivateDDP() if spec.train.devices * spec.train.num_nodes > 1 else "auto",
+            num_nodes=spec.performance.num_nodes,
+            strategy=_strategy(spec),
             check_val_every_n_epoch=None,
             val_check_interval=min(spec.train.validate_every or plan.steps_per_epoch, plan.steps),
             limit_val_batches=None if validates else 0,
         )
     except tuple(faults) as error:
-        raise UsageError(f"train: expected what this machine can train on, got: {error}") from error
+        raise UsageError(
+            f"performance: expected what this machine can train on, got: {error}"
+        ) from error
     return trainer
+
+
+def _strategy(spec: Spec) -> PrivateDDP | str:
+    settings = spec.performance
+    several = settings.devices * settings.num_nodes > 1
+    return PrivateDDP() if several or settings.strategy == "ddp" else "auto"
 
 
 def scoring_loader(dataset: Dataset[Any] | None, *, data: Data) -> DataLoader[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dppipe.errors import PrivacyRefusal
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.origin import first_spec
-from dppipe.spec.spec import committed_hash, spec_hash
+from dppipe.spec.performance import gather_performance
+from dppipe.spec.spec import committed_hash, data_hash, earlier_committed_hash
 from dppipe.spec.yaml.reader import read_yaml
 
 if TYPE_CHECKING:
@@ -24,11 +26,12 @@ def check_unchanged(spec: Spec, plan: Plan, run: RunDirectory, *, accept_changes
     - What decides privacy is compared by the hashes in the plan, with which the ledger's chain
       starts.
     - `accept_changes` accepts nothing but another optimizer and how, not how long, training is run.
+    - The `performance` block may change without it.
     """
     _check_plugins(spec.plugin_files(), plan, run)
-    if committed_hash(spec) != plan.committed_hash:
+    if plan.committed_hash not in (committed_hash(spec), earlier_committed_hash(spec)):
         raise PrivacyRefusal(f"{_difference(spec, run)} That decides privacy. {_ADVICE}")
-    if spec_hash(spec) != plan.spec_hash and not accept_changes:
+    if not accept_changes and _changed(spec, plan, run):
         raise PrivacyRefusal(
             f"{_difference(spec, run)} That costs no privacy: say --accept-changes to go on with "
             "it."
@@ -50,20 +53,43 @@ def _check_plugins(plugins: Mapping[str, str], plan: Plan, run: RunDirectory) ->
     )
 
 
+def _changed(spec: Spec, plan: Plan, run: RunDirectory) -> bool:
+    """Return whether anything but the `performance` block was changed.
+
+    A file that is byte by byte the one that was hashed is unchanged: an earlier version may have
+    written it.
+    """
+    if hashlib.sha256(run.config.read_bytes()).hexdigest() == plan.spec_hash:
+        return False
+    before = _first_data(run)
+    after = spec.to_data()
+    if "performance" in before:
+        after["performance"] = before["performance"]
+    return data_hash(after) != plan.spec_hash
+
+
 _ADVICE = "Put it back as it was, or start a new run."
-_FREE = ("optimizer", "train")
-"""Blocks that don't affect privacy; differences elsewhere are reported first."""
+_FREE = ("optimizer", "train", "performance")
+"""Blocks that don't affect privacy, except for the length of training.
+
+Differences elsewhere are reported first.
+"""
 
 
 def _difference(spec: Spec, run: RunDirectory) -> str:
-    before = read_yaml(first_spec(run) or "").data
     after = spec.to_data()
-    changes = list(_changes(before if isinstance(before, Mapping) else after, after))
+    changes = list(_changes(_first_data(run) or after, after))
     if not changes:
         return f"{run.config}: expected the spec that the run began with, got another."
     path, was, now = min(changes, key=lambda change: change[0][0] in _FREE)
     place = f"{_place(run.config, path)}: {'.'.join(path)}"
     return f"{place}: expected {was!r}, as the run began with, got {now!r}."
+
+
+def _first_data(run: RunDirectory) -> dict[str, Any]:
+    """Return the spec that the run began with as plain data; nothing where it isn't known."""
+    data = gather_performance(read_yaml(first_spec(run) or "").data).data
+    return data if isinstance(data, dict) else {}
 
 
 def _changes(

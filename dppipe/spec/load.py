@@ -13,6 +13,7 @@ from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.explain import explain
 from dppipe.spec.messages.layout import Refusal, error_of
 from dppipe.spec.numbers import find_extremes
+from dppipe.spec.performance import gather_performance
 from dppipe.spec.rules import check_rules
 from dppipe.spec.spec import Spec
 from dppipe.spec.yaml.reader import MAX_BYTES
@@ -41,9 +42,19 @@ def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iter
         if not problems:
             raise
         source = read_source(_read_text(path), name=str(path), overrides=overrides)
-        raise error_of(
-            [source.locate(problem) for problem in problems], text=source.document.text
-        ) from error
+        gathered = gather_performance(source.data)
+        located = [source.locate(gathered.at_old_place(problem)) for problem in problems]
+        raise error_of(located, text=source.document.text) from error
+
+
+def find_hints(path: Path | str, *, overrides: Sequence[str] = ()) -> list[str]:
+    """Return a line about each setting of a valid spec file that has moved to another block."""
+    source = read_source(_read_text(path), name=str(path), overrides=overrides)
+    lines = []
+    for hint in gather_performance(source.data).hints():
+        place = source.locate(hint).problem.place
+        lines.append(f"{place}: {'.'.join(map(str, hint.path))}: {hint.message}")
+    return lines
 
 
 def _unplaced(error: UsageError | PrivacyRefusal) -> list[Problem]:
@@ -95,14 +106,18 @@ def spec_from_text(
 def _check(source: Source, registry: Registry) -> Spec:
     faults = [*source.faults, *map(source.locate, find_extremes(source.data))]
     unread = [found.problem.path for found in faults]
+    gathered = gather_performance(source.data)
+    faults += [source.locate(problem) for problem in gathered.problems]
     try:
-        spec = Spec.from_data(source.data, context=registry)
+        spec = Spec.from_data(gathered.data, context=registry)
         problems = [] if unread else check_rules(spec)
     except ValidationError as error:
         # What couldn't be read is said already; what follows from it would only confuse.
         problems = [
             problem
-            for problem in explain(error, source.data, registry=registry)
+            for problem in map(
+                gathered.at_old_place, explain(error, gathered.data, registry=registry)
+            )
             if not any(path and problem.path[: len(path)] == path for path in unread)
         ]
     located = [*faults, *map(source.locate, problems)]

@@ -18,6 +18,7 @@ from dppipe.privacy.budget import Budget
 from dppipe.spec.kinds.families import FAMILIES, Family
 from dppipe.spec.kinds.registry import built_in_kinds, load_built_in
 from dppipe.spec.messages.describe import describe_field, fields_by_key, options_in_type
+from dppipe.spec.performance import OLD_BLOCKS, Performance
 from dppipe.spec.spec import Spec
 from dppipe.spec.train import Train
 
@@ -44,8 +45,10 @@ _INSIDE = {
 def make_reference() -> str:
     """Write the reference of every built-in kind."""
     lines = [_HEAD, "## The blocks", "", *_table(fields_by_key(Spec)), ""]
-    for name, block in (("budget", Budget), ("train", Train)):
+    for name, block in (("budget", Budget), ("train", Train), ("performance", Performance)):
         lines += [f"## {name}", "", _first_sentence(block), "", *_table(fields_by_key(block)), ""]
+    old = [f"`{block}.{key}`" for key, block in OLD_BLOCKS.items()]
+    lines += [f"These settings also work in their old places, with a hint: {', '.join(old)}.", ""]
     for family in FAMILIES.values():
         lines += _family(family)
     return "\n".join(lines).rstrip() + "\n"
@@ -53,7 +56,7 @@ def make_reference() -> str:
 
 def _family(family: Family) -> Iterator[str]:
     base: type[Component] = getattr(importlib.import_module(f"{family.package}.base"), family.base)
-    shared = fields_by_key(base)
+    shared = _own_fields(family, base)
     inside = _INSIDE.get(family.block, "")
     yield from (f"## {family.block}{inside}", "", _first_sentence(base), "")
     if shared:
@@ -63,13 +66,19 @@ def _family(family: Family) -> Iterator[str]:
         cls = load_built_in(family, kind)
         own = {
             key: field
-            for key, field in fields_by_key(cls).items()
+            for key, field in _own_fields(family, cls).items()
             if key not in shared or _differs(field, shared[key])
         }
         yield from (f"### {family.block}: {kind}", "", _first_sentence(cls), "")
         if own:
             yield from (*_table(own), "")
             yield from _nested(own)
+
+
+def _own_fields(family: Family, cls: type[Component]) -> dict[str, FieldInfo]:
+    """Return the options of a kind without those that have moved to `performance`."""
+    fields = fields_by_key(cls)
+    return {key: fields[key] for key in fields if OLD_BLOCKS.get(key) != family.block}
 
 
 def _nested(fields: dict[str, FieldInfo]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from dppipe.spec.spec import Spec
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Give everything that is wrong between the blocks of a spec."""
-    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together, _devices)
+    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -182,17 +182,4 @@ def _together(spec: Spec) -> Iterator[Problem]:
         scaling = spec.data.private_scaling
         yield from refuse_together(
             spec.sampler, spec.clipping, spec.noise, budget=spec.budget, scaling=scaling
-        )
-
-
-def _devices(spec: Spec) -> Iterator[Problem]:
-    """Several processes hold whole copies of the model; a sharded one can't be clipped per example yet."""
-    got = spec.train.strategy
-    if got.startswith(("fsdp", "deepspeed")):
-        message = f"expected auto or ddp, got {got!r}: the engine needs whole parameters, and these are sharded."
-        yield Problem(("train", "strategy"), f"{message} Take ddp.")
-    elif got not in ("auto", "ddp"):
-        yield Problem(
-            ("train", "strategy"),
-            f"expected auto or ddp, got {got!r}. Both train on all devices together.",
         )

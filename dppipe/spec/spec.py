@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, PlainSerializer, WrapValidator
+from pydantic import BeforeValidator, PlainSerializer, WrapValidator, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from dppipe.component import Component, Field, Options
 from dppipe.privacy.budget import Budget
 from dppipe.spec.component_field import ComponentOf, default_component
 from dppipe.spec.kinds.registry import plugin_files
+from dppipe.spec.performance import Performance
 from dppipe.spec.train import Train
 from dppipe.spec.yaml.writer import write_yaml
 
@@ -100,11 +101,25 @@ class Spec(Options):
     budget: BudgetOrNone = Field(
         description="The most the run may cost, or `none` for a run without privacy."
     )
-    train: Train = Field(description="How long and on what the run trains.")
+    train: Train = Field(description="How long the run trains.")
+    performance: Performance = Field(
+        default_factory=Performance,
+        description="Speed and memory; nothing here changes what is charged.",
+    )
     diagnostics: Literal["off", "nonprivate"] = Field(
         "off",
         description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no guarantee covers.",
     )
+
+    @model_validator(mode="after")
+    def _one_physical_batch_size(self) -> Self:
+        # `gather_performance` moves it from a file's `sampler` block; this is a Spec made in Python.
+        if self.sampler.physical_batch_size != "auto":
+            raise ValueError(
+                "sampler.physical_batch_size: expected it in performance, "
+                f"got {self.sampler.physical_batch_size} in the sampler of a Spec. Move it there."
+            )
+        return self
 
     @property
     def private(self) -> bool:
@@ -116,6 +131,11 @@ class Spec(Options):
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
         return self.data.train_users() if self.sampler.unit == "user" else self.data.train_count()
+
+    def sized_sampler(self) -> Sampler:
+        """Return the sampler with the physical batch size of `performance`."""
+        size = self.performance.physical_batch_size
+        return self.sampler.model_copy(update={"physical_batch_size": size})
 
     def components(self) -> Iterator[Component]:
         """Give every component, also those inside others."""
@@ -134,8 +154,10 @@ class Spec(Options):
         return plugin_files(self.components())
 
     def to_data(self) -> dict[str, Any]:
-        """Give the effective spec as plain data, defaults filled in."""
-        return self.model_dump(mode="json", exclude_none=True)
+        """Return the effective spec as plain data, defaults filled in."""
+        data = self.model_dump(mode="json", exclude_none=True)
+        del data["sampler"]["physical_batch_size"]  # it is in `performance`
+        return data
 
     def to_yaml(self) -> str:
         """Give the effective spec as YAML that reads back to an equal spec."""
@@ -143,13 +165,36 @@ class Spec(Options):
 
 
 def committed_hash(spec: Spec) -> str:
-    """Give the SHA-256 of what could change privacy: all but the optimizer and how, not how long, training is run."""
+    """Return the SHA-256 of what could change privacy.
+
+    That is all but the optimizer, the `performance` block and how, not how long, training is run.
+    """
+    return data_hash(_committed_data(spec))
+
+
+def earlier_committed_hash(spec: Spec) -> str:
+    """Return `committed_hash` as versions without a `performance` block computed it.
+
+    They counted `sampler.physical_batch_size` in.
+    """
+    data = _committed_data(spec)
+    data["sampler"] = spec.sized_sampler().to_data()
+    return data_hash(data)
+
+
+def _committed_data(spec: Spec) -> dict[str, Any]:
     data = spec.to_data()
     data.pop("optimizer", None)
+    del data["performance"]
     data["train"] = {name: data["train"].get(name) for name in ("steps", "epochs", "until")}
+    return data
+
+
+def data_hash(data: dict[str, Any]) -> str:
+    """Return the SHA-256 of plain data: of the bytes of its YAML."""
     return hashlib.sha256(write_yaml(data).encode()).hexdigest()
 
 
 def spec_hash(spec: Spec) -> str:
-    """Give the SHA-256 of the effective spec: of the bytes of `to_yaml`."""
-    return hashlib.sha256(spec.to_yaml().encode()).hexdigest()
+    """Return the SHA-256 of the effective spec: of the bytes of `to_yaml`."""
+    return data_hash(spec.to_data())

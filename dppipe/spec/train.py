@@ -1,4 +1,4 @@
-"""The `train` block: how long a run lasts, on what it runs, and how often it validates and saves."""
+"""The `train` block: how long a run lasts, its precision, and how often it validates and saves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REFUSED_PRECISION = {
 
 
 class Train(Options):
-    """How long and on what."""
+    """How long a run lasts, and how often it validates and saves."""
 
     steps: int | None = Field(
         None, gt=0, description="Logical steps: one draw, one release, one update each."
@@ -27,12 +27,6 @@ class Train(Options):
     until: Literal["budget"] | None = Field(
         None, description="`budget`: go on until the next step would exceed the budget."
     )
-    accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = Field(
-        "auto", description="The kind of device."
-    )
-    devices: int = Field(1, gt=0, description="The number of devices.")
-    num_nodes: int = Field(1, gt=0, description="The number of machines.")
-    strategy: str = Field("auto", description="How the devices work together.")
     precision: Literal["32-true", "bf16-mixed"] = Field(
         "32-true",
         description="Precision of the forward pass; clipped sums and noise are always float32 or wider.",
