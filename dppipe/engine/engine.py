@@ -153,7 +153,7 @@ class Engine:
         """Do the same for a batch whose rows have several shapes: each part has rows of one shape.
 
         `units` names the unit of every row, part after part; a unit may have rows in several parts.
-        Either all parts are added, or an error is raised and none is.
+        After an error nothing is added, unless it is `PartlyAdded`.
         """
         return self._accumulate(parts, into, bounds=bounds, units=units, clipper=clipper)
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 17
 """Values drawn at once: enough to hide the cost of Python, few enough for the cache."""
-LEAST_STD, LARGEST_STD = 2.0**-100, 2.0**100
-"""The standard deviations that can be drawn."""
+LEAST_STD = 2.0**-100
+"""The smallest standard deviation that can be drawn."""
+LARGEST_STD = 2.0**100
+"""The largest standard deviation that can be drawn."""
 SECURE_LARGEST_MULTIPLIER = 2.0**10
 """The largest noise multiplier that the guarantee of a secure stream covers."""
 

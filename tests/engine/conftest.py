@@ -1,4 +1,6 @@
-"""The reference that every engine test compares with: one row at a time, in float64, by plain autograd."""
+"""The reference that every engine test compares with: one row at a time, in float64, by plain
+autograd.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from dppipe.engine import ClippedSum, Engine
 NORM_TOLERANCE = 1e-6
 """How far below the loop's a norm may be: the forward pass is float32 here and float64 there."""
 RAISED = 200
-"""How many times as far above it a norm may be: norms are raised by what rounding could have taken from them."""
+"""How many times as far above it a norm may be: norms are raised by what rounding could have taken
+from them.
+"""
 SUM_TOLERANCE = 1e-4
 
 

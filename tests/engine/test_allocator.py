@@ -1,4 +1,6 @@
-"""Freed memory is kept between steps, in a process of its own, unless the environment says otherwise."""
+"""Freed memory is kept between steps, in a process of its own, unless the environment says
+otherwise.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Norms at real sizes, by every kernel: never low by more than the model's own rounding, and raised by little."""
+"""Norms at real sizes, by every kernel: never low by more than the model's own rounding, and raised
+by little.
+"""
 
 from __future__ import annotations
 

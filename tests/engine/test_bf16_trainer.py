@@ -1,4 +1,6 @@
-"""A Trainer in bf16-mixed: every row that a step adds up, measured by itself, stays within the bound."""
+"""A Trainer in bf16-mixed: every row that a step adds up, measured by itself, stays within the
+bound.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import Poisson
 
-# Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise AMX but don't grant it.
+# Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise
+# AMX but don't grant it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 BOUND = 0.5

@@ -166,7 +166,9 @@ def test_frozen_parameters_have_no_sum():
 
 
 def test_a_step_that_returns_a_mean_is_evaluated_row_by_row(loop):
-    """The mean over tokens that count divides by their number in the batch, so only a batch of one tells a row's own loss."""
+    """The mean over tokens that count divides by their number in the batch, so only a batch of one
+    tells a row's own loss.
+    """
 
     def step(network, rows):
         return F.cross_entropy(network(rows["x"]), rows["y"], ignore_index=2)
@@ -201,7 +203,7 @@ def test_both_engines_agree():
 
 
 def test_a_layer_that_is_skipped_at_times_is_still_planned():
-    """Stochastic depth may hide a layer at first; the engine extends the layout when it meets it."""
+    """Stochastic depth may hide a layer at first; the layout is extended when it is met."""
 
     class Skipping(nn.Module):
         def __init__(self):

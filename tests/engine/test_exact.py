@@ -1,4 +1,6 @@
-"""Norms and sums ignore autocast and the user's matrix precision; the model keeps both, and settings come back as they were."""
+"""Norms and sums ignore autocast and the user's matrix precision; the model keeps both, and
+settings come back as they were.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from dppipe.clipping import Flat
 from dppipe.engine import Engine
 from dppipe.engine.exact import FULL, PRODUCTS, exact
 
-# Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise AMX but don't grant it.
+# Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise
+# AMX but don't grant it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 BOUND = 0.5
@@ -111,7 +114,9 @@ OPERATIONS = {
 
 
 class EagerProcessor(TorchDispatchMode):
-    """A processor that computes float32 products in bfloat16 wherever the settings allow it; oneDNN does so with AMX."""
+    """A processor that computes float32 products in bfloat16 wherever the settings allow it; oneDNN
+    does so with AMX.
+    """
 
     def __init__(self):
         super().__init__()
@@ -137,7 +142,9 @@ class EagerProcessor(TorchDispatchMode):
 
 
 class Layers(nn.Module):
-    """Layers whose norms and sums are products: a sequence's linear layer, convolutions and one position's linear layer."""
+    """Layers whose norms and sums are products: a sequence's linear layer, convolutions and one
+    position's linear layer.
+    """
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,6 @@
-"""Models that torch lays out or compiles in another way: channels last gives the same sums, compiled modules are refused."""
+"""Models that torch lays out or compiles in another way: channels last gives the same sums,
+compiled modules are refused.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def network():
     return nn.Sequential(
         nn.Conv2d(4, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.ReLU(),
         nn.Conv2d(8, 8, 3, stride=2, groups=2, bias=False), nn.ReLU(), nn.MaxPool2d(2, 1),
-        nn.ConvTranspose2d(8, 4, 2), nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3),
+        nn.ConvTranspose2d(8, 4, 2), nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(), nn.Linear(16, 3),
     )  # fmt: skip
 
 
@@ -91,7 +94,9 @@ def test_a_compiled_module_is_refused_by_name(make, place):
 
 
 def test_weights_that_a_function_uses_out_of_sight_are_never_left_out():
-    """What the engine can't see in a forward pass, the backward pass shows: the module is then evaluated row by row."""
+    """What the engine can't see in a forward pass, the backward pass shows: the module is then
+    evaluated row by row.
+    """
 
     class Hidden(torch.autograd.Function):
         @staticmethod

@@ -167,7 +167,7 @@ def test_rows_that_belong_to_units_take_more_memory():
 
 
 def test_memory_is_given_back_after_a_step():
-    """A tape that was kept alive by the history of what it holds would hold a whole step's tensors."""
+    """A tape kept alive by the history of what it holds would hold a whole step's tensors."""
     with engine() as made:
         sums, bounds = made.zeros(), made.bounds()
         made.prepare(synthetic(4))

@@ -1,7 +1,7 @@
 """A private step never waits for the device: it runs on tensors that have no values and no host.
 
-Module and tensors are on `meta` under `FakeTensorMode`, where reading a value, branching on one, a size that depends on one and
-mixing devices all raise; a dispatch mode refuses copies to the host.
+Module and tensors are on `meta` under `FakeTensorMode`, where reading a value, branching on one, a
+size that depends on one and mixing devices all raise; a dispatch mode refuses copies to the host.
 """
 
 from __future__ import annotations

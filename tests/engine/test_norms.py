@@ -38,7 +38,9 @@ def test_half_precision_is_widened():
 def test_ghost_norms_of_cancelling_positions_are_not_under_estimated(
     spread, positions, inputs, outputs
 ):
-    """Inputs that hardly differ and output gradients that add up to nothing: the gradient is what is left of large parts."""
+    """Inputs that hardly differ and output gradients that add up to nothing: the gradient is what
+    is left of large parts.
+    """
     torch.manual_seed(positions)
     given = torch.randn(8, 1, inputs) + spread * torch.randn(8, positions, inputs)
     gradients = torch.randn(8, positions, outputs)

@@ -1,4 +1,6 @@
-"""Batches whose rows have several shapes: a user's rows count together, whichever parameters each of them uses."""
+"""Batches whose rows have several shapes: a user's rows count together, whichever parameters each
+of them uses.
+"""
 
 from __future__ import annotations
 

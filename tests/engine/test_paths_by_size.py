@@ -1,4 +1,6 @@
-"""Every path that a size chooses is taken at tiny sizes, and its norms and sums are those of float64."""
+"""Every path that a size chooses is taken at tiny sizes, and its norms and sums are those of
+float64.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ CLOSE = 1e-3
 """How far above the truth a norm may be where rounding is added back."""
 
 OF_PARTS = 3e-3
-"""How far above it may be where parts cancel, as a share of their norms: the root of some roundings of a square."""
+"""How far above it may be where parts cancel, as a share of their norms: the root of some roundings
+of a square.
+"""
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Counter[str]]:
 def never_below(
     squares: torch.Tensor, exact: torch.Tensor, *, largest: int, reach: Any = 0.0
 ) -> None:
-    """Expect raised norms from the true ones up to a small share, of them or of their parts, above."""
+    """Expect norms from the true ones up to a small share, of them or of their parts, above."""
     unit = norms.rounding_of(torch.float32).unit
     raised = raise_norms(squares.sqrt(), largest=largest, unit=unit)
     assert (raised >= exact).all()
@@ -77,7 +81,9 @@ def never_below(
 def test_rows_in_one_block_equal_blocks_or_with_a_rest_have_the_norms_of_float64(
     small, count, size, calls
 ):
-    """A size with a divisor between 3 and 8 has equal blocks; a prime one has a rest, summed by a call of its own."""
+    """A size with a divisor between 3 and 8 has equal blocks; a prime one has a rest, summed by a
+    call of its own.
+    """
     watched = count(norms, "_squares")
     rows = torch.randn(40, size, generator=torch.Generator().manual_seed(size))
     found = row_squares(rows)
@@ -160,7 +166,8 @@ def test_convolutions_in_pieces_lose_no_row(small, count, run, loop, kernel, row
     torch.manual_seed(rows)
     model, batch = nn.Conv2d(2, 3, 3), (torch.randn(rows, 2, 5, 5),)
     result, _ = run(model, batch, Flat(max_grad_norm=1.0), kernels={"conv": kernel})
-    # A weight has 54 values, so two rows of formed gradients are a piece; so are two rows of patches.
+    # A weight has 54 values, so two rows of formed gradients are a piece; so are two rows of
+    # patches.
     calls = watched["_grouped"] if kernel == "grouped" else unfolds["unfold"]
     assert calls >= -(-rows // 2)
     assert bool(watched) == (kernel == "grouped")

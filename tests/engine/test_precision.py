@@ -1,4 +1,6 @@
-"""Half-precision forward passes give float32 norms and sums; channels-last and float64 give the same as ever."""
+"""Half-precision forward passes give float32 norms and sums; channels-last and float64 give the
+same as ever.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from torch import nn
 from dppipe.clipping import Flat
 from dppipe.engine import clipped_sum
 
-# Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise AMX but don't grant it.
+# Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise
+# AMX but don't grant it.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 

@@ -57,7 +57,10 @@ def test_convolutions(run, loop, kernel, data):
         data.draw(st.integers(1, 2)),
         data.draw(rows),
     )
-    each = lambda low, high: tuple(data.draw(st.integers(low, high)) for _ in range(dims))  # noqa: E731
+
+    def each(low, high):
+        return tuple(data.draw(st.integers(low, high)) for _ in range(dims))
+
     size, window, stride, padding, dilation = (
         each(1, 7),
         each(1, 3),
@@ -88,7 +91,10 @@ def test_transposed_convolutions(run, loop, kernel, data):
         data.draw(st.integers(1, 2)),
         data.draw(rows),
     )
-    each = lambda low, high: tuple(data.draw(st.integers(low, high)) for _ in range(dims))  # noqa: E731
+
+    def each(low, high):
+        return tuple(data.draw(st.integers(low, high)) for _ in range(dims))
+
     size, window, stride, dilation = each(2, 5), each(2, 3), each(1, 3), each(1, 2)
     extra = tuple(
         data.draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation, strict=True)

@@ -1,4 +1,6 @@
-"""The contract of layer rules: each example of each rule, by each of its kernels, agrees with the float64 loop."""
+"""The contract of layer rules: each example of each rule, by each of its kernels, agrees with the
+float64 loop.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """No row exceeds its bound, however small or large the numbers that its gradient is made of.
 
-Each row's share of the sum is measured by itself: all other rows are masked, and what is left in the sums is that row's.
+Each row's share of the sum is measured by itself: all other rows are masked, and what is left in
+the sums is that row's.
 """
 
 from __future__ import annotations
@@ -167,7 +168,9 @@ def test_a_clipper_with_coordinates_of_its_own_keeps_its_bound_at_every_scale():
 
 
 def assert_not_low(squares, formed):
-    """Compare norms, raised as the engine raises them, with those of gradients that were formed in float64."""
+    """Compare norms, raised as the engine raises them, with those of gradients that were formed in
+    float64.
+    """
     found = raise_norms(
         squares.sqrt(), largest=formed[0].numel(), unit=rounding_of(torch.float32).unit
     )
@@ -203,7 +206,9 @@ def test_norms_of_outer_products_are_not_low_for_positions_of_any_size(positions
 
 
 def tied(ids, looked_up, inputs, outputs):
-    """Return the squared norms of a table that is looked up and multiplied with, and its gradients in float64."""
+    """Return the squared norms of a table that is looked up and multiplied with, and its gradients
+    in float64.
+    """
     table, product = Lookups(ids, looked_up, outputs.shape[2]), Outer(inputs, outputs)
     formed = torch.bmm(outputs.double().transpose(1, 2), inputs.double())
     formed += Lookups(ids, looked_up.double(), outputs.shape[2]).dense()
@@ -226,7 +231,9 @@ def test_an_inner_product_that_underflows_is_made_up_for(flushed):
 
 
 def test_uses_of_a_table_that_cancel_are_not_low():
-    """Each lookup is taken back by the product, but for a little: the parts' rounding errors are larger than what is left."""
+    """Each lookup is taken back by the product, but for a little: the parts' rounding errors are
+    larger than what is left.
+    """
     torch.manual_seed(0)
     looked_up, ids = torch.randn(2000, 6, 64), torch.arange(6).expand(2000, 6)
     for left in (1e-3, 1e-5, 1e-7):
@@ -246,7 +253,9 @@ def test_many_small_parameters_beside_a_large_one_count():
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_positions_that_cancel_stay_within_the_bound(order):
-    """What is left is as small as the rounding errors of the parts, which differ between the norm and the sum."""
+    """What is left is as small as the rounding errors of the parts, which differ between the norm
+    and the sum.
+    """
     torch.manual_seed(0)
     layer, x, weights = (
         nn.Linear(8, 6, bias=False),

@@ -1,4 +1,4 @@
-"""Rows of one privacy unit are averaged; the result depends on the unit's own unmasked rows alone."""
+"""Rows of one privacy unit are averaged; the result depends on its own unmasked rows alone."""
 
 import numpy
 import pytest

@@ -1,4 +1,6 @@
-"""Whole models agree with the float64 loop: a CNN, a GroupNorm ResNet and a transformer with tied embeddings."""
+"""Whole models agree with the float64 loop: a CNN, a GroupNorm ResNet and a transformer with tied
+embeddings.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ def next_token(model, batch):
 
 def cnn():
     return nn.Sequential(
-        nn.Conv2d(1, 8, 5, stride=2, padding=2), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.ReLU(),
+        nn.Conv2d(1, 8, 5, stride=2, padding=2), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+        nn.Conv2d(8, 6, 3), nn.ReLU(),
         nn.Flatten(), nn.Linear(54, 16), nn.Tanh(), nn.Linear(16, 5),
     )  # fmt: skip
 
@@ -58,7 +61,9 @@ def resnet():
 
 
 class Transformer(nn.Module):
-    """A decoder whose output layer is its own embedding table, by a second name or by use of the weight itself."""
+    """A decoder whose output layer is its own embedding table, by a second name or by use of the
+    weight itself.
+    """
 
     def __init__(self, *, batch_first=True, by_name=True):
         super().__init__()

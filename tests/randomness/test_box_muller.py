@@ -1,4 +1,6 @@
-"""The transform from bits to normal values: exact in the tail, finite for every bit pattern, uniform in angle."""
+"""The transform from bits to normal values: exact in the tail, finite for every bit pattern,
+uniform in angle.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Pairs = Callable[[NDArray[numpy.int64], NDArray[Any]], tuple[NDArray[Any], NDArr
 """From words and angles to pairs of normal values."""
 
 KS_LIMIT = math.sqrt(math.log(2e9) / 2)
-"""A Kolmogorov-Smirnov distance times sqrt(n) is above this once in a billion times (2 exp(-2 x^2) = 1e-9)."""
+"""A Kolmogorov-Smirnov distance times sqrt(n) is above this once in a billion times (2 exp(-2 x^2)
+= 1e-9).
+"""
 
 
 def transform(dtype: type[Any]) -> Pairs:
@@ -37,7 +41,7 @@ def transform(dtype: type[Any]) -> Pairs:
 def from_a_float32_uniform(
     words: NDArray[numpy.int64], angles: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The usual mistake: the uniform is rounded to 24 bits on (0, 1] before its logarithm is taken."""
+    """The usual mistake: the uniform is rounded to 24 bits on (0, 1] before its logarithm."""
     uniform = (
         (words.view(numpy.uint64) >> numpy.uint64(40)).astype(numpy.float32) + 1
     ) * numpy.float32(2.0**-24)
@@ -52,7 +56,7 @@ def random_angles(dtype: type[Any], count: int) -> NDArray[Any]:
 
 
 def excess_distance(pairs: Pairs, dtype: type[Any], *, zeros: int, count: int = 200_000) -> float:
-    """Give the scaled distance of the tail's law from the exact one, given that the first bits of every word are zeros.
+    """Return the scaled distance of the tail's law from the exact one, if words begin with zeros.
 
     Then U is uniform on (0, 2^-zeros), so R^2 / 2 exceeds zeros * ln 2 by an exponential variable.
     """

@@ -1,4 +1,6 @@
-"""Choices among records: their exact laws by counting every outcome, and their cost by counting the bytes they take."""
+"""Choices among records: their exact laws by counting every outcome, and their cost by counting the
+bytes they take.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class CountingSource:
 
 
 def check_law(seen: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> None:
-    """Compare how often each outcome was seen with its probability (chi-squared, false alarms 1e-9)."""
+    """Compare how often each outcome was seen with its probability (chi-squared, false alarms
+    1e-9).
+    """
     assert set(seen) <= set(expected)
     if len(expected) == 1:
         return
@@ -99,7 +103,10 @@ def test_each_record_is_chosen_independently(rate: float) -> None:
 def test_batches_of_large_data_have_binomial_sizes_and_uniform_records(
     records: int, rate: float
 ) -> None:
-    """Mean and variance of the size, Kolmogorov-Smirnov of the places. False alarms: below 1e-8 each."""
+    """Mean and variance of the size, Kolmogorov-Smirnov of the places.
+
+    False alarms: below 1e-8 each.
+    """
     source, draws = secret_stream("sampler"), 2000
     batches = [successes(source, records, rate=rate) for _ in range(draws)]
     sizes = numpy.array([len(batch) for batch in batches])
@@ -129,7 +136,7 @@ def test_a_rate_of_one_chooses_everything() -> None:
 
 
 def test_a_choice_costs_in_proportion_to_what_is_chosen() -> None:
-    """Bytes taken, not seconds: the same batch out of a thousand times more records takes no more."""
+    """Bytes taken, not seconds: the same batch of a thousand times more records takes no more."""
     for batch in (32, 1024):
         counts = []
         for records in (10**5, 10**8):

@@ -1,4 +1,6 @@
-"""The stream of Gaussian noise: its distribution, its independence, its precision, and that it keeps its key."""
+"""The stream of Gaussian noise: its distribution, its independence, its precision, and that it
+keeps its key.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def noise(
 
 
 def correlation(a: NDArray[numpy.float64], b: NDArray[numpy.float64]) -> float:
-    """Give the correlation of two samples, times sqrt(n): standard normal where they are independent."""
+    """Return the correlation of two samples, times sqrt(n).
+
+    It is standard normal where they are independent.
+    """
     count = min(len(a), len(b))
     a, b = a[:count], b[:count]
     return float(((a - a.mean()) * (b - b.mean())).sum() / (a.std() * b.std() * math.sqrt(count)))
@@ -57,7 +62,9 @@ MODES = [
 def test_the_first_four_moments_are_those_of_a_normal(
     secure: bool, dtype: torch.dtype, count: int
 ) -> None:
-    """False alarms: 6e-10 each for normal errors; the fourth power's tail is a little heavier, below 1e-7."""
+    """False alarms: 6e-10 each for normal errors; the fourth power's tail is a little heavier,
+    below 1e-7.
+    """
     values = noise(count, secure=secure, dtype=dtype)
     for power, (mean, variance) in {1: (0, 1), 2: (1, 2), 3: (0, 15), 4: (3, 96)}.items():
         assert abs((values**power).mean() - mean) < SIGMAS * math.sqrt(variance / count), power
@@ -88,19 +95,28 @@ def check_tails(draw_count: int, thresholds: list[float]) -> None:
 
 
 def test_tails_hold_as_many_values_as_they_should() -> None:
-    """Counts beyond 3 to 5.5 standard deviations against the Poisson law. False alarms: 2e-9 each."""
+    """Counts beyond 3 to 5.5 standard deviations against the Poisson law.
+
+    False alarms: 2e-9 each.
+    """
     check_tails(1 << 26, [3.0, 4.0, 4.5, 5.0, 5.5])
 
 
 @pytest.mark.slow
 def test_values_lie_beyond_what_a_float32_uniform_can_reach() -> None:
-    """Of 2^32 values 34 are expected beyond 5.77, where a 24-bit uniform has none. False alarms: 2e-9 each."""
+    """Of 2^32 values 34 are expected beyond 5.77, where a 24-bit uniform has none.
+
+    False alarms: 2e-9 each.
+    """
     check_tails(1 << 32, [5.0, 5.5, 5.77, 6.0])
 
 
 @pytest.mark.parametrize("lag", [1, 2, 3, 64, BLOCK // 2 - 1, BLOCK // 2, BLOCK // 2 + 1, BLOCK])
 def test_parameters_get_independent_noise(sample: NDArray[numpy.float64], lag: int) -> None:
-    """Values and squares, also where two values share a radius (half a block apart). False alarms: 6e-10 each."""
+    """Values and squares, also where two values share a radius (half a block apart).
+
+    False alarms: 6e-10 each.
+    """
     assert abs(correlation(sample[lag:], sample[:-lag])) < SIGMAS
     assert abs(correlation(sample[lag:] ** 2, sample[:-lag] ** 2)) < SIGMAS
 
@@ -123,7 +139,10 @@ def test_runs_get_independent_noise(sample: NDArray[numpy.float64]) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_each_value_of_a_small_buffer_is_normal(size: int) -> None:
-    """Mean, variance and correlation by position over many releases. False alarms: 6e-10 for each of 9 comparisons."""
+    """Mean, variance and correlation by position over many releases.
+
+    False alarms: 6e-10 for each of 9 comparisons.
+    """
     stream, count = GaussianStream(os.urandom(32)), 10_000
     rows = (
         torch.stack([stream.add_(torch.zeros(size), std=1.0) for _ in range(count)])
@@ -140,7 +159,10 @@ def test_each_value_of_a_small_buffer_is_normal(size: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", [0, 1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3])
 def test_every_size_is_filled_to_the_end(size: int, dtype: torch.dtype, secure: bool) -> None:
-    """Two float32 values are both exactly zero with probability 2^-25. False alarms: below 1e-7 in any size."""
+    """Two float32 values are both exactly zero with probability 2^-25.
+
+    False alarms: below 1e-7 in any size.
+    """
     flat = torch.zeros(size, dtype=dtype)
     assert GaussianStream(os.urandom(32), secure=secure).add_(flat, std=1.0) is flat
     assert flat.isfinite().all()

@@ -35,7 +35,9 @@ def test_moments_are_right() -> None:
 
 
 def test_tails_reach_as_far_as_they_should() -> None:
-    """Beyond 10 scales lie 45 of a million values: between 10 and 110 of them but once in 1e8 times."""
+    """Beyond 10 scales lie 45 of a million values: between 10 and 110 of them but once in 1e8
+    times.
+    """
     assert 10 < int((drawn().abs() > 10).sum()) < 110
 
 

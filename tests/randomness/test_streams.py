@@ -1,4 +1,6 @@
-"""Secret streams: fresh from the system's entropy, apart from each other, and repeatable only where a seed says so."""
+"""Secret streams: fresh from the system's entropy, apart from each other, and repeatable only where
+a seed says so.
+"""
 
 from __future__ import annotations
 

@@ -81,8 +81,11 @@ def distinct_rows(batch: Any) -> Any:
             else:
                 raise _equal_rows("".join(map(str, path)), len(leaf))
         made.append(leaf)
-    picked = [leaf[chosen] if isinstance(leaf, Tensor) and leaf.dim() else leaf for leaf in made]
-    return tree_unflatten(picked, structure)
+
+    def pick(leaf: Any) -> Any:
+        return leaf[chosen] if isinstance(leaf, Tensor) and leaf.dim() else leaf
+
+    return tree_unflatten(list(map(pick, made)), structure)
 
 
 def _equal_rows(place: str, count: int) -> PrivacyRefusal:

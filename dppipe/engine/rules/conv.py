@@ -82,7 +82,9 @@ def _tap(
         gradient = wide(gradient)
         input = wide(input)
         if use.trains(weight):
-            exact, large, small = geometry, input, gradient
+            exact = geometry
+            large = input
+            small = gradient
             if exchange:
                 exact, large = geometry.exact(gradient, input, weight)
                 small = input

@@ -97,4 +97,7 @@ class FunctionalGradients:
                 loss, list(leaves.values()), allow_unused=True, materialize_grads=True
             )
             rows.append(dict(zip(leaves, found, strict=True)))
-        return {name: torch.stack([row[name] for row in rows]) for name in parameters}
+        gradients = {}
+        for name in parameters:
+            gradients[name] = torch.stack([row[name] for row in rows])
+        return gradients
