@@ -10,6 +10,10 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
+from dppipe.clipper_abilities import Factors
+
+__all__ = ["ClippedSum", "Clips", "Factors", "PerSampleLoss"]
+
 PerSampleLoss = Callable[[nn.Module, Any], Tensor]
 """`per_sample_loss(model, batch) -> [B]`: row i depends on row i of the batch alone."""
 
@@ -22,13 +26,6 @@ class Clips(Protocol):
 
     def bounds(self, state: Mapping[str, Any], /) -> float | Sequence[float]:
         """Give the bound of every group, or one for all."""
-
-    def factors(self, norms: Tensor, bounds: Tensor, /) -> Tensor:  # one example: [G], [G] -> [G]
-        """Give the factor of each group."""
-
-
-class Factors(Protocol):
-    """A clipper as it stands at one step: what its state says is settled."""
 
     def factors(self, norms: Tensor, bounds: Tensor, /) -> Tensor:  # one example: [G], [G] -> [G]
         """Give the factor of each group."""

@@ -15,6 +15,7 @@ from dppipe.clipper_abilities import (
     Adapts,
     Averages,
     DependsOnState,
+    Factors,
     KeepsState,
     MayFail,
     Refuses,
@@ -50,7 +51,7 @@ ABILITIES: dict[str, set[type]] = {
 PROTOCOLS = [
     value
     for value in vars(clipper_abilities).values()
-    if isinstance(value, type) and Protocol in value.__bases__
+    if isinstance(value, type) and Protocol in value.__bases__ and value is not Factors
 ]
 
 
