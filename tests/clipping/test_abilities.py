@@ -1,4 +1,4 @@
-"""What a clipper can do beside clipping is known by the methods that it defines, also of plugins written earlier."""
+"""A clipper's abilities are known by the methods that it defines, also of earlier plugins."""
 
 from __future__ import annotations
 
