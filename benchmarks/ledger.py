@@ -24,6 +24,7 @@ from torch.utils.data import TensorDataset
 
 from dppipe.bench.compare import machine
 from dppipe.bench.workloads import WORKLOADS, Workload
+from dppipe.clipper_abilities import first_state
 from dppipe.clipping import Flat
 from dppipe.engine import Engine
 from dppipe.learners import step as step_module
@@ -127,7 +128,7 @@ def measure(workload: Workload, directory: Path, *, steps: int) -> list[dict[str
         Engine(model, workload.per_sample_loss, parts.clipping) as engine,
         Ledger.create(directory / "ledger.jsonl", plan=plan.to_json()) as ledger,
     ):
-        state = parts.clipping.init_state(engine.groups.sizes)
+        state = first_state(parts.clipping, engine.groups.sizes)
         private = PrivateStep(
             parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), state
         )

@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from dppipe.engine.contracts import Factors
     from dppipe.privacy.budget import Relation
 
 State = Mapping[str, Any]
 """What a clipper keeps between steps: numbers, tuples and tensors, which a checkpoint can hold."""
+
+
+class Factors(Protocol):
+    """A clipper in the state of one step."""
+
+    def factors(self, norms: Tensor, bounds: Tensor, /) -> Tensor:  # [groups] twice -> [groups]
+        """Return the factor by which each group of one example's gradient is multiplied."""
 
 
 @runtime_checkable

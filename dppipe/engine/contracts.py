@@ -10,6 +10,10 @@ from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
+from dppipe.clipper_abilities import Factors
+
+__all__ = ["ClippedSum", "Clips", "Factors", "PerSampleLoss"]
+
 PerSampleLoss = Callable[[nn.Module, Any], Tensor]
 """`per_sample_loss(model, batch) -> [B]`: row i depends on row i of the batch alone."""
 

@@ -1,4 +1,4 @@
-"""One shape, one arithmetic: a noise kind and a learning-rate kind of the same name agree bit for bit."""
+"""One shape, one arithmetic: a noise kind and a learning-rate kind of one name agree exactly."""
 
 from __future__ import annotations
 
