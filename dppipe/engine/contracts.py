@@ -31,13 +31,6 @@ class Clips(Protocol):
         """Return the factor of each group."""
 
 
-class Factors(Protocol):
-    """A clipper at one step, with its state applied."""
-
-    def factors(self, norms: Tensor, bounds: Tensor, /) -> Tensor:  # one example: [G], [G] -> [G]
-        """Return the factor of each group."""
-
-
 class ClippedSum(NamedTuple):
     """The result for one batch. Neither value is private before noise is added."""
 

@@ -1,4 +1,4 @@
-"""The engine's check of a spec's own model, on made-up input: no record is read and nothing is spent."""
+"""The engine's check of a spec's own model on made-up input; no record is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def examine(spec: Spec) -> EngineReport:
-    """Build a spec's model, compare the engine with a one-example loop on it, and say how each parameter is treated."""
+    """Build a spec's model and compare the engine with a one-example loop on it.
+
+    The report says how each parameter is treated.
+    """
     seed_weights(spec.seed)
     module = build_module(spec, steps=1)
     network, per_sample_loss = network_and_loss(module)

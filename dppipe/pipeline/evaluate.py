@@ -1,8 +1,9 @@
-"""Scoring the test split of a finished run: once, with the result on record and named in the statement."""
+"""Scoring the test split of a finished run: once, recorded in the summary and the statement."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,10 @@ def is_evaluated(run_dir: Path) -> bool:
 
 
 def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, float]:
-    """Give the test metrics of a run; the first call scores the test split, later ones read what it wrote."""
+    """Return the test metrics of a run.
+
+    The first call scores the test split; later ones read what it wrote.
+    """
     run = RunDirectory.open(run_dir)
     summary = read_summary(run)
     if "test" not in summary:
@@ -41,18 +45,23 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
         summary = read_summary(run, *STATED) | {"test": plain_metrics(scores)}
         write_json(run.summary, summary)
     try:
-        return {
-            str(name): math.nan if value is None else float(value)
-            for name, value in summary["test"].items()
-        }
+        return _metrics(summary["test"])
     except (AttributeError, TypeError, ValueError):
         raise UsageError(
             f"{run.summary}: expected metrics under `test`, got something else."
         ) from None
 
 
+def _metrics(scores: Mapping[str, float | None]) -> dict[str, float]:
+    """Return scores as they were before JSON, which holds null for what isn't finite."""
+    found: dict[str, float] = {}
+    for name, score in scores.items():
+        found[str(name)] = math.nan if score is None else float(score)
+    return found
+
+
 def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
-    """Score the test split; the summary and the statement count the look before it is taken."""
+    """Score the test split; summary and statement count this before a record is scored."""
     plan = read_plan(run)
     spec = spec_of(run, plugins=plugins)
     model = load_network(run, spec)
@@ -80,7 +89,8 @@ def _score(model: nn.Module, test: DataLoader[Any], spec: Spec) -> dict[str, flo
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
     objective = Objective(spec.data.task, spec.data.outputs)
     metrics = objective.metrics(prefix)
-    if not len(test):  # no record fell into the test split: there is nothing to measure
+    if not len(test):
+        # No record fell into the test split: there is nothing to measure.
         return dict.fromkeys(map(str, metrics.keys()), math.nan)
     with torch.inference_mode():
         for inputs, targets in test:

@@ -1,4 +1,4 @@
-"""Bring a trained model back from its run directory: a network that takes inputs as the data's file holds them."""
+"""Load a trained model from its run directory; it takes inputs as the data's file holds them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ def spec_of(run: RunDirectory, *, plugins: Path | None = None) -> Spec:
 
 
 def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module:
-    """Return the trained model of a finished run, in eval mode: the network itself, with its own parameter names.
+    """Return the trained model of a finished run, in eval mode.
 
-    It takes raw inputs `[n, ...]`, as the data's file holds them: what the data kind and `data.normalize` do to an input
-    (public constants, or the private statistics of this run) is done before the network's own forward. So pixels of `idx` go
-    from 0 to 255 and those of `digits` from 0 to 16; numbers of a table are those of the file, followed by its 0/1 inputs.
+    It is the network itself, with its own parameter names. It takes raw inputs `[n, ...]`, as the
+    data's file holds them: what the data kind and `data.normalize` do to an input (public
+    constants, or the private statistics of this run) is done before the network's own forward. So
+    pixels of `idx` go from 0 to 255 and those of `digits` from 0 to 16; numbers of a table are
+    those of the file, followed by its 0/1 inputs.
     """
     run = RunDirectory.open(Path(run_dir))
     spec = spec_of(run, plugins=plugins)
@@ -47,12 +49,20 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
 
 
 def load_network(run: RunDirectory, spec: Spec) -> nn.Module:
-    """Return the trained network of a finished run, in eval mode, for inputs as the data kind loads them."""
+    """Return the trained network of a finished run, in eval mode.
+
+    It takes inputs as the data kind loads them.
+    """
     if not run.final_checkpoint.exists():
         raise UsageError(
-            f"{run.final_checkpoint}: expected the final model. The run hasn't finished: {run.how_to_resume}"
+            f"{run.final_checkpoint}: expected the final model. The run hasn't finished: "
+            f"{run.how_to_resume}"
         )
-    shape, outputs = spec.data.input_shape, spec.data.outputs
-    network = make_network(spec.model, input_shape=shape, outputs=outputs, load_pretrained=False)
+    network = make_network(
+        spec.model,
+        input_shape=spec.data.input_shape,
+        outputs=spec.data.outputs,
+        load_pretrained=False,
+    )
     load_weights(network, run.final_checkpoint)
     return network.eval()

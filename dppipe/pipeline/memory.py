@@ -1,4 +1,4 @@
-"""What doesn't fit into memory is a matter of the spec: it is named by its block, and never shown as an internal error."""
+"""A model or dataset that doesn't fit into memory is a fault of the spec, not of the program."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from dppipe.errors import UsageError
 
 @contextmanager
 def fitting_memory(block: str) -> Iterator[None]:
-    """Name the block of a spec that asks for more memory than there is."""
+    """Name the block of a spec that needs more memory than there is."""
     try:
         yield
     except (MemoryError, OverflowError, RuntimeError) as error:
-        # torch has no class of its own for this: its allocator and its arithmetic of sizes raise RuntimeError
-        if isinstance(error, RuntimeError) and not any(
-            word in str(error) for word in ("allocate", "overflow")
-        ):
+        if not _is_memory_error(error):
             raise
-        raise UsageError(
-            f"{block}: expected what fits into memory, got more. Make it smaller."
-        ) from error
+        raise UsageError(f"{block}: not enough memory for it. Make it smaller.") from error
+
+
+def _is_memory_error(error: Exception) -> bool:
+    """Return whether an error is about memory.
+
+    torch has no class for this: its allocator and its arithmetic of sizes raise RuntimeError.
+    """
+    if not isinstance(error, RuntimeError):
+        return True
+    return "allocate" in str(error) or "overflow" in str(error)

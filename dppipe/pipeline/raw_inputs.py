@@ -1,7 +1,8 @@
-"""Models that take inputs as the data's file holds them: the scaling of a run goes before the network.
+"""Models that take inputs as the data's file holds them: they scale their inputs themselves.
 
-It is a forward pre-hook, not a layer: the network stays the user's own, with its own class, parameter
-names and state dict, and the hook goes with it into a copy, a pickle and onto another device.
+The scaling is a forward pre-hook, not a layer: the network stays the user's own, with its own
+class, parameter names and state dict, and the hook goes with it into a copy, a pickle and onto
+another device.
 """
 
 from __future__ import annotations
@@ -42,24 +43,24 @@ class ScalesInputs:
         name = next(iter(inspect.signature(network.forward).parameters), "")
         return args, {**kwargs, name: self.scale(kwargs.get(name), network=network)}
 
-    def scale(
-        self, inputs: Any, *, network: nn.Module
-    ) -> Tensor:  # [n, first, ...], of any type of number
+    def scale(self, inputs: Any, *, network: nn.Module) -> Tensor:
         """Return the inputs as the network was trained on them, in the type of its parameters.
 
-        The arithmetic is that of the data kinds: 32-bit floats, or 64-bit ones if the inputs are.
+        Inputs are `[n, first, ...]`, of any type of number. The arithmetic is that of the data
+        kinds: 32-bit floats, or 64-bit ones if the inputs are.
         """
         if not isinstance(inputs, Tensor) or inputs.dim() < 2:
             raise UsageError(
-                "load_model: expected a batch of inputs, a tensor [n, ...], as the model's first argument."
+                "load_model: expected a batch of inputs, a tensor [n, ...], as the model's first "
+                "argument."
             )
         scaled = inputs if inputs.dtype == torch.float64 else inputs.float()
         for mean, std in self._steps:
             scaled = (scaled - _spread(mean, scaled)) / _spread(std, scaled)
-        parameters = [
-            parameter for parameter in network.parameters() if parameter.is_floating_point()
-        ]
-        return scaled.to(parameters[0].dtype if parameters else torch.float32)
+        for parameter in network.parameters():
+            if parameter.is_floating_point():
+                return scaled.to(parameter.dtype)
+        return scaled.to(torch.float32)
 
 
 def _spread(numbers: Tensor, inputs: Tensor) -> Tensor:  # [1] or [first] -> [1 or first, 1, ...]
@@ -67,6 +68,7 @@ def _spread(numbers: Tensor, inputs: Tensor) -> Tensor:  # [1] or [first] -> [1 
     if len(numbers) not in (1, inputs.shape[1]):
         shape = list(inputs.shape)
         raise UsageError(
-            f"load_model: expected inputs [n, {len(numbers)}, ...], got {shape}. Give them as the file has them."
+            f"load_model: expected inputs [n, {len(numbers)}, ...], got {shape}. Give them as the "
+            "file has them."
         )
     return numbers.to(inputs).reshape(-1, *(1,) * (inputs.dim() - 2))

@@ -1,7 +1,8 @@
-"""Going on with an interrupted run: the checkpoint says where the weights were, the ledger says what was spent.
+"""Resuming an interrupted run: the checkpoint holds the weights, the ledger what was spent.
 
-Steps whose updates a crash has lost stay charged. The steps that are left draw anew, with fresh noise, at new rows of the
-ledger; so the run can end with fewer updates than planned, never with more spent than its plan allows.
+Steps whose updates a crash has lost stay charged. The steps that are left draw anew, with fresh
+noise, in new rows of the ledger. So the run can end with fewer updates than planned, never with
+more spent than its plan allows.
 """
 
 from __future__ import annotations
@@ -30,41 +31,57 @@ def prepare_resume(
     accept_changes: bool = False,
     original_is_gone: bool = False,
 ) -> tuple[RunDirectory, Spec, Plan, int]:
-    """Check that a run may go on, and give its spec, its plan and the last step that is behind it; nothing is changed."""
+    """Check that a run may be resumed; return its spec, its plan and the last step behind it.
+
+    Nothing is changed.
+    """
     run = RunDirectory.open(run_dir)
     if not run.ledger.exists():
         raise UsageError(
-            f"{run.path}: expected a run that has begun, got one without a ledger. Start it anew in another directory."
+            f"{run.path}: expected a run that has begun, got one without a ledger. Start it anew "
+            "in another directory."
         )
-    spec, plan, summary = spec_of(run, plugins=plugins), read_plan(run), read_summary(run)
+    spec = spec_of(run, plugins=plugins)
+    plan = read_plan(run)
+    summary = read_summary(run)
     _refuse_old_split(plan, run)
     check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
     ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
-    if (
-        not ledger.rows and run.plan.read_bytes() != make_plan(spec).to_json()
-    ):  # no row names the plan yet
-        raise PrivacyRefusal(
-            f"{run.plan}: expected the plan of {run.config}, got another. Start a new run."
-        )
+    if not ledger.rows:
+        _refuse_other_plan(spec, run)
     if summary.get("ledger_head", ledger.head) not in ledger.heads:
         raise LedgerCorrupt(
-            f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be trusted."
+            f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be "
+            "trusted."
         )
-    taken = plan.start_after(max((charge.step for charge in ledger.charges), default=0))
+    last_step = max((charge.step for charge in ledger.charges), default=0)
+    taken = plan.start_after(last_step)
     refuse_finished(run)
     if taken >= plan.steps and plan.private and not run.last_checkpoint.exists():
         raise PrivacyRefusal(
-            f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish from."
+            f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish "
+            "from."
         )
     return run, spec, plan, taken
 
 
+def _refuse_other_plan(spec: Spec, run: RunDirectory) -> None:
+    """Refuse a plan that isn't the spec's, while no row of the ledger names the plan yet."""
+    if run.plan.read_bytes() != make_plan(spec).to_json():
+        raise PrivacyRefusal(
+            f"{run.plan}: expected the plan of {run.config}, got another. Start a new run."
+        )
+
+
 def _refuse_old_split(plan: Plan, run: RunDirectory) -> None:
-    """Refuse an `add_remove` run of a version that split records by position: there one record moved many others."""
+    """Refuse an `add_remove` run of a version that split records by position.
+
+    There one record moved many others.
+    """
     if plan.relation == "add_remove" and plan.split != "hash":
         raise PrivacyRefusal(
-            f"{run.plan}: expected a split by a hash of each record under add_remove, got one by position, as earlier versions "
-            "made. With it one record decides where others are, which the claimed epsilon doesn't cover. Start a new run: "
-            "dppipe run splits by hash."
+            f"{run.plan}: expected a split by a hash of each record under add_remove, got one by "
+            "position, as earlier versions made. With it one record decides where others are, "
+            "which the claimed epsilon doesn't cover. Start a new run: dppipe run splits by hash."
         )

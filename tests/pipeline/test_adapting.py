@@ -21,7 +21,8 @@ from dppipe.clipping import Flat
 from dppipe.engine import clipped_sum
 from dppipe.errors import UsageError
 from dppipe.models import ClassPathModel, Cnn, Mlp
-from dppipe.pipeline.adapting import LowRankLinear, finish, make_network
+from dppipe.pipeline.adapters import LowRankLinear
+from dppipe.pipeline.adapting import finish, make_network
 
 SPEC = """
 version: 1
