@@ -6,7 +6,9 @@ but a Fault has found one too. Read next: `checks/table.py`.
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from dppipe.plugin_kit.checks.variations import make_components
 from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.kinds.plugin_scan import FoundKind, find_folder, scan_file
 from dppipe.spec.kinds.plugins import find_line, hash_file, import_plugin, show_path
-from dppipe.spec.kinds.registry import Registry
+from dppipe.spec.kinds.registry import Registry, built_in_kinds
 
 NO_KIND = "none"
 """Stands for the family where a file defines no kind."""
@@ -103,15 +105,35 @@ def _check_found(found: FoundKind) -> CheckedKind:
     registry = Registry(found.file.parent)
     trial = _prepare(found, registry, outcomes)
     if trial is not None:
-        outcomes += [
-            _run(check, trial) for check in all_checks() if check.block in ("any", found.block)
-        ]
+        outcomes += run_checks(trial)
     return _checked(found.file, found.block, found.kind, outcomes)
+
+
+def registered_trial(
+    block: str, kind: str, *, registry: Registry, variants: Sequence[Mapping[str, Any]] = ({},)
+) -> Trial:
+    """Return a trial of a kind that a registry has, a built-in one or a plugin's.
+
+    Args:
+        variants: Sets of options to try; limits are tried on top of the first.
+    """
+    cls = registry.load(block, kind)
+    made = list(make_components(cls, registry=registry, options=variants[0]))
+    for options in variants[1:]:
+        made.append(cls.from_data(dict(options), context=registry))
+    built_in = kind in built_in_kinds(FAMILIES[block])
+    file = Path(sys.modules[cls.__module__].__file__ or "")
+    return Trial(block, cls, file, registry, tuple(made), built_in=built_in)
+
+
+def run_checks(trial: Trial) -> list[Outcome]:
+    """Run the checks of every kind and those of the trial's family."""
+    return [_run(check, trial) for check in all_checks() if check.block in ("any", trial.block)]
 
 
 def all_checks() -> list[Check]:
     """Give the table, with the checks of every family in it."""
-    from dppipe.plugin_kit.checks import any_kind, clipper_states  # noqa: F401 - with them come all the others
+    from dppipe.plugin_kit.checks import any_kind, clipper_states, clipper_sums  # noqa: F401 - with them come all the others
 
     return sorted(CHECKS, key=lambda check: check.block != "any")
 

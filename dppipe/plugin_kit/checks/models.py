@@ -89,10 +89,22 @@ def small_batches(model: Model) -> Remark:
     one = model.build(inputs.shape[1:], 1)
     for made, outputs in ((module, OUTPUTS), (one, 1)):
         for rows in (0, 1):
-            shape = tuple(made.eval()(inputs[:rows]).shape)
-            if shape != (rows, outputs):
-                raise Fault(f"expected outputs of shape {(rows, outputs)}, got {shape}.")
+            for mode in (True, False):
+                with seeded(0):
+                    shape = tuple(made.train(mode)(inputs[:rows]).shape)
+                if shape != (rows, outputs):
+                    raise Fault(f"expected outputs of shape {(rows, outputs)}, got {shape}.")
     return None
+
+
+@check_each("model")
+def something_to_train(model: Model) -> Remark:
+    """It has parameters to train."""
+    module, _ = build(model)
+    frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
+    if len(frozen) == len(list(module.parameters())):
+        raise Fault("expected a parameter to train, got none. Add a layer, or unfreeze one.")
+    return f"frozen: {', '.join(frozen)}" if frozen else None
 
 
 @check_each("model")
@@ -142,10 +154,10 @@ def buffers_untouched(model: Model) -> Remark:
 def weights_by_seed(model: Model) -> Remark:
     """Weights come from the seed alone, and fit a fresh build."""
     built = []
-    for _ in range(2):
-        with seeded(3):
-            built.append(build(model)[0].state_dict())
-    first, second = built
+    for seed in (3, 3, 4):
+        with seeded(seed):
+            built.append(build(model)[0])
+    first, second, other = (module.state_dict() for module in built)
     if first.keys() != second.keys():
         raise Fault(
             "expected the same names in every build, got others. Build the same layers from the same options."
@@ -155,7 +167,13 @@ def weights_by_seed(model: Model) -> Remark:
         raise Fault(
             f"expected the same weights from the same seed, got others at {moved[0]}. Draw them with torch alone."
         )
-    return None
+    drawn = any(not torch.equal(first[name], other[name]) for name in first)
+    _, inputs = build(model)
+    wanted = built[0].eval()(inputs)
+    built[2].load_state_dict(copy.deepcopy(first))
+    if not torch.equal(built[2].eval()(inputs), wanted):
+        raise Fault("expected the same outputs with loaded weights, got others.")
+    return None if drawn else "its first weights don't follow the seed"
 
 
 @check_each("model")

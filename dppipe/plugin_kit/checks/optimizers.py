@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from dppipe.optim.base import Optimizer
-from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
+from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 
 
 def exercise(optimizer: Optimizer) -> Any:
@@ -47,6 +47,21 @@ def one_gradient_a_step(optimizer: Optimizer) -> Remark:
     _take_steps(optimizer.build([parameter]), parameter, steps=2)
     if torch.equal(parameter, before):
         raise Fault("expected the parameters to move, got them as they were.")
+    return None
+
+
+@check_kind("optimizer")
+def downhill(trial: Trial) -> Remark:
+    """With `lr: 0.05`, fifty steps along the gradient go downhill."""
+    if "lr" not in trial.cls.model_fields:
+        return "it has no lr"
+    parameter = nn.Parameter(torch.tensor([3.0, -2.0]))
+    optimizer = cast(Optimizer, trial.made[0].model_copy(update={"lr": 0.05}))
+    before = float(parameter.detach().square().sum())
+    _take_steps(optimizer.build([parameter]), parameter, steps=50)
+    after = float(parameter.detach().square().sum())
+    if not after < 0.9 * before:
+        raise Fault(f"expected less than {0.9 * before:g} after fifty steps, got {after:g}.")
     return None
 
 

@@ -32,6 +32,8 @@ class Trial:
     registry: Registry
     made: tuple[Component, ...]
     """The kind with its defaults, then with one option at a time at its limits."""
+    built_in: bool = False
+    """Whether the kind is one of dppipe's own, not of a plugin file."""
 
 
 @dataclass(frozen=True)
