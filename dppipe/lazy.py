@@ -8,7 +8,9 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Give a package's `__getattr__`: each name of `homes` is looked up in its module when first asked for."""
+    """Give a package's `__getattr__`: each name of `homes` is looked up in its module when first
+    asked for.
+    """
 
     def __getattr__(name: str) -> Any:
         if name not in homes:

@@ -22,7 +22,10 @@ def plan(
     plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the noise, the steps and the epsilon curve of a run. No record is read and nothing is written."""
+    """Show the noise, the steps and the epsilon curve of a run.
+
+    No record is read and nothing is written.
+    """
     from dppipe.cli.printing.scope_outlook import plan_outlook
     from dppipe.planning.privacy_plan import make_plan
     from dppipe.spec.load import placing_problems
@@ -65,9 +68,11 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
             "noise split": _split(plan),
             "inputs": _scaling(plan),
             "starts from": _earlier(plan),
-            "budget": f"epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}{_set_aside(plan)}",
+            "budget": f"epsilon {plan.budget_epsilon:g} at delta "
+            f"{shown_delta(plan.delta or 0.0)}{_set_aside(plan)}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
-            "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
+            "accountant": f"{plan.accountant}, "
+            f"{'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
             "rounding": _rounding(plan),
             "relation": f"{plan.relation}, unit: one {plan.unit}",
             **(scope or {}),
@@ -107,7 +112,9 @@ def _adapting(plan: Plan) -> str:
 
 
 def _drawn(plan: Plan) -> str:
-    """Name what a step draws: users where the sampler takes them with all their records, else records."""
+    """Name what a step draws: users where the sampler takes them with all their records, else
+    records.
+    """
     return "users" if plan.sampler == "user" else "records"
 
 
@@ -164,7 +171,10 @@ def _set_aside(plan: Plan) -> str:
 def _split(plan: Plan) -> str:
     if plan.statistics_std is None:
         return ""
-    count = f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root of the number of groups)"
+    count = (
+        f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root "
+        "of the number of groups)"
+    )
     own = plan.gradient_multiplier(plan.noise_multiplier(1))
     return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {own:.6g}"
 
@@ -183,8 +193,14 @@ def _scaling(plan: Plan) -> str:
 
     if plan.scaling_noise_multiplier is None:
         return ""
-    cost = f"epsilon {shown(plan.epsilon_after(0))}{' with the earlier runs' if plan.earlier is not None else ''}"
-    return f"scaled by private {plan.scaling_statistics}, noise multiplier {plan.scaling_noise_multiplier:g}: {cost}"
+    cost = (
+        "epsilon "
+        f"{shown(plan.epsilon_after(0))}{' with the earlier runs' if plan.earlier is not None else ''}"
+    )
+    return (
+        f"scaled by private {plan.scaling_statistics}, noise multiplier "
+        f"{plan.scaling_noise_multiplier:g}: {cost}"
+    )
 
 
 def _earlier(plan: Plan) -> str:
@@ -192,7 +208,10 @@ def _earlier(plan: Plan) -> str:
 
     if plan.earlier is None:
         return ""
-    cost = f"{plan.earlier.charged} charges, epsilon {shown(plan.epsilon_after(0))} before the first step"
+    cost = (
+        f"{plan.earlier.charged} charges, epsilon {shown(plan.epsilon_after(0))} before the "
+        "first step"
+    )
     how = (
         "added up" if plan.earlier.records == "same" else "disjoint records: the larger cost counts"
     )

@@ -1,7 +1,8 @@
-"""Tries to break plugins: every kind of a file goes through the table of checks, and each line says what was tried.
+"""Tries to break plugins: every kind of a file goes through the table of checks, and each line says
+what was tried.
 
-Nothing is charged and no ledger is written; plugin code runs in this process, as it does in a run. A check that raises anything
-but a Fault has found one too. Read next: `checks/table.py`.
+Nothing is charged and no ledger is written; plugin code runs in this process, as it does in a run.
+A check that raises anything but a Fault has found one too. Read next: `checks/table.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CheckedKind:
-    """One kind of a file and what the checks found; a file that can't be read stands here without a kind."""
+    """One kind of a file and what the checks found; a file that can't be read stands here without a
+    kind.
+    """
 
     file: str
     sha256: str
@@ -62,7 +65,10 @@ class CheckedKind:
 
 
 def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
-    """Check every plugin of a folder; if none is named, of `plugins/` here. Files that define no kind are passed over."""
+    """Check every plugin of a folder; if none is named, of `plugins/` here.
+
+    Files that define no kind are passed over.
+    """
     found = find_folder(folder)
     files = (
         [file for file in sorted(found.glob("*.py")) if not file.name.startswith("_")]
@@ -72,7 +78,8 @@ def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
     checked = [kind for file in files for kind in check_file(file) if kind.block != NO_KIND]
     if not checked:
         raise UsageError(
-            f"{folder or 'plugins'}: expected a folder with plugin files, got none. Start one: dppipe plugins new clipper NAME."
+            f"{folder or 'plugins'}: expected a folder with plugin files, got none. Start "
+            "one: dppipe plugins new clipper NAME."
         )
     return checked
 
@@ -95,7 +102,10 @@ def check_file(file: Path | str) -> list[CheckedKind]:
         return [_checked(path, "", "", [Outcome(title, False, _say(error, path, block=""))])]
     if not found:
         bases = ", ".join(family.base for family in FAMILIES.values() if family.takes_plugins)
-        why = f'expected a class statement such as `class Mine(Clipper, kind="mine")`, got none. Bases: {bases}.'
+        why = (
+            'expected a class statement such as `class Mine(Clipper, kind="mine")`, got none. '
+            f"Bases: {bases}."
+        )
         return [_checked(path, NO_KIND, "", [Outcome(title, False, why)])]
     return [_check_found(kind) for kind in found]
 
@@ -176,7 +186,9 @@ def _run(check: Check, trial: Trial) -> Outcome:
 
 
 def _say(error: BaseException, file: Path, *, block: str) -> str:
-    """Say what went wrong; what data code raises may hold a record's value, so only its type and place are said."""
+    """Say what went wrong; what data code raises may hold a record's value, so only its type and
+    place are said.
+    """
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()) if note)
     line = find_line(error, file)
     place = f"{show_path(file)}:{line}: " if line else ""

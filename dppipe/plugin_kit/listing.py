@@ -1,6 +1,7 @@
 """Every kind that a spec can name here, with where it stands, what it does and what it takes.
 
-Listing imports every kind and nothing heavier; a plugin that can't be used is listed with the reason.
+Listing imports every kind and nothing heavier; a plugin that can't be used is listed with the
+reason.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class KindFacts:
     block: str
     kind: str
     source: str
-    """The file that defines it; for one that can't be used, what is known of the place stands in `problem`."""
+    """The file that defines it; for one that can't be used, what is known of the place stands in
+    `problem`.
+    """
     built_in: bool
     help: str
     options: tuple[OptionFacts, ...]
@@ -55,7 +58,9 @@ class KindFacts:
 
 
 def list_kinds(registry: Registry, *, block: str | None = None) -> list[KindFacts]:
-    """Give every kind of every family, or of the one whose block is named, in the order of a spec's blocks and by name."""
+    """Give every kind of every family, or of the one whose block is named, in the order of a spec's
+    blocks and by name.
+    """
     if block is not None and block not in FAMILIES:
         guess = suggest_kind(block, list(FAMILIES))
         raise UsageError(

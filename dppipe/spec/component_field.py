@@ -1,7 +1,9 @@
-"""The type of a field that holds a component: `{kind: flat, ...}`, the bare name `flat`, or `class_path` with `init_args`.
+"""The type of a field that holds a component: `{kind: flat, ...}`, the bare name `flat`, or
+`class_path` with `init_args`.
 
-`Annotated[Component, ComponentOf("clipping")]` finds the class in the registry and reads the options with that class, so errors
-stand at the option's own place. The registry is pydantic's validation context; without one, what stands here is used.
+`Annotated[Component, ComponentOf("clipping")]` finds the class in the registry and reads the
+options with that class, so errors stand at the option's own place. The registry is pydantic's
+validation context; without one, what stands here is used.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class ComponentOf:
             ):
                 raise
             raise _error(
-                f"the kind {kind!r} failed on its options: {describe_failure(error, _file_of(cls))}.",
+                f"the kind {kind!r} failed on its options: "
+                f"{describe_failure(error, _file_of(cls))}.",
                 value,
             ) from error
 

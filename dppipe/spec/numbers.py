@@ -1,4 +1,6 @@
-"""Numbers that no spec needs and that arithmetic on them would turn into infinities or zeros: they are faults by themselves."""
+"""Numbers that no spec needs and that arithmetic on them would turn into infinities or zeros: they
+are faults by themselves.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ def find_extremes(data: Any, path: Path = ()) -> Iterator[Problem]:
     if isinstance(data, float) and data and not LEAST <= abs(data) <= LARGEST:
         yield Problem(
             path,
-            f"expected 0 or a number from {LEAST:g} to {LARGEST:g} in size, got {data:g}. Give one that is meant.",
+            f"expected 0 or a number from {LEAST:g} to {LARGEST:g} in size, got {data:g}. "
+            "Give one that is meant.",
         )
     elif isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):

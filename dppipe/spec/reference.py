@@ -1,4 +1,5 @@
-"""The reference of the spec, written from the types: `python -m dppipe.spec.reference > docs/spec.md`.
+"""The reference of the spec, written from the types: `python -m dppipe.spec.reference >
+docs/spec.md`.
 
 A test keeps the page current, so no default and no limit is written in prose anywhere.
 """

@@ -1,7 +1,8 @@
 """The spec: everything that a run is made of, strictly typed and frozen.
 
-`load_spec` (in `load.py`) reads one from YAML; `to_yaml` writes the effective spec back, defaults filled in. Rules
-that span several blocks are in `rules.py`. Nothing here imports torch or an accounting library.
+`load_spec` (in `load.py`) reads one from YAML; `to_yaml` writes the effective spec back, defaults
+filled in. Rules that span several blocks are in `rules.py`. Nothing here imports torch or an
+accounting library.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Spec(Options):
         0,
         ge=0,
         lt=2**32,
-        description="Seeds weights and public splits; never the sampler, the noise or what a private step draws.",
+        description="Seeds weights and public splits; never the sampler, the noise or what a private "
+        "step draws.",
     )
     reproducible: bool = Field(
         False, description="Seeds sampler and noise too, for tests: such a run gives no protection."
@@ -108,12 +110,14 @@ class Spec(Options):
     )
     diagnostics: Literal["off", "nonprivate"] = Field(
         "off",
-        description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no guarantee covers.",
+        description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no "
+        "guarantee covers.",
     )
 
     @model_validator(mode="after")
     def _one_physical_batch_size(self) -> Self:
-        # `gather_performance` moves it from a file's `sampler` block; this is a Spec made in Python.
+        # `gather_performance` moves it from a file's `sampler` block; this is a Spec made in
+        # Python.
         if self.sampler.physical_batch_size != "auto":
             raise ValueError(
                 "sampler.physical_batch_size: expected it in performance, "
@@ -127,7 +131,9 @@ class Spec(Options):
         return self.budget != "none"
 
     def public_count(self) -> int | None:
-        """Give the number of training records, or of users where these are drawn; None where the relation keeps it secret."""
+        """Give the number of training records, or of users where these are drawn; None where the
+        relation keeps it secret.
+        """
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
         return self.data.train_users() if self.sampler.unit == "user" else self.data.train_count()

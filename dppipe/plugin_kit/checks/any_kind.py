@@ -1,4 +1,5 @@
-"""What every kind keeps, whatever its family: words, frozen options that survive being written, and no memory.
+"""What every kind keeps, whatever its family: words, frozen options that survive being written, and
+no memory.
 
 The families' own files say how a component is put through its paces (`exercise`).
 """
@@ -66,7 +67,8 @@ def light(trial: Trial) -> Remark:
     ]
     heavy = sorted({(name or "").split(".")[0] for name in names} & set(HEAVY))
     return (
-        f"it loads {', '.join(heavy)} even where a spec is only validated: import it inside the method"
+        f"it loads {', '.join(heavy)} even where a spec is only validated: import it inside "
+        "the method"
         if heavy
         else None
     )
@@ -83,7 +85,8 @@ def frozen(trial: Trial) -> Remark:
     config = trial.cls.model_config
     if not config.get("frozen") or config.get("extra") != "forbid":
         raise Fault(
-            "expected frozen options and extra='forbid', got another model_config. Leave model_config as it is."
+            "expected frozen options and extra='forbid', got another model_config. Leave "
+            "model_config as it is."
         )
     try:
         trial.cls.from_data({"no_such_option": 1}, context=trial.registry)
@@ -103,7 +106,8 @@ def survives_yaml(trial: Trial) -> Remark:
             or trial.cls.from_data(options, context=trial.registry) != component
         ):
             raise Fault(
-                f"expected {component.to_data()} back from YAML, got another. Use plain types for options."
+                f"expected {component.to_data()} back from YAML, got another. Use plain "
+                "types for options."
             )
     return f"{len(trial.made)} sets of options" if len(trial.made) > 1 else None
 
@@ -135,7 +139,10 @@ def _schema(registry: Registry) -> dict[str, Any]:
 @check_kind("any")
 def pickles(trial: Trial) -> Remark:
     """It pickles for worker processes."""
-    code = "import json, pickle, sys; print(json.dumps([one.to_data() for one in pickle.load(sys.stdin.buffer)]))"
+    code = (
+        "import json, pickle, sys; print(json.dumps([one.to_data() for one in "
+        "pickle.load(sys.stdin.buffer)]))"
+    )
     paths = os.pathsep.join(path for path in sys.path if path)
     worker = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -147,7 +154,8 @@ def pickles(trial: Trial) -> Remark:
     )
     if worker.returncode:
         raise Fault(
-            f"expected a worker process to read it, got: {worker.stderr.decode(errors='replace').splitlines()[-1]}"
+            "expected a worker process to read it, got: "
+            f"{worker.stderr.decode(errors='replace').splitlines()[-1]}"
         )
     if json.loads(worker.stdout) != json.loads(json.dumps([one.to_data() for one in trial.made])):
         raise Fault("expected equal options in a worker process, got others.")
@@ -162,7 +170,8 @@ def file_hash(trial: Trial) -> Remark:
     digests = list(plugin_files([trial.made[0]]).values())
     if digests != [hash_file(trial.file)]:
         raise Fault(
-            "expected the hash of the file as it is now, got another: it was changed while it was in use."
+            "expected the hash of the file as it is now, got another: it was changed while "
+            "it was in use."
         )
     return f"sha256 {digests[0][:12]}"
 
@@ -185,7 +194,8 @@ def keeps_nothing(component: Component) -> Remark:
     kept = changed(before, remembered(component))
     if kept:
         raise Fault(
-            f"expected no state, got something kept in {', '.join(kept)}. State goes in and comes out as a value; what follows "
+            f"expected no state, got something kept in {', '.join(kept)}. State goes in and "
+            "comes out as a value; what follows "
             "from the options alone can be a functools.cached_property."
         )
     return None

@@ -1,6 +1,8 @@
-"""Clippers in the engine: how far one record moves the clipped sum, after any releases and for any values.
+"""Clippers in the engine: how far one record moves the clipped sum, after any releases and for any
+values.
 
-The loss of a record is the inner product of the weights with the record, so a record is its own gradient.
+The loss of a record is the inner product of the weights with the record, so a record is its own
+gradient.
 """
 
 from __future__ import annotations
@@ -127,7 +129,8 @@ def judge_neighbours(
     moved = float((first - second).norm())
     if not moved <= stated * (1 + 1e-6):
         raise Fault(
-            f"expected one record to move the sum by at most {stated:g} under {relation}, got {moved:g}."
+            f"expected one record to move the sum by at most {stated:g} under {relation}, "
+            f"got {moved:g}."
         )
 
 
@@ -175,13 +178,15 @@ def noise_is_enough(clipper: Clipper) -> Remark:
         whole = math.hypot(*bounds)
         for relation in RELATIONS:
             unit = noise_unit(clipper, bounds, relation)
-            # Accountants double the sensitivity under replace_one, so a unit of noise is half of it there.
+            # Accountants double the sensitivity under replace_one, so a unit of noise is half of it
+            # there.
             doubled = 2 if relation == "replace_one" else 1
             least = whole * 2 if clipper.averages and doubled == 1 else whole
             stated = clipper.sensitivity(bounds, relation)
             if unit < least * (1 - 1e-6) or not math.isclose(stated, unit * doubled, rel_tol=1e-6):
                 raise Fault(
-                    f"expected noise for a sensitivity of {stated:g} under {relation}, got {unit:g}."
+                    f"expected noise for a sensitivity of {stated:g} under {relation}, got "
+                    f"{unit:g}."
                 )
     return None
 

@@ -1,4 +1,5 @@
-"""Data kinds: what a plan asks is known without reading a record, and records are what the plan was told.
+"""Data kinds: what a plan asks is known without reading a record, and records are what the plan was
+told.
 
 No message here holds anything of a record.
 """
@@ -53,7 +54,8 @@ def no_record_is_read(trial: Trial) -> Remark:
     loaded = _bytes_read() - before - counted
     if loaded > SMALL and counted > loaded / 2:
         raise Fault(
-            f"expected count() to read a header at most, got {counted} bytes of the {loaded} that load() reads."
+            f"expected count() to read a header at most, got {counted} bytes of the "
+            f"{loaded} that load() reads."
         )
     return None
 
@@ -87,7 +89,8 @@ def counts_agree(trial: Trial) -> Remark:
     found = _length(splits.train)
     if found != data.train_count():
         raise Fault(
-            f"expected {data.train_count()} training records, as train_count() says, got {found}. Fix count()."
+            f"expected {data.train_count()} training records, as train_count() says, got "
+            f"{found}. Fix count()."
         )
     _, val, test = data.split.counts(data.count())
     if _length(splits.val) != val:
@@ -180,7 +183,8 @@ def synthetic_fits(trial: Trial) -> Remark:
         inputs, targets = data.synthetic(n)
         if len(inputs) != n or len(targets) != n:
             raise Fault(
-                f"expected {n} made-up examples, got {len(inputs)} inputs and {len(targets)} targets."
+                f"expected {n} made-up examples, got {len(inputs)} inputs and "
+                f"{len(targets)} targets."
             )
         for ours, theirs, name in zip((inputs, targets), real, ("inputs", "targets"), strict=True):
             if (ours.shape[1:], ours.dtype) != (theirs.shape[1:], theirs.dtype):
@@ -189,7 +193,8 @@ def synthetic_fits(trial: Trial) -> Remark:
                     f"{tuple(theirs.shape[1:])} {theirs.dtype}",
                 )
                 raise Fault(
-                    f"expected made-up {name} like real ones, {wanted}, got {got}. Leave synthetic() out, or fix it."
+                    f"expected made-up {name} like real ones, {wanted}, got {got}. Leave "
+                    "synthetic() out, or fix it."
                 )
     inputs, _ = data.synthetic(5)
     if any(torch.equal(row, record) for row in inputs for record in real[0]):
@@ -217,7 +222,8 @@ def loads_the_same(trial: Trial) -> Remark:
     numpy.random.set_state(kept[1])
     if len(found) > 1:
         raise Fault(
-            "expected the same records each time, got others. Draw nothing, or from a seed that is an option."
+            "expected the same records each time, got others. Draw nothing, or from a seed "
+            "that is an option."
         )
     if digest(list(_batches(_fresh(trial).splits(seed=1)))) in found:
         return "the split doesn't follow the seed"
@@ -273,7 +279,8 @@ def _require_batch(data: Data, inputs: Tensor, targets: Tensor, *, what: str) ->
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:
     raise Fault(
-        "expected count(), input_shape, outputs, task and synthetic() to do without load(), got a call of it."
+        "expected count(), input_shape, outputs, task and synthetic() to do without "
+        "load(), got a call of it."
     )
 
 

@@ -1,4 +1,6 @@
-"""The part of JSON schema that a spec's schema uses, so that options can be held against it without another library."""
+"""The part of JSON schema that a spec's schema uses, so that options can be held against it without
+another library.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""What a plugin could remember between calls: attributes, private ones too, class variables, globals, defaults and closures.
+"""What a plugin could remember between calls: attributes, private ones too, class variables,
+globals, defaults and closures.
 
-`remembered` names each place with a digest of what it holds, so that two looks tell which place has changed. What a plugin
-hides in another module or in a file isn't seen here; the check that equal calls give equal results is there for that.
+`remembered` names each place with a digest of what it holds, so that two looks tell which place has
+changed. What a plugin hides in another module or in a file isn't seen here; the check that equal
+calls give equal results is there for that.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ DEEPEST = 8
 
 
 def remembered(component: Component) -> dict[str, str]:
-    """Give every place where this component's plugin could keep something, with a digest of what is there."""
+    """Give every place where this component's plugin could keep something, with a digest of what is
+    there.
+    """
     cls = type(component)
     module = sys.modules[cls.__module__]
     own = [base for base in cls.__mro__ if base.__module__ == module.__name__]
@@ -109,12 +113,15 @@ def _plain(value: Any, *, depth: int) -> Any:
         return type(value).__name__, [_plain(item, depth=depth + 1) for item in list(value)]
     if getattr(value, "__dict__", None):
         return type(value).__name__, _plain(vars(value), depth=depth + 1)
-    # The address in a plain object's text would differ between equal objects; here it is the same object both times.
+    # The address in a plain object's text would differ between equal objects; here it is the same
+    # object both times.
     return repr(value)
 
 
 def _numbers(array: Any) -> Any:
-    """Give the numbers of an array or tensor, as far as they can be read: one kept from inside vmap has lost them."""
+    """Give the numbers of an array or tensor, as far as they can be read: one kept from inside vmap
+    has lost them.
+    """
     try:
         return array.tolist() if str(getattr(array, "device", "cpu")) == "cpu" else ""
     except RuntimeError:

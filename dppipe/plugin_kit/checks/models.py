@@ -1,6 +1,7 @@
 """Models: they build, they train, and no example reaches another's output.
 
-A layer that mixes examples voids the guarantee, and the engine refuses it before anything is spent; here it is named earlier.
+A layer that mixes examples voids the guarantee, and the engine refuses it before anything is spent;
+here it is named earlier.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ def several_shapes(model: Model) -> Remark:
         ]
         if unused:
             raise Fault(
-                f"expected every trainable parameter to be used, got {unused[0]} unused for shape {shape}. Drop it."
+                f"expected every trainable parameter to be used, got {unused[0]} unused for "
+                f"shape {shape}. Drop it."
             )
     left = [str(shape) for shape in SHAPES if shape not in taken]
     return f"doesn't take {', '.join(left)}" if left else None
@@ -116,7 +118,8 @@ def no_mixing(model: Model) -> Remark:
             layer, nn.modules.instancenorm._InstanceNorm
         ):
             raise Fault(
-                f"expected no batch normalisation, got {type(layer).__name__} at {path or 'the top'}. Use nn.GroupNorm."
+                f"expected no batch normalisation, got {type(layer).__name__} at "
+                f"{path or 'the top'}. Use nn.GroupNorm."
             )
     others = torch.cat([inputs[:1], 1 - inputs[1:]])
     for mode in (True, False):
@@ -126,7 +129,8 @@ def no_mixing(model: Model) -> Remark:
             second = module.train(mode)(others)[0]
         if not torch.allclose(first, second, rtol=1e-4, atol=1e-6):
             raise Fault(
-                "expected an example's output to stay when the others change, got another one. Something mixes examples."
+                "expected an example's output to stay when the others change, got another "
+                "one. Something mixes examples."
             )
     return None
 
@@ -145,7 +149,8 @@ def buffers_untouched(model: Model) -> Remark:
     ]
     if moved:
         raise Fault(
-            f"expected buffers as they were, got another {moved[0]}: it would keep private records. Don't track statistics."
+            f"expected buffers as they were, got another {moved[0]}: it would keep private "
+            "records. Don't track statistics."
         )
     return None
 
@@ -160,12 +165,14 @@ def weights_by_seed(model: Model) -> Remark:
     first, second, other = (module.state_dict() for module in built)
     if first.keys() != second.keys():
         raise Fault(
-            "expected the same names in every build, got others. Build the same layers from the same options."
+            "expected the same names in every build, got others. Build the same layers "
+            "from the same options."
         )
     moved = [name for name in first if not torch.equal(first[name], second[name])]
     if moved:
         raise Fault(
-            f"expected the same weights from the same seed, got others at {moved[0]}. Draw them with torch alone."
+            f"expected the same weights from the same seed, got others at {moved[0]}. Draw "
+            "them with torch alone."
         )
     drawn = any(not torch.equal(first[name], other[name]) for name in first)
     _, inputs = build(model)
@@ -190,7 +197,8 @@ def engine_agrees(model: Model) -> Remark:
     for name, gradients in zip(parameters, zip(*alone, strict=True), strict=True):
         if not torch.allclose(found[name], torch.stack(gradients).sum(0), rtol=1e-3, atol=1e-5):
             raise Fault(
-                f"expected the engine's sum to be that of single examples, got another at {name}. Something mixes them."
+                "expected the engine's sum to be that of single examples, got another at "
+                f"{name}. Something mixes them."
             )
     return None
 

@@ -1,4 +1,6 @@
-"""Optimizers: one gradient a step, nothing lost when saved, nothing undone by a gradient of any size."""
+"""Optimizers: one gradient a step, nothing lost when saved, nothing undone by a gradient of any
+size.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def holds_parameters(optimizer: Optimizer) -> Remark:
     held = sorted(id(parameter) for group in built.param_groups for parameter in group["params"])
     if held != sorted(id(parameter) for parameter in module.parameters()):
         raise Fault(
-            "expected every parameter once, got others. Pass params on as they come; a generator can be read once."
+            "expected every parameter once, got others. Pass params on as they come; a "
+            "generator can be read once."
         )
     return None
 
@@ -93,7 +96,8 @@ def saved_state(optimizer: Optimizer) -> Remark:
     _take_steps(resumed, other, steps=2)
     if not torch.equal(parameter, other):
         raise Fault(
-            "expected the same steps after loading the state, got others. Keep what steps need in `self.state`."
+            "expected the same steps after loading the state, got others. Keep what steps "
+            "need in `self.state`."
         )
     return None
 
@@ -104,7 +108,8 @@ def schedule_acts(optimizer: Optimizer) -> Remark:
     built = optimizer.build([nn.Parameter(torch.ones(2))])
     if any("lr" not in group for group in built.param_groups):
         raise Fault(
-            "expected `lr` in every parameter group, got none: learning-rate schedules set it there."
+            "expected `lr` in every parameter group, got none: learning-rate schedules set "
+            "it there."
         )
     optimizer.schedule.build(built, steps=10)
     return None

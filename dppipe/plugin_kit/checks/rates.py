@@ -50,6 +50,7 @@ def every_step(schedule: LRSchedule) -> Remark:
             factor = schedule.factor_at(step, steps=steps)
             if not (math.isfinite(factor) and factor > 0):
                 raise Fault(
-                    f"expected a finite factor > 0 at step {step} of {steps}, got {factor:g}: it would be paid for in vain."
+                    f"expected a finite factor > 0 at step {step} of {steps}, got "
+                    f"{factor:g}: it would be paid for in vain."
                 )
     return None

@@ -1,4 +1,6 @@
-"""Noise schedules: finite and positive from the first step to the last, for runs of every length, and plannable."""
+"""Noise schedules: finite and positive from the first step to the last, for runs of every length,
+and plannable.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ HISTORIES: tuple[tuple[float, ...], ...] = (
     (1.0,) * 500,
     (math.inf, math.nan, -math.inf, 1.0) * 5,
 )
-"""Released values: none yet, one, zeros, falling, rising, flat, and what noise should never give but could."""
+"""Released values: none yet, one, zeros, falling, rising, flat, and what noise should never give
+but could.
+"""
 
 
 def random_histories() -> list[list[float]]:
@@ -71,7 +75,8 @@ def every_length(schedule: NoiseSchedule) -> Remark:
         if sizes:
             widest = max(widest, max(sizes) / min(sizes))
     return (
-        f"the noise moves by a factor of {widest:g}: its smallest steps cost nearly all of the budget"
+        f"the noise moves by a factor of {widest:g}: its smallest steps cost nearly all of "
+        "the budget"
         if widest > 20
         else None
     )
@@ -143,7 +148,8 @@ def every_history(schedule: NoiseSchedule) -> Remark:
             "next_multiplier(history)" if schedule.adaptive else "adaptive: ClassVar[bool] = True"
         )
         raise Fault(
-            f"expected next_multiplier and `adaptive = True` together, got one of them. Add {missing}."
+            "expected next_multiplier and `adaptive = True` together, got one of them. Add "
+            f"{missing}."
         )
     if not schedule.adaptive:
         return "not adaptive"
@@ -184,7 +190,8 @@ def _require_size(size: Any, where: str) -> None:
         raise Fault(f"expected a plain number {where}, got {type(size).__name__}. Return a float.")
     if not (math.isfinite(size) and size > 0):
         raise Fault(
-            f"expected a finite number > 0 {where}, got {size:g}. Noise of no size, or none, protects nobody."
+            f"expected a finite number > 0 {where}, got {size:g}. Noise of no size, or "
+            "none, protects nobody."
         )
 
 

@@ -1,7 +1,9 @@
-"""The table of checks: a check is a function that raises a Fault; its docstring is the line that is printed.
+"""The table of checks: a check is a function that raises a Fault; its docstring is the line that is
+printed.
 
-`check_each` is for a check of one component: it is called with the kind's defaults and with options at their limits.
-`check_kind` is for a check of the kind as a whole. What a check returns is a remark for the person who reads it.
+`check_each` is for a check of one component: it is called with the kind's defaults and with options
+at their limits. `check_kind` is for a check of the kind as a whole. What a check returns is a
+remark for the person who reads it.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ def check_kind(block: str) -> Callable[[_F], _F]:
 
 
 def check_each(block: str) -> Callable[[_F], _F]:
-    """Put a check of one component into the table: it takes the component, with each set of options in turn."""
+    """Put a check of one component into the table: it takes the component, with each set of options
+    in turn.
+    """
 
     def put(function: _F) -> _F:
         def run(trial: Trial) -> Remark:

@@ -1,4 +1,5 @@
-"""Components to try: a kind with its defaults, then with one option at a time at each of its limits.
+"""Components to try: a kind with its defaults, then with one option at a time at each of its
+limits.
 
 Options without a default take the first of `Field(examples=[...])`.
 """
@@ -19,7 +20,9 @@ from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.describe import fields_by_key
 
 STEP = 1e-3
-"""How far from a limit that it may not reach a number is put, as a share of what there is between the limits."""
+"""How far from a limit that it may not reach a number is put, as a share of what there is between
+the limits.
+"""
 
 
 def make_components(
@@ -38,7 +41,8 @@ def make_components(
     without = [name for name, field in needed.items() if not field.examples]
     if without:
         raise Fault(
-            f"expected a default or Field(examples=[...]) for every option, got none for {', '.join(without)}. "
+            "expected a default or Field(examples=[...]) for every option, got none for "
+            f"{', '.join(without)}. "
             "The checks need a value to try."
         )
     given = {name: (field.examples or [None])[0] for name, field in needed.items()} | known

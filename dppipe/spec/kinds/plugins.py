@@ -1,8 +1,10 @@
-"""The package in which plugin files are imported: `plugins/soft.py` is `dppipe.spec.kinds.plugins.soft`.
+"""The package in which plugin files are imported: `plugins/soft.py` is
+`dppipe.spec.kinds.plugins.soft`.
 
-Being importable by that name, what a plugin defines can be pickled for worker processes: they find the folder in the
-environment. The code that runs is compiled from the very bytes that are hashed, never from a cache. Plugins are trusted code;
-a broken one names itself and stops nothing else. Read next: `plugin_scan.py`, which finds kinds without running anything.
+Being importable by that name, what a plugin defines can be pickled for worker processes: they find
+the folder in the environment. The code that runs is compiled from the very bytes that are hashed,
+never from a cache. Plugins are trusted code; a broken one names itself and stops nothing else. Read
+next: `plugin_scan.py`, which finds kinds without running anything.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _hashes: dict[str, str] = {}
 
 
 def import_plugin(file: Path) -> ModuleType:
-    """Import a plugin file; what goes wrong in it is a UsageError of one line that names the file and the line."""
+    """Import a plugin file; what goes wrong in it is a UsageError of one line that names the file
+    and the line.
+    """
     os.environ[FOLDER] = str(file.parent)
     name = f"{__name__}.{file.stem}"
     loaded = sys.modules.get(name)
@@ -81,7 +85,9 @@ def plugin_hash(module: ModuleType) -> str:
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the source every time: a stale cache would run code with another hash, and validating writes nothing."""
+    """Compiles the source every time: a stale cache would run code with another hash, and
+    validating writes nothing.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
         source = self.get_data(self.path)

@@ -108,7 +108,9 @@ def options_in_type(annotation: Any) -> list[type[Options]]:
 
 
 def meant_block(annotation: Any, data: Any) -> type[Options] | None:
-    """Find the block inside a type that most of the keys which were given belong to; of equals the first."""
+    """Find the block inside a type that most of the keys which were given belong to; of equals the
+    first.
+    """
     given = set(data) if isinstance(data, dict) else set()
     return max(
         options_in_type(annotation),

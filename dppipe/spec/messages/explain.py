@@ -59,7 +59,8 @@ _BY_LIMIT = {
 
 def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Problem]:
     """Give the problems behind a validation error of a spec's data."""
-    # A default that is made from other fields isn't made where one of those is wrong: that one is said.
+    # A default that is made from other fields isn't made where one of those is wrong: that one is
+    # said.
     errors = [
         details
         for details in error.errors(include_url=False)
@@ -113,7 +114,9 @@ def _problem(details: Any, data: Any, registry: Registry) -> Problem:
 
 
 def _path(location: Path, data: Any) -> Path:
-    """Give the keys of a location without the names that pydantic puts between them for the members of a union."""
+    """Give the keys of a location without the names that pydantic puts between them for the members
+    of a union.
+    """
     path: list[str | int] = []
     for index, part in enumerate(location):
         inside = (
@@ -163,7 +166,10 @@ def _unknown_key(key: str, block: type[Options] | None) -> str:
         whose = f"the {block.kind} kind" if block.kind else "this block"
     else:
         whose = "a spec" if block is Spec else "this block"
-    return f"expected a key of {whose}, got {key!r}. Known: {', '.join(known) or 'none'}.{suggest_key(key, known)}"
+    return (
+        f"expected a key of {whose}, got {key!r}. Known: "
+        f"{', '.join(known) or 'none'}.{suggest_key(key, known)}"
+    )
 
 
 def _block_at(path: Path, data: Any, registry: Registry) -> type[Options] | None:

@@ -1,4 +1,6 @@
-"""Problems laid out for a person: `file:line:column: path: message`, the source line and a caret, sorted by place."""
+"""Problems laid out for a person: `file:line:column: path: message`, the source line and a caret,
+sorted by place.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from dppipe.errors import PrivacyRefusal, Problem, SpecError
 from dppipe.spec.yaml.source import Located
 
 _SHOWN = 68
-"""Characters of a source line that are shown, so that it fits 80 columns and the caret stands below its place."""
+"""Characters of a source line that are shown, so that it fits 80 columns and the caret stands below
+its place.
+"""
 
 
 class Refusal(Problem):
@@ -16,7 +20,9 @@ class Refusal(Problem):
 
 
 class SpecRefusal(PrivacyRefusal):
-    """All the refusals of a spec that has no other problem; the text is already laid out for a person."""
+    """All the refusals of a spec that has no other problem; the text is already laid out for a
+    person.
+    """
 
     def __init__(self, problems: Sequence[Problem], text: str) -> None:
         self.problems = tuple(problems)

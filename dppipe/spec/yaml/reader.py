@@ -1,8 +1,9 @@
 """YAML as plain data with places: YAML 1.2 scalars, and nothing that could surprise.
 
-`1e-5` is a number, `yes` and `off` are strings. Tags, anchors, aliases, repeated keys, integers with a leading zero and numbers
-that aren't finite are faults. Every fault is collected with its line and column; what can still be read is read. The reader
-walks PyYAML's flat stream of events, so neither deep nesting nor a hostile file can exhaust it. Read next: `scalars.py`.
+`1e-5` is a number, `yes` and `off` are strings. Tags, anchors, aliases, repeated keys, integers
+with a leading zero and numbers that aren't finite are faults. Every fault is collected with its
+line and column; what can still be read is read. The reader walks PyYAML's flat stream of events, so
+neither deep nesting nor a hostile file can exhaust it. Read next: `scalars.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Fault(NamedTuple):
 
 @dataclass
 class Document:
-    """What a text holds: plain data, where each key and each value stands, and what couldn't be read."""
+    """What a text holds: plain data, where each key and each value stands, and what couldn't be
+    read.
+    """
 
     text: str = ""
     data: Any = None
@@ -218,7 +221,8 @@ class _Reader:
             self._fault(
                 path,
                 event,
-                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases aren't read.",
+                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases "
+                "aren't read.",
             )
         tag = getattr(event, "tag", None)
         if tag:
