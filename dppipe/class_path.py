@@ -42,7 +42,7 @@ def import_class(class_path: str, *, block: str) -> type:
         advice = (
             f"The working directory {here} and what is installed were searched."
             if missing
-            else "Mend that module."
+            else "Fix that module."
         )
         raise _problem(
             block,
@@ -54,8 +54,8 @@ def import_class(class_path: str, *, block: str) -> type:
         what = "something that is no class" if hasattr(module, name) else "no such name"
         raise _problem(
             block,
-            f"expected a class, got {class_path!r}: "
-            f"{getattr(module, '__file__', module_name)} has {what}.",
+            f"expected a class, got {class_path!r}: {getattr(module, '__file__', module_name)} has "
+            f"{what}.",
         )
     return found
 
@@ -86,8 +86,9 @@ def describe_failure(error: BaseException) -> str:
 
 
 def find_users_line(error: BaseException) -> str | None:
-    """Give file and line of a user's code that dppipe has called, if the error comes from there or
-    from what it called.
+    """Return file and line of the user's code that raised an error or called what raised it.
+
+    Only code that dppipe has called counts; None for an error of dppipe's own.
     """
     found, called = None, False
     for frame in traceback.extract_tb(error.__traceback__):

@@ -79,7 +79,7 @@ class PrivacyRefusal(DppipeError):
 
 
 class PartlyAdded(DppipeError):
-    """A sum to which some of a batch was added when an error came: nothing may be released of it."""
+    """An error came after a part of a batch was added to a sum; the sum must not be released."""
 
 
 class BudgetExhausted(PrivacyRefusal):

@@ -63,7 +63,7 @@ def bench(
             "dppipe bench --reference abcde"
         )
     for subject in subjects:
-        workload_of(subject)  # a mistake in the last is told before the first is timed
+        workload_of(subject)  # a mistake in the last is reported before the first is timed
     found = []
     for subject in subjects:
         comparison = compare(

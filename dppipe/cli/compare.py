@@ -72,7 +72,7 @@ def comparison_text(compared: Sequence[Comparison]) -> str:
 
 
 def _row(one: Comparison) -> dict[str, str]:
-    """Give the cells of one name by their columns."""
+    """Return the cells of one name by their columns."""
     ended = ", ".join(
         status.replace("_", " ") if count == one.runs else f"{count} {status.replace('_', ' ')}"
         for status, count in one.statuses.items()
@@ -90,8 +90,9 @@ def _row(one: Comparison) -> dict[str, str]:
 
 
 def _shared(cells: Sequence[str]) -> str:
-    """Give the one text that several cells hold, unless they differ; an empty one, of a run without
-    privacy, has none.
+    """Return the one text of several cells; an empty text where they differ.
+
+    Empty cells, of runs without privacy, are left out.
     """
     found = {cell for cell in cells if cell}
     return found.pop() if len(cells) > 1 and len(found) == 1 else ""

@@ -54,7 +54,7 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
         drawn: plan.records if plan.records is not None else "secret (add_remove)",
         "sampler": _sampler(plan),
         "batches": _batches(plan),
-        "steps": f"{plan.steps} (an epoch is {plan.steps_per_epoch}); the run ends at {_ends(plan)}",
+        "steps": _steps(plan),
         "clipping": f"{plan.clipping}, max_grad_norm {_bound(plan)}{_twice(plan)}",
     }
     if plan.private and plan.epsilon is not None:
@@ -64,7 +64,7 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
             moves=len(plan.noise) > 1,
         )
         facts |= {
-            "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
+            "noise multiplier": f"{span} ({_mechanism(plan)}){_adapting(plan)}",
             "noise split": _split(plan),
             "inputs": _scaling(plan),
             "starts from": _earlier(plan),
@@ -84,6 +84,15 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
         parts.append("\n".join(_spent(plan, step) for step in dict.fromkeys(tenths)))
     parts.append("\n".join(wrapped(sentence) for sentence in guarantee_of_plan(plan)))
     return "\n\n".join([f"{plan.name}", *parts])
+
+
+def _steps(plan: Plan) -> str:
+    each = f"(an epoch is {plan.steps_per_epoch})"
+    return f"{plan.steps} {each}; the run ends at {_ends(plan)}"
+
+
+def _mechanism(plan: Plan) -> str:
+    return f"{plan.mechanism}, secure" if plan.secure else plan.mechanism
 
 
 def _odometer_heading(plan: Plan) -> str:
@@ -193,10 +202,9 @@ def _scaling(plan: Plan) -> str:
 
     if plan.scaling_noise_multiplier is None:
         return ""
-    cost = (
-        "epsilon "
-        f"{shown(plan.epsilon_after(0))}{' with the earlier runs' if plan.earlier is not None else ''}"
-    )
+    cost = f"epsilon {shown(plan.epsilon_after(0))}"
+    if plan.earlier is not None:
+        cost += " with the earlier runs"
     return (
         f"scaled by private {plan.scaling_statistics}, noise multiplier "
         f"{plan.scaling_noise_multiplier:g}: {cost}"

@@ -24,7 +24,7 @@ from dppipe.spec.kinds.plugins import find_line, hash_file, import_plugin, show_
 from dppipe.spec.kinds.registry import Registry, built_in_kinds
 
 NO_KIND = "none"
-"""Stands for the family where a file defines no kind."""
+"""The family of a file that defines no kind."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CheckedKind:
         return [f"{outcome.check}: {outcome.remark}" for outcome in self.outcomes if not outcome.ok]
 
     def to_data(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return asdict(self) | {"ok": self.ok}
 
 
@@ -91,7 +91,7 @@ def check_file(file: Path | str) -> list[CheckedKind]:
         got = (
             f"a folder there. Say --plugins {file} for all of its files"
             if path.is_dir()
-            else "nothing there. Mend the path"
+            else "nothing there. Fix the path"
         )
         raise UsageError(f"{file}: expected a plugin file, got {got}.")
     path = path.parent.resolve() / path.name
@@ -142,7 +142,7 @@ def run_checks(trial: Trial) -> list[Outcome]:
 
 
 def all_checks() -> list[Check]:
-    """Give the table, with the checks of every family in it."""
+    """Return the checks of every family; those of any kind come first."""
     from dppipe.plugin_kit.checks import any_kind, clipper_states, clipper_sums  # noqa: F401 - with them come all the others
 
     return sorted(CHECKS, key=lambda check: check.block != "any")

@@ -39,7 +39,7 @@ class Written:
     test: Path
     pipeline: Path
     options: str
-    """What `dppipe run` has to be told: nothing for `plugins/` here, else ` --plugins DIR`."""
+    """The option that `dppipe run` needs: none for `plugins/` here, else ` --plugins DIR`."""
 
 
 def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -> Written:

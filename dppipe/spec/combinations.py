@@ -27,7 +27,7 @@ def refuse_together(
     budget: Budget,
     scaling: PrivateScaling | None,
 ) -> Iterator[Refusal]:
-    """Give what no proof covers of these parts together, each at the place to change."""
+    """Yield each combination of these parts that no proof covers, with the option to change."""
     yield from _units(sampler, clipping, budget)
     yield from _bound(clipping, noise, budget)
     adapts = clipping.statistics_std(1.0) is not None

@@ -23,7 +23,7 @@ from dppipe.spec.kinds.plugins import describe_failure
 from dppipe.spec.kinds.registry import Registry, built_in_kinds, load_built_in
 
 FAMILY_MARK = "x-dppipe-family"
-"""Stands for a component in a JSON schema until `schema.py` puts the registered kinds there."""
+"""Marks a component in a JSON schema until `schema.py` inserts the registered kinds."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ComponentOf:
 
 
 def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
-    """Give the kind and the options of a component as a spec writes it."""
+    """Return the kind and the options of a component as a spec writes it."""
     if isinstance(value, str):
         return value, {}
     one = FAMILIES[block].one
@@ -101,7 +101,7 @@ def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def default_component(block: str, kind: str) -> Callable[[], Any]:
-    """Give a default factory: a built-in kind with its own defaults, imported when it is needed."""
+    """Return a default factory that imports a built-in kind and makes it with its defaults."""
     return lambda: load_built_in(FAMILIES[block], kind)()
 
 

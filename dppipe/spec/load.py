@@ -35,8 +35,9 @@ def load_spec(
 
 @contextmanager
 def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iterator[None]:
-    """Give problems that show themselves after a spec was read, in its files and classes, their
-    places in the spec too.
+    """Add places in the spec to problems that are found after it was read.
+
+    Such problems are in the files and classes that the spec names.
     """
     try:
         yield
@@ -61,8 +62,9 @@ def find_hints(path: Path | str, *, overrides: Sequence[str] = ()) -> list[str]:
 
 
 def _unplaced(error: UsageError | PrivacyRefusal) -> list[Problem]:
-    """Give the problems of an error that names keys of a spec, `data.path: expected ...`, and not
-    yet where these stand.
+    """Return the problems of an error that names keys of a spec but no place in it.
+
+    Its text is like `data.path: expected ...`.
     """
     if isinstance(error, SpecError):
         return [] if any(problem.place for problem in error.problems) else list(error.problems)

@@ -14,7 +14,7 @@ LEAST, LARGEST = 1e-60, 1e30
 
 
 def find_extremes(data: Any, path: Path = ()) -> Iterator[Problem]:
-    """Find every number whose square, or whose product with another such, may not fit in a float."""
+    """Find every number whose square, or product with another such, may not fit in a float."""
     if isinstance(data, float) and data and not LEAST <= abs(data) <= LARGEST:
         yield Problem(
             path,

@@ -33,9 +33,8 @@ class Performance(Options):
     physical_batch_size: AutoInt = Field(
         "auto",
         gt=0,
-        description="The number of records that go through the model at once. It changes memory and "
-        "speed, never the "
-        "result. `auto` finds a number that fits, on synthetic records.",
+        description="The number of records that go through the model at once. It changes memory "
+        "and speed, never the result. `auto` finds a number that fits, on synthetic records.",
     )
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = Field(
         "auto", description="The kind of device."
@@ -44,9 +43,8 @@ class Performance(Options):
     num_nodes: int = Field(1, gt=0, description="The number of machines.")
     strategy: Literal["auto", "ddp"] = Field(
         "auto",
-        description="How processes work together. `ddp`: each holds a whole model, also where there is "
-        "one process; "
-        "`auto`: `ddp` for several processes, none for one.",
+        description="How processes work together. `ddp`: each holds a whole model, also where "
+        "there is one process; `auto`: `ddp` for several processes, none for one.",
     )
 
     @field_validator("strategy", mode="before")

@@ -18,7 +18,7 @@ from dppipe.spec.spec import Spec
 
 
 def check_rules(spec: Spec) -> list[Problem]:
-    """Give everything that is wrong between the blocks of a spec."""
+    """Return every problem between the blocks of a spec."""
     rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together)
     return [problem for rule in rules for problem in rule(spec)]
 

@@ -76,8 +76,8 @@ class Spec(Options):
         0,
         ge=0,
         lt=2**32,
-        description="Seeds weights and public splits; never the sampler, the noise or what a private "
-        "step draws.",
+        description="Seeds weights and public splits; never the sampler, the noise or what a "
+        "private step draws.",
     )
     reproducible: bool = Field(
         False, description="Seeds sampler and noise too, for tests: such a run gives no protection."
@@ -131,8 +131,9 @@ class Spec(Options):
         return self.budget != "none"
 
     def public_count(self) -> int | None:
-        """Give the number of training records, or of users where these are drawn; None where the
-        relation keeps it secret.
+        """Return the number of training records, or of users where the sampler draws users.
+
+        None where the relation keeps it secret.
         """
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
@@ -144,7 +145,7 @@ class Spec(Options):
         return self.sampler.model_copy(update={"physical_batch_size": size})
 
     def components(self) -> Iterator[Component]:
-        """Give every component, also those inside others."""
+        """Yield every component, also those inside others."""
         waiting: list[Any] = [getattr(self, name) for name in type(self).model_fields]
         while waiting:
             value = waiting.pop()
@@ -156,7 +157,7 @@ class Spec(Options):
                 yield value
 
     def plugin_files(self) -> dict[str, str]:
-        """Give the plugin files that this spec uses, each with its SHA-256."""
+        """Return the plugin files that this spec uses, each with its SHA-256."""
         return plugin_files(self.components())
 
     def to_data(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class Spec(Options):
         return data
 
     def to_yaml(self) -> str:
-        """Give the effective spec as YAML that reads back to an equal spec."""
+        """Return the effective spec as YAML that reads back to an equal spec."""
         return write_yaml(self.to_data())
 
 

@@ -30,7 +30,8 @@ class Train(Options):
     )
     precision: Literal["32-true", "bf16-mixed"] = Field(
         "32-true",
-        description="Precision of the forward pass; clipped sums and noise are always float32 or wider.",
+        description="Precision of the forward pass; clipped sums and noise are always float32 or "
+        "wider.",
     )
     validate_every: int | None = Field(
         None, gt=0, description="Steps between validations; if not given, about an epoch."

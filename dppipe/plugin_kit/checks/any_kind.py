@@ -194,9 +194,9 @@ def keeps_nothing(component: Component) -> Remark:
     kept = changed(before, remembered(component))
     if kept:
         raise Fault(
-            f"expected no state, got something kept in {', '.join(kept)}. State goes in and "
-            "comes out as a value; what follows "
-            "from the options alone can be a functools.cached_property."
+            f"expected no state, got something kept in {', '.join(kept)}. State goes in and comes "
+            "out as a value; what follows from the options alone can be a "
+            "functools.cached_property."
         )
     return None
 

@@ -30,8 +30,9 @@ TOLERANCE = 1e-3
 
 
 def bounds_cases(clipper: Clipper) -> Iterator[tuple[str, Tensor]]:
-    """Give the bounds for a model with one parameter, for one with many and, where groups are free,
-    for five groups.
+    """Yield bounds for a model with one parameter and for one with many.
+
+    Where groups are free, bounds for five groups follow.
     """
     for parameters in (ONE, MANY):
         groups = make_groups(clipper, parameters)
@@ -42,7 +43,7 @@ def bounds_cases(clipper: Clipper) -> Iterator[tuple[str, Tensor]]:
 
 
 def mixed_norms(bounds: Tensor) -> Tensor:  # [G] -> [B, G]
-    """Give norms from far below to far above the bounds, other ones in each group."""
+    """Return norms from far below to far above the bounds, different ones in each group."""
     sizes, rows = torch.logspace(-4, 4, 12), torch.arange(12)
     return sizes[(rows[:, None] + torch.arange(len(bounds))) % len(sizes)] * bounds
 
@@ -94,7 +95,7 @@ def judge_factors(
         if wrong.any():
             row, group = wrong.nonzero()[0].tolist()
             raise Fault(
-                f"expected a factor from 0 to bound / norm, got {factors[row, group]:g} at "
-                f"norm {norms[row, group]:g} and bound "
-                f"{bounds[group]:g} with {label}, {why}. The core puts {instead} there."
+                f"expected a factor from 0 to bound / norm, got {factors[row, group]:g} at norm "
+                f"{norms[row, group]:g} and bound {bounds[group]:g} with {label}, {why}. The core "
+                f"puts {instead} there."
             )

@@ -107,7 +107,7 @@ def _released(clipper: Clipper, groups: int, *, mean: float) -> dict[str, Any]:
 
 
 def _saved(state: State) -> Any:
-    """Give what a checkpoint would bring back."""
+    """Return the state as a checkpoint restores it."""
     file = io.BytesIO()
     torch.save(dict(state), file)
     file.seek(0)

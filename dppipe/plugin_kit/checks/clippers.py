@@ -137,8 +137,8 @@ def no_batch_statistics(clipper: Clipper) -> Remark:
         if reductions.found:
             raise Fault(
                 f"expected factors of one example [groups], got {reductions.found[0]} over "
-                "dimension 0. There is no batch here: "
-                "this mixes the example's groups. Leave it out, or write dim=-1 if that is meant."
+                "dimension 0. There is no batch here: this mixes the example's groups. Leave it "
+                "out, or write dim=-1 if that is meant."
             )
         for group in range(len(norms)):
             other = norms.clone()

@@ -285,7 +285,7 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 
 
 def _bytes_read() -> int:
-    """Give how many bytes this process has read so far; 0 where the system doesn't tell."""
+    """Return how many bytes this process has read so far; 0 where the system doesn't say."""
     try:
         return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
     except OSError:

@@ -33,7 +33,7 @@ OUTPUTS = 3
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let torch draw from this seed for a while, and go on as if nothing had been drawn afterwards."""
+    """Let torch draw from this seed inside the block, and restore its generator afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -222,7 +222,7 @@ def _loss(module: nn.Module, inputs: Any) -> Tensor:  # -> [B]
 
 
 def _working(model: Model) -> Iterator[tuple[Sequence[int], nn.Module, Tensor]]:
-    """Give each shape that the model takes; if it takes none, raise what the first one raised."""
+    """Yield each shape that the model takes; if it takes none, raise what the first one raised."""
     failures: list[Exception] = []
     for shape in SHAPES:
         with seeded(0):

@@ -108,7 +108,7 @@ def fresh_copy(schedule: NoiseSchedule) -> Remark:
 
 @check_each("noise")
 def event_tells(schedule: NoiseSchedule) -> Remark:
-    """The event that is charged names the multiplier, and noise that protects nothing is refused."""
+    """The event that is charged names the multiplier; noise that protects nothing is refused."""
     for multiplier in (0.3, 1.0, 7.0):
         named = getattr(schedule.event(multiplier), "noise_multiplier", None)
         if type(named) is not float or named != multiplier:

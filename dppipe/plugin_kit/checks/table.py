@@ -86,7 +86,7 @@ def check_each(block: str) -> Callable[[_F], _F]:
 
 
 def _title(function: Callable[..., Remark]) -> str:
-    text = (function.__doc__ or function.__name__).rstrip(".")
+    text = " ".join((function.__doc__ or function.__name__).split()).rstrip(".")
     return text[0].lower() + text[1:]
 
 

@@ -42,8 +42,7 @@ def make_components(
     if without:
         raise Fault(
             "expected a default or Field(examples=[...]) for every option, got none for "
-            f"{', '.join(without)}. "
-            "The checks need a value to try."
+            f"{', '.join(without)}. The checks need a value to try."
         )
     given = {name: (field.examples or [None])[0] for name, field in needed.items()} | known
     made = [cls.from_data(given, context=registry)]

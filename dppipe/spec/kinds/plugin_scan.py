@@ -40,8 +40,9 @@ class Scan:
 
 
 def find_folder(named: Path | str | None) -> Path | None:
-    """Give the plugin folder: the one that was named, or `plugins/` here, if it is here and not a
-    link to elsewhere.
+    """Return the plugin folder: the one that was named, or `plugins/` here.
+
+    A link to elsewhere doesn't count.
     """
     if named is not None:
         folder = Path(named)
@@ -56,7 +57,7 @@ def find_folder(named: Path | str | None) -> Path | None:
 
 
 def scan_folder(folder: Path) -> Scan:
-    """Find the kinds of every file; files whose names start with `_` are the plugins' own business."""
+    """Find the kinds of every file; names that start with `_` are left to the plugins."""
     kinds: list[FoundKind] = []
     unread: list[str] = []
     for file in sorted(folder.glob("*.py")):

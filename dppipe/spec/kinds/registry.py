@@ -47,11 +47,11 @@ class Registry:
         self.folder = find_folder(folder)
 
     def kinds(self, block: str) -> list[str]:
-        """Give the names of all kinds of a family."""
+        """Return the names of all kinds of a family."""
         return sorted({source.kind for source in self._sources(FAMILIES[block])})
 
     def load(self, block: str, kind: str) -> type[Component]:
-        """Give the class of a kind; a UsageError says why there is none."""
+        """Return the class of a kind; a UsageError says why there is none."""
         family = FAMILIES[block]
         sources = [source for source in self._sources(family) if source.kind == kind]
         if not sources:
@@ -65,9 +65,9 @@ class Registry:
             )
         if outside and not family.takes_plugins:
             raise UsageError(
-                f"expected a built-in {family.noun}, got {kind!r} of {outside[0].where}. "
-                "Its claims can't be checked, so "
-                f"{family.noun}s don't come from plugins. Known: {self._known(family)}."
+                f"expected a built-in {family.noun}, got {kind!r} of {outside[0].where}. Its "
+                f"claims can't be checked, so {family.noun}s don't come from plugins. Known: "
+                f"{self._known(family)}."
             )
         loaded = sources[0].load()
         if not (isinstance(loaded, type) and issubclass(loaded, Component) and loaded.kind == kind):
@@ -130,7 +130,7 @@ class Registry:
 
 
 def built_in_kinds(family: Family) -> list[str]:
-    """Give the kinds that dppipe brings: a file of that name in the family's folder defines each."""
+    """Return the built-in kinds: a file of that name in the family's folder defines each."""
     folder = Path(dppipe.__file__).parent.joinpath(*family.package.split(".")[1:])
     files = (
         file
@@ -156,11 +156,10 @@ def load_built_in(family: Family, kind: str) -> type[Component]:
 
 
 def plugin_files(components: Iterable[Component]) -> dict[str, str]:
-    """Give the file of each component that dppipe doesn't bring, with its hash; of a class path,
-    the file that it names.
+    """Return the file of each component from outside dppipe, with its hash.
 
-    Names are the same wherever a command is run: a plugin's folder and file, or a module's place in
-    its package.
+    Of a class path it is the file that it names. Names are the same wherever a command is run:
+    a plugin's folder and file, or a module's place in its package.
     """
     found = {}
     for component in components:
@@ -192,16 +191,14 @@ def _load_point(point: EntryPoint) -> object:
     except (Exception, SystemExit) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         message = (
-            f"{point.value}: the plugin can't be loaded: {what}. Mend the package, or use "
+            f"{point.value}: the plugin can't be loaded: {what}. Fix the package, or use "
             "another kind."
         )
         raise UsageError(f"{_place(error)}{message}") from error
 
 
 def _place(error: BaseException) -> str:
-    """Give file and line of an installed package's code that an error comes from, if it comes from
-    there.
-    """
+    """Return file and line of an installed package's code that raised an error, if any did."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{show_path(Path(error.filename))}:{error.lineno}: "
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -84,7 +84,7 @@ def _describe_list(origin: Any, arguments: tuple[Any, ...]) -> str:
 
 
 def fields_by_key(block: type[Options]) -> dict[str, FieldInfo]:
-    """Give the fields of a block by the keys that a spec writes."""
+    """Return the fields of a block by the keys that a spec writes."""
     return {field.alias or name: field for name, field in block.model_fields.items()}
 
 

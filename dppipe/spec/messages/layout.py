@@ -30,7 +30,7 @@ class SpecRefusal(PrivacyRefusal):
 
 
 def error_of(located: Sequence[Located], *, text: str) -> SpecError | SpecRefusal:
-    """Give the error that says all these problems of a text; it is a refusal if they all are."""
+    """Return one error for all problems of a text; it is a refusal if every problem is one."""
     ordered = sorted(located, key=lambda found: (found.spot is None, found.spot or (0, 0)))
     lines = text.splitlines()
     laid_out = "\n".join(_lay_out(found, lines) for found in ordered)
@@ -53,7 +53,7 @@ def _lay_out(found: Located, lines: Sequence[str]) -> str:
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """Cut a long line to what stands around a column; give the column there too."""
+    """Return the part of a long line around a column, and the column in that part."""
     first = (
         0
         if column < _SHOWN - 24 or len(line) <= _SHOWN

@@ -221,8 +221,7 @@ class _Reader:
             self._fault(
                 path,
                 event,
-                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases "
-                "aren't read.",
+                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases aren't read.",
             )
         tag = getattr(event, "tag", None)
         if tag:
@@ -238,7 +237,7 @@ class _Reader:
                 Fault(
                     (),
                     _place(event),
-                    "expected fewer faults, got more from here on. Mend these first.",
+                    "expected fewer faults, got more from here on. Fix these first.",
                 )
             )
             raise _Stop
@@ -246,7 +245,7 @@ class _Reader:
 
 
 class _Dropped:
-    """Stands for a key whose value is read and thrown away."""
+    """A key whose value is read and dropped."""
 
 
 class _Open:
