@@ -1,4 +1,4 @@
-"""dppipe: one YAML file in, a private model and a privacy statement that stands up to an audit out."""
+"""dppipe: from one YAML file to a private model and a privacy statement that can be audited."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""A user's own class by its path, such as `my_package.models.Net`, for the `class_path` kinds of models and data.
+"""A user's own class by its path, such as `my_package.models.Net`, for the `class_path` kinds of
+models and data.
 
-The working directory can be imported from, after everything that is installed: a file there can't take the place of a library.
+The working directory can be imported from, after everything that is installed: a file there can't
+take the place of a library.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def import_class(class_path: str, *, block: str) -> type:
     if not all(part.isidentifier() for part in class_path.split(".")) or not module_name:
         raise _problem(
             block,
-            f"expected package.module.Class, got {class_path!r}. Write the path that Python would import.",
+            f"expected package.module.Class, got {class_path!r}. Write the path that Python "
+            "would import.",
         )
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
@@ -39,24 +42,27 @@ def import_class(class_path: str, *, block: str) -> type:
         advice = (
             f"The working directory {here} and what is installed were searched."
             if missing
-            else "Mend that module."
+            else "Fix that module."
         )
         raise _problem(
             block,
-            f"expected a class that can be imported, got {class_path!r}: {describe_failure(error)}. {advice}",
+            f"expected a class that can be imported, got {class_path!r}: "
+            f"{describe_failure(error)}. {advice}",
         ) from error
     found = getattr(module, name, None)
     if not inspect.isclass(found):
         what = "something that is no class" if hasattr(module, name) else "no such name"
         raise _problem(
             block,
-            f"expected a class, got {class_path!r}: {getattr(module, '__file__', module_name)} has {what}.",
+            f"expected a class, got {class_path!r}: {getattr(module, '__file__', module_name)} has "
+            f"{what}.",
         )
     return found
 
 
 def find_source(class_path: str) -> Path | None:
-    """Find the file of a class path's module without importing it; None where it is a library's, or isn't there.
+    """Find the file of a class path's module without importing it; None where it is a library's, or
+    isn't there.
 
     Libraries have versions, which are recorded; a user's own file is known by its contents alone.
     """
@@ -70,7 +76,9 @@ def find_source(class_path: str) -> Path | None:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Say what went wrong in a user's code and where; its text could hold a record's value, unless it is Python's own."""
+    """Say what went wrong in a user's code and where; its text could hold a record's value, unless
+    it is Python's own.
+    """
     if isinstance(error, ImportError | SyntaxError):
         return f"{type(error).__name__}: {error}"
     place = find_users_line(error)
@@ -78,7 +86,10 @@ def describe_failure(error: BaseException) -> str:
 
 
 def find_users_line(error: BaseException) -> str | None:
-    """Give file and line of a user's code that dppipe has called, if the error comes from there or from what it called."""
+    """Return file and line of the user's code that raised an error or called what raised it.
+
+    Only code that dppipe has called counts; None for an error of dppipe's own.
+    """
     found, called = None, False
     for frame in traceback.extract_tb(error.__traceback__):
         file = Path(frame.filename)

@@ -1,8 +1,9 @@
-"""The one base of everything a spec can name: a frozen value whose typed fields are its YAML options.
+"""The one base of everything a spec can name: a frozen value whose typed fields are its YAML
+options.
 
-A component is registered by its `kind` and found by the file it stands in
-(`dppipe.spec.kinds.registry`); it never reads the spec.
-Files of components load without torch and dp_accounting: what builds or computes imports them inside its methods.
+A component is registered by its `kind` and found by its file
+(`dppipe.spec.kinds.registry`); it never reads the spec. Files of components load without torch and
+dp_accounting: what builds or computes imports them inside its methods.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class Options(BaseModel):
 
     @classmethod
     def from_data(cls, data: Any, *, context: Any = None) -> Self:
-        """Read plain data as strictly as JSON is read: no number from a string, no integer from a boolean."""
+        """Read plain data as strictly as JSON is read: no number from a string, no integer from a
+        boolean.
+        """
         return cls.model_validate_json(json.dumps(data), strict=True, context=context)
 
 
@@ -43,18 +46,20 @@ class Component(Options):
             super().__setattr__(name, value)
         except (ValidationError, AttributeError):  # pydantic's words are about validation
             raise UsageError(
-                f"{self.kind or type(self).__name__}: expected a frozen component to stay as it is, got an assignment to "
-                f"self.{name}. State goes in and comes out of methods as a value."
+                f"{self.kind or type(self).__name__}: expected a frozen component to stay as it "
+                f"is, got an assignment to self.{name}. State goes in and comes out of methods as "
+                "a value."
             ) from None
 
     def unwritten(self, method: str) -> UsageError:
-        """Give the error of a kind that lacks a method which its family asks for."""
+        """Return the error of a kind that lacks a method of its family."""
         return UsageError(
-            f"{self.kind or type(self).__name__}: expected the kind to define {method}, got none. Write it."
+            f"{self.kind or type(self).__name__}: expected the kind to define {method}, got "
+            "none. Write it."
         )
 
     def to_data(self) -> dict[str, Any]:
-        """Give the plain data that a spec would hold for this component, defaults included."""
+        """Return the plain data that a spec would hold for this component, defaults included."""
         return {"kind": self.kind, **self.model_dump(mode="json", exclude_none=True, by_alias=True)}
 
 

@@ -1,4 +1,6 @@
-"""Names of new files that survive a power cut: syncing a file doesn't sync the directory that names it."""
+"""Names of new files that survive a power cut: syncing a file doesn't sync the directory that names
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from dppipe.errors import DppipeError
 
 
 def sync_names(path: Path) -> None:
-    """Make the name of a new file durable, and those of the directories above it, which may be as new."""
+    """Make the name of a new file durable, and those of the directories above it, which may be as
+    new.
+    """
     for directory in path.absolute().parents:
         try:
             sync(directory)

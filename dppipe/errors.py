@@ -10,7 +10,8 @@
     │   └── BudgetExhausted  3  the next step would exceed the budget
     └── Interrupted     130/143 stopped by a signal; the run can be resumed
 
-A message has the shape `place: what was expected, got value. What to do.` and never holds a record's value.
+A message has the shape `place: what was expected, got value. What to do.` and never holds a
+record's value.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Problem:
     at_key: bool = False
     """Whether the key itself is at fault (unknown, repeated), rather than its value."""
     place: str = ""
-    """Where it stands: `file:line:column`, or the `--set` that brought it; empty where that isn't known."""
+    """Where it stands: `file:line:column`, or the `--set` that brought it; empty where that isn't
+    known.
+    """
 
 
 class SpecError(UsageError):
@@ -76,7 +79,7 @@ class PrivacyRefusal(DppipeError):
 
 
 class PartlyAdded(DppipeError):
-    """A sum to which some of a batch was added when an error came: nothing may be released of it."""
+    """An error came after a part of a batch was added to a sum; the sum must not be released."""
 
 
 class BudgetExhausted(PrivacyRefusal):

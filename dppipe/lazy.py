@@ -8,7 +8,10 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Give a package's `__getattr__`: each name of `homes` is looked up in its module when first asked for."""
+    """Return a package's `__getattr__`, which imports a name's module when first used.
+
+    `homes` says in which module each name is.
+    """
 
     def __getattr__(name: str) -> Any:
         if name not in homes:

@@ -1,4 +1,7 @@
-"""The command line: thin commands over the layers above. `app.py` lists them; each has a file of its own."""
+"""The command line: thin commands over the layers above.
+
+`app.py` lists them; each has a file of its own.
+"""
 
 from __future__ import annotations
 

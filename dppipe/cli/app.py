@@ -1,4 +1,7 @@
-"""The command line app: one line registers a command. Commands import what is heavy when they run, never here."""
+"""The command line app: one line registers a command.
+
+Commands import what is heavy when they run, never here.
+"""
 
 from __future__ import annotations
 

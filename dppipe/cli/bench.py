@@ -44,7 +44,10 @@ def bench(
     opacus: Annotated[bool, typer.Option(help="Compare with Opacus where it is installed.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Time a private step against the same model's ordinary step. Opacus is timed too, where it is installed."""
+    """Time a private step against the same model's ordinary step.
+
+    Opacus is timed too, where it is installed.
+    """
     from dppipe.bench.chart import draw_chart
     from dppipe.bench.compare import compare, machine, workload_of
 
@@ -56,10 +59,11 @@ def bench(
     subjects += [{"workload": letter} for letter in reference or ""]
     if not subjects:
         raise UsageError(
-            "bench: expected a spec or --reference with workloads, got neither. Try: dppipe bench --reference abcde"
+            "bench: expected a spec or --reference with workloads, got neither. Try: "
+            "dppipe bench --reference abcde"
         )
     for subject in subjects:
-        workload_of(subject)  # a mistake in the last is told before the first is timed
+        workload_of(subject)  # a mistake in the last is reported before the first is timed
     found = []
     for subject in subjects:
         comparison = compare(
@@ -93,7 +97,10 @@ def _line(times: Times) -> str:
         return f"  {times.contender:<18} doesn't run: {times.failed[:70]}"
     memory = "" if times.megabytes is None else f"{times.megabytes:.0f}"
     spread = f"[{times.low:.2f}, {times.high:.2f}]"
-    return f"  {times.contender:<18} {times.milliseconds:>9.1f} {times.ratio:>7.2f} {spread:>15} {memory:>7}"
+    return (
+        f"  {times.contender:<18} {times.milliseconds:>9.1f} {times.ratio:>7.2f} {spread:>15} "
+        f"{memory:>7}"
+    )
 
 
 def _closing(found: list[Comparison], out: Path | None) -> str:

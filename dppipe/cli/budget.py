@@ -1,4 +1,6 @@
-"""`dppipe budget`: budgets that many runs share: make one, look at it, settle crashed runs, take it along."""
+"""`dppipe budget`: budgets that many runs share: make one, look at it, settle crashed runs, take it
+along.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
     if joined is not None:
         typer.echo(
             wrapped(
-                f"had all runs been planned together, they would cost epsilon {shown(joined)} (PLD; an ESTIMATE)"
+                "had all runs been planned together, they would cost epsilon "
+                f"{shown(joined)} (PLD; an ESTIMATE)"
             )
         )
 

@@ -83,7 +83,10 @@ def create(
     store: Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a scope. Its terms are fixed for good, because each run is chosen after seeing the last."""
+    """Make a scope.
+
+    Its terms are fixed for good, because each run is chosen after seeing the last.
+    """
     from dppipe.budgets.scopes import Status
     from dppipe.budgets.store import Store
 
@@ -127,7 +130,8 @@ def _terms(given: Mapping[str, Any], like: Like | None, *, rule: str) -> dict[st
     if like is not None and delta is not None and delta >= like.largest_delta:
         raise PrivacyRefusal(
             f"--delta: expected less than 1/records = {like.largest_delta:.3g}, as {like.path} has "
-            f"them, got {delta:g}. At that delta a run may publish a whole record; choose a smaller one."
+            f"them, got {delta:g}. At that delta a run may publish a whole record; choose a "
+            "smaller one."
         )
     if delta is None:
         if like is None:

@@ -25,7 +25,10 @@ Runs = Annotated[
 
 
 def compare(runs: Runs, as_json: AsJson = False) -> None:
-    """Show how runs ended, what they cost and what they reached. Runs of one name stand together."""
+    """Show how runs ended, what they cost and what they reached.
+
+    Runs of one name stand together.
+    """
     from dppipe.report.compare import compare_runs, find_runs
 
     compared = compare_runs(find_runs(runs))
@@ -37,10 +40,11 @@ def compare(runs: Runs, as_json: AsJson = False) -> None:
 
 
 def comparison_text(compared: Sequence[Comparison]) -> str:
-    """Lay out one line for each name, or one block where lines would be too long; with several runs a metric is its mean and
-    standard deviation.
+    """Lay out one line for each name, or one block where lines would be too long; with several runs
+    a metric is its mean and standard deviation.
 
-    How runs ended and their delta are columns only where they differ; else they are said once, below.
+    How runs ended and their delta are columns only where they differ; else they are said once,
+    below.
     """
     rows = [_row(one) for one in compared]
     shared = {
@@ -68,7 +72,7 @@ def comparison_text(compared: Sequence[Comparison]) -> str:
 
 
 def _row(one: Comparison) -> dict[str, str]:
-    """Give the cells of one name by their columns."""
+    """Return the cells of one name by their columns."""
     ended = ", ".join(
         status.replace("_", " ") if count == one.runs else f"{count} {status.replace('_', ' ')}"
         for status, count in one.statuses.items()
@@ -86,7 +90,10 @@ def _row(one: Comparison) -> dict[str, str]:
 
 
 def _shared(cells: Sequence[str]) -> str:
-    """Give the one text that several cells hold, unless they differ; an empty one, of a run without privacy, has none."""
+    """Return the one text of several cells; an empty text where they differ.
+
+    Empty cells, of runs without privacy, are left out.
+    """
     found = {cell for cell in cells if cell}
     return found.pop() if len(cells) > 1 and len(found) == 1 else ""
 

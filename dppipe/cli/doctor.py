@@ -22,8 +22,8 @@ def doctor(
     plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the engine on a spec's own model and made-up input. It must agree with a loop over single examples; what each
-    layer costs is shown."""
+    """Check the engine on a spec's own model and made-up input. It must agree with a loop over
+    single examples; what each layer costs is shown."""
     from dppipe.pipeline.doctor import examine
     from dppipe.spec.load import placing_problems
 
@@ -51,5 +51,8 @@ def report_text(report: EngineReport) -> str:
         f"  {path}: one row at a time, because {reason}"
         for path, reason in report.row_by_row.items()
     ]
-    verdict = f"The engine agrees with a one-example loop on all {total:,} trainable values; no example's loss follows another's."
+    verdict = (
+        f"The engine agrees with a one-example loop on all {total:,} trainable values; no "
+        "example's loss follows another's."
+    )
     return "\n".join([*lines, "", *slow, *([""] if slow else []), wrapped(verdict)])

@@ -1,7 +1,8 @@
-"""How a command ends when something goes wrong: a message, an exit code, and no traceback unless it is asked for.
+"""How a command ends when something goes wrong: a message, an exit code, and no traceback unless it
+is asked for.
 
-An exception that dppipe didn't raise on purpose may hold a record's value in its text: only its type and the place in the code
-are shown. `--debug`, anywhere on the command line, shows everything.
+An exception that dppipe didn't raise on purpose may hold a record's value in its text: only its
+type and the place in the code are shown. `--debug`, anywhere on the command line, shows everything.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Commands(TyperGroup):
         debug = "--debug" in words
         before = threading.excepthook, sys.unraisablehook
         if not debug:
-            # What goes wrong in a thread is raised where its work is waited for; here its text could hold a record's value.
+            # What goes wrong in a thread is raised where its work is waited for; here its text
+            # could hold a record's value.
             threading.excepthook, sys.unraisablehook = (lambda _: None), (lambda _: None)
         try:
             return super().main([word for word in words if word != "--debug"], *rest, **options)
@@ -61,7 +63,10 @@ def say_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'output'}: {error.strerror}."
     if place := find_users_line(error):
-        text = "Its text could hold a record's value: --debug shows it, and `dppipe doctor` tries a model on made-up records."
+        text = (
+            "Its text could hold a record's value: --debug shows it, and `dppipe doctor` tries "
+            "a model on made-up records."
+        )
         return f"{place}: the code there failed: {type(error).__name__}. {text}"
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if Path(frame.filename).is_relative_to(_PACKAGE)]

@@ -12,7 +12,10 @@ from dppipe.cli.printing.wrapping import fit_terminal, table
 
 
 def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> None:
-    """Score the test split of a finished run, once. The statement says so; later calls show the same scores."""
+    """Score the test split of a finished run, once.
+
+    The statement says so; later calls show the same scores.
+    """
     from dppipe.pipeline.evaluate import evaluate_run, is_evaluated
     from dppipe.runs.outcome import plain_metrics
 

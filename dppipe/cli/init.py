@@ -10,8 +10,8 @@ import typer
 from dppipe.errors import UsageError
 
 STARTER = """\
-# A private model of handwritten digits. Check it with `dppipe validate`, see what it costs with `dppipe plan`,
-# train it with `dppipe run`. Every option is described in docs/spec.md.
+# A private model of handwritten digits. Check it with `dppipe validate`, see what it costs with
+# `dppipe plan`, train it with `dppipe run`. Every option is described in docs/spec.md.
 version: 1
 name: digits
 seed: 7                        # weights and public splits; never the sampler or the noise
@@ -24,7 +24,7 @@ sampler:   {kind: poisson, expected_batch_size: 256}  # each record joins each s
 clipping:  {kind: flat, max_grad_norm: 1.0}           # no record moves a step by more than this
 noise:     {kind: constant, noise_multiplier: auto}   # auto: as much as the budget asks for
 accountant: {kind: pld}
-budget:    {epsilon: 3.0, delta: 1.0e-5}              # the run never exceeds it; `none` trains without privacy
+budget:    {epsilon: 3.0, delta: 1.0e-5}              # never exceeded; `none`: no privacy
 train:     {epochs: 20}                               # or steps: N, or until: budget
 """
 

@@ -22,7 +22,10 @@ def plan(
     plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the noise, the steps and the epsilon curve of a run. No record is read and nothing is written."""
+    """Show the noise, the steps and the epsilon curve of a run.
+
+    No record is read and nothing is written.
+    """
     from dppipe.cli.printing.scope_outlook import plan_outlook
     from dppipe.planning.privacy_plan import make_plan
     from dppipe.spec.load import placing_problems
@@ -51,7 +54,7 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
         drawn: plan.records if plan.records is not None else "secret (add_remove)",
         "sampler": _sampler(plan),
         "batches": _batches(plan),
-        "steps": f"{plan.steps} (an epoch is {plan.steps_per_epoch}); the run ends at {_ends(plan)}",
+        "steps": _steps(plan),
         "clipping": f"{plan.clipping}, max_grad_norm {_bound(plan)}{_twice(plan)}",
     }
     if plan.private and plan.epsilon is not None:
@@ -61,13 +64,15 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
             moves=len(plan.noise) > 1,
         )
         facts |= {
-            "noise multiplier": f"{span} ({plan.mechanism}{', secure' if plan.secure else ''}){_adapting(plan)}",
+            "noise multiplier": f"{span} ({_mechanism(plan)}){_adapting(plan)}",
             "noise split": _split(plan),
             "inputs": _scaling(plan),
             "starts from": _earlier(plan),
-            "budget": f"epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}{_set_aside(plan)}",
+            "budget": f"epsilon {plan.budget_epsilon:g} at delta "
+            f"{shown_delta(plan.delta or 0.0)}{_set_aside(plan)}",
             "epsilon": f"{shown(plan.epsilon)} after the last step",
-            "accountant": f"{plan.accountant}, {'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
+            "accountant": f"{plan.accountant}, "
+            f"{'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
             "rounding": _rounding(plan),
             "relation": f"{plan.relation}, unit: one {plan.unit}",
             **(scope or {}),
@@ -79,6 +84,15 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
         parts.append("\n".join(_spent(plan, step) for step in dict.fromkeys(tenths)))
     parts.append("\n".join(wrapped(sentence) for sentence in guarantee_of_plan(plan)))
     return "\n\n".join([f"{plan.name}", *parts])
+
+
+def _steps(plan: Plan) -> str:
+    each = f"(an epoch is {plan.steps_per_epoch})"
+    return f"{plan.steps} {each}; the run ends at {_ends(plan)}"
+
+
+def _mechanism(plan: Plan) -> str:
+    return f"{plan.mechanism}, secure" if plan.secure else plan.mechanism
 
 
 def _odometer_heading(plan: Plan) -> str:
@@ -107,7 +121,9 @@ def _adapting(plan: Plan) -> str:
 
 
 def _drawn(plan: Plan) -> str:
-    """Name what a step draws: users where the sampler takes them with all their records, else records."""
+    """Name what a step draws: users where the sampler takes them with all their records, else
+    records.
+    """
     return "users" if plan.unit == "user" else "records"
 
 
@@ -164,7 +180,10 @@ def _set_aside(plan: Plan) -> str:
 def _split(plan: Plan) -> str:
     if plan.statistics_std is None:
         return ""
-    count = f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root of the number of groups)"
+    count = (
+        f"the count of unclipped examples, noise {plan.statistics_std:g} (times the square root "
+        "of the number of groups)"
+    )
     own = plan.gradient_multiplier(plan.noise_multiplier(1))
     return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {own:.6g}"
 
@@ -183,8 +202,13 @@ def _scaling(plan: Plan) -> str:
 
     if plan.scaling_noise_multiplier is None:
         return ""
-    cost = f"epsilon {shown(plan.epsilon_after(0))}{' with the earlier runs' if plan.earlier is not None else ''}"
-    return f"scaled by private {plan.scaling_statistics}, noise multiplier {plan.scaling_noise_multiplier:g}: {cost}"
+    cost = f"epsilon {shown(plan.epsilon_after(0))}"
+    if plan.earlier is not None:
+        cost += " with the earlier runs"
+    return (
+        f"scaled by private {plan.scaling_statistics}, noise multiplier "
+        f"{plan.scaling_noise_multiplier:g}: {cost}"
+    )
 
 
 def _earlier(plan: Plan) -> str:
@@ -192,7 +216,10 @@ def _earlier(plan: Plan) -> str:
 
     if plan.earlier is None:
         return ""
-    cost = f"{plan.earlier.charged} charges, epsilon {shown(plan.epsilon_after(0))} before the first step"
+    cost = (
+        f"{plan.earlier.charged} charges, epsilon {shown(plan.epsilon_after(0))} before the "
+        "first step"
+    )
     how = (
         "added up" if plan.earlier.records == "same" else "disjoint records: the larger cost counts"
     )

@@ -1,4 +1,4 @@
-"""`dppipe plugins`: what kinds there are, a start for a new one, and checks that try to break it."""
+"""`dppipe plugins`: the kinds there are, a start for a new one, and checks that try to break it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,10 @@ def resume(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with an interrupted run. What was charged stays charged, and lost steps aren't given back."""
+    """Go on with an interrupted run.
+
+    What was charged stays charged, and lost steps aren't given back.
+    """
     from rich.console import Console
 
     from dppipe.cli.run import closing_text

@@ -30,7 +30,10 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model under differential privacy. It ends when its steps are done or its budget is spent."""
+    """Train a model under differential privacy.
+
+    It ends when its steps are done or its budget is spent.
+    """
     from rich.console import Console
 
     from dppipe.planning.privacy_plan import make_plan
@@ -87,7 +90,8 @@ def _opening(plan: Plan) -> str:
         earlier = f"\nstarts from weights of {plan.earlier.names}: {counted}"
     return (
         f"{plan.name}: {steps} at noise multiplier {plan.noise_multiplier(1):.5g}{moving}\n"
-        f"budget: epsilon {plan.budget_epsilon:g} at delta {shown_delta(plan.delta or 0.0)}; {planned}{earlier}"
+        f"budget: epsilon {plan.budget_epsilon:g} at delta "
+        f"{shown_delta(plan.delta or 0.0)}; {planned}{earlier}"
     )
 
 

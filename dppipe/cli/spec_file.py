@@ -1,4 +1,6 @@
-"""How commands read a spec file: its problems get their places, and settings that have moved get a hint."""
+"""How commands read a spec file: its problems get their places, and settings that have moved get a
+hint.
+"""
 
 from __future__ import annotations
 

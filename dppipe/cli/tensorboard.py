@@ -25,7 +25,8 @@ def tensorboard(
         found = False
     if not found:
         raise UsageError(
-            f"{run}: expected a run directory with curves, got none. Train one first: dppipe run SPEC"
+            f"{run}: expected a run directory with curves, got none. Train one first: "
+            "dppipe run SPEC"
         )
     from tensorboard.program import TensorBoard, TensorBoardServerException
 

@@ -17,7 +17,7 @@ from dppipe.errors import SpecError
 def validate(
     spec: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False
 ) -> None:
-    """Check a spec. Every problem is told at once, with its line and column."""
+    """Check a spec. All problems are shown at once, with their lines and columns."""
     from dppipe.spec.messages.layout import SpecRefusal
 
     try:

@@ -1,7 +1,7 @@
 """The plugin kit: what kinds there are, a start for a new one, and checks that try to break it.
 
-`listing.py` is `dppipe plugins list`, `scaffold.py` is `new`, `checking.py` is `check`. Read next: `checks/table.py`; a new check
-is one function in the file of its family.
+`listing.py` is `dppipe plugins list`, `scaffold.py` is `new`, `checking.py` is `check`. Read next:
+`checks/table.py`; a new check is one function in the file of its family.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""Tries to break plugins: every kind of a file goes through the table of checks, and each line says what was tried.
+"""Tries to break plugins: every kind of a file goes through the table of checks, and each line says
+what was tried.
 
-Nothing is charged and no ledger is written; plugin code runs in this process, as it does in a run. A check that raises anything
-but a Fault has found one too. Read next: `checks/table.py`.
+Nothing is charged and no ledger is written; plugin code runs in this process, as it does in a run.
+A check that raises anything but a Fault has found one too. Read next: `checks/table.py`.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,10 @@ from dppipe.plugin_kit.checks.variations import make_components
 from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.kinds.plugin_scan import FoundKind, find_folder, scan_file
 from dppipe.spec.kinds.plugins import find_line, hash_file, import_plugin, show_path
-from dppipe.spec.kinds.registry import Registry
+from dppipe.spec.kinds.registry import Registry, built_in_kinds
 
 NO_KIND = "none"
-"""Stands for the family where a file defines no kind."""
+"""The family of a file that defines no kind."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CheckedKind:
-    """One kind of a file and what the checks found; a file that can't be read stands here without a kind."""
+    """One kind of a file and what the checks found; a file that can't be read stands here without a
+    kind.
+    """
 
     file: str
     sha256: str
@@ -55,12 +60,15 @@ class CheckedKind:
         return [f"{outcome.check}: {outcome.remark}" for outcome in self.outcomes if not outcome.ok]
 
     def to_data(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return asdict(self) | {"ok": self.ok}
 
 
 def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
-    """Check every plugin of a folder; if none is named, of `plugins/` here. Files that define no kind are passed over."""
+    """Check every plugin of a folder; if none is named, of `plugins/` here.
+
+    Files that define no kind are passed over.
+    """
     found = find_folder(folder)
     files = (
         [file for file in sorted(found.glob("*.py")) if not file.name.startswith("_")]
@@ -70,7 +78,8 @@ def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
     checked = [kind for file in files for kind in check_file(file) if kind.block != NO_KIND]
     if not checked:
         raise UsageError(
-            f"{folder or 'plugins'}: expected a folder with plugin files, got none. Start one: dppipe plugins new clipper NAME."
+            f"{folder or 'plugins'}: expected a folder with plugin files, got none. Start "
+            "one: dppipe plugins new clipper NAME."
         )
     return checked
 
@@ -82,7 +91,7 @@ def check_file(file: Path | str) -> list[CheckedKind]:
         got = (
             f"a folder there. Say --plugins {file} for all of its files"
             if path.is_dir()
-            else "nothing there. Mend the path"
+            else "nothing there. Fix the path"
         )
         raise UsageError(f"{file}: expected a plugin file, got {got}.")
     path = path.parent.resolve() / path.name
@@ -93,7 +102,10 @@ def check_file(file: Path | str) -> list[CheckedKind]:
         return [_checked(path, "", "", [Outcome(title, False, _say(error, path, block=""))])]
     if not found:
         bases = ", ".join(family.base for family in FAMILIES.values() if family.takes_plugins)
-        why = f'expected a class statement such as `class Mine(Clipper, kind="mine")`, got none. Bases: {bases}.'
+        why = (
+            'expected a class statement such as `class Mine(Clipper, kind="mine")`, got none. '
+            f"Bases: {bases}."
+        )
         return [_checked(path, NO_KIND, "", [Outcome(title, False, why)])]
     return [_check_found(kind) for kind in found]
 
@@ -103,15 +115,35 @@ def _check_found(found: FoundKind) -> CheckedKind:
     registry = Registry(found.file.parent)
     trial = _prepare(found, registry, outcomes)
     if trial is not None:
-        outcomes += [
-            _run(check, trial) for check in all_checks() if check.block in ("any", found.block)
-        ]
+        outcomes += run_checks(trial)
     return _checked(found.file, found.block, found.kind, outcomes)
 
 
+def registered_trial(
+    block: str, kind: str, *, registry: Registry, variants: Sequence[Mapping[str, Any]] = ({},)
+) -> Trial:
+    """Return a trial of a kind that a registry has, a built-in one or a plugin's.
+
+    Args:
+        variants: Sets of options to try; limits are tried on top of the first.
+    """
+    cls = registry.load(block, kind)
+    made = list(make_components(cls, registry=registry, options=variants[0]))
+    for options in variants[1:]:
+        made.append(cls.from_data(dict(options), context=registry))
+    built_in = kind in built_in_kinds(FAMILIES[block])
+    file = Path(sys.modules[cls.__module__].__file__ or "")
+    return Trial(block, cls, file, registry, tuple(made), built_in=built_in)
+
+
+def run_checks(trial: Trial) -> list[Outcome]:
+    """Run the checks of every kind and those of the trial's family."""
+    return [_run(check, trial) for check in all_checks() if check.block in ("any", trial.block)]
+
+
 def all_checks() -> list[Check]:
-    """Give the table, with the checks of every family in it."""
-    from dppipe.plugin_kit.checks import any_kind, clipper_states  # noqa: F401 - with them come all the others
+    """Return the checks of every family; those of any kind come first."""
+    from dppipe.plugin_kit.checks import any_kind, clipper_states, clipper_sums  # noqa: F401 - with them come all the others
 
     return sorted(CHECKS, key=lambda check: check.block != "any")
 
@@ -154,7 +186,9 @@ def _run(check: Check, trial: Trial) -> Outcome:
 
 
 def _say(error: BaseException, file: Path, *, block: str) -> str:
-    """Say what went wrong; what data code raises may hold a record's value, so only its type and place are said."""
+    """Say what went wrong; what data code raises may hold a record's value, so only its type and
+    place are said.
+    """
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()) if note)
     line = find_line(error, file)
     place = f"{show_path(file)}:{line}: " if line else ""

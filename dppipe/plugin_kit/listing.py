@@ -1,6 +1,7 @@
 """Every kind that a spec can name here, with where it stands, what it does and what it takes.
 
-Listing imports every kind and nothing heavier; a plugin that can't be used is listed with the reason.
+Listing imports every kind and nothing heavier; a plugin that can't be used is listed with the
+reason.
 """
 
 from __future__ import annotations
@@ -43,19 +44,24 @@ class KindFacts:
     block: str
     kind: str
     source: str
-    """The file that defines it; for one that can't be used, what is known of the place stands in `problem`."""
+    """The file that defines it; for one that can't be used, what is known of the place stands in
+    `problem`.
+    """
     built_in: bool
     help: str
     options: tuple[OptionFacts, ...]
     problem: str = ""
 
     def to_data(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return asdict(self)
 
 
 def list_kinds(registry: Registry, *, block: str | None = None) -> list[KindFacts]:
-    """Give every kind of every family, or of the one whose block is named, in the order of a spec's blocks and by name."""
+    """Return every kind, or those of the block that is named.
+
+    They are in the order of a spec's blocks, then by name.
+    """
     if block is not None and block not in FAMILIES:
         guess = suggest_kind(block, list(FAMILIES))
         raise UsageError(
@@ -66,12 +72,12 @@ def list_kinds(registry: Registry, *, block: str | None = None) -> list[KindFact
 
 
 def unread_files(registry: Registry) -> tuple[str, ...]:
-    """Give the plugin files whose kinds can't be known, each with the reason."""
+    """Return the plugin files that can't be read, each with the reason."""
     return scan_folder(registry.folder).unread if registry.folder else ()
 
 
 def help_line(cls: type[Component]) -> str:
-    """Give a kind's help: the first paragraph of its docstring, in one line."""
+    """Return a kind's help: the first paragraph of its docstring, in one line."""
     return " ".join((cls.__doc__ or "").split("\n\n")[0].split())
 
 

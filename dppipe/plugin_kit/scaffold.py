@@ -1,4 +1,6 @@
-"""Starts a plugin: a file that works, its test and a spec that uses it, ready to be checked and run before any edit."""
+"""Starts a plugin: a file that works, its test and a spec that uses it, ready to be checked and run
+before any edit.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,13 @@ class Written:
     test: Path
     pipeline: Path
     options: str
-    """What `dppipe run` has to be told: nothing for `plugins/` here, else ` --plugins DIR`."""
+    """The option that `dppipe run` needs: none for `plugins/` here, else ` --plugins DIR`."""
 
 
 def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -> Written:
-    """Write a plugin into a folder, its test and its spec into `tests/plugins/` and `pipelines/` beside that folder."""
+    """Write a plugin into a folder, its test and its spec into `tests/plugins/` and `pipelines/`
+    beside that folder.
+    """
     starter = STARTERS.get(what)
     if starter is None:
         guess = suggest_kind(what, list(STARTERS))
@@ -79,11 +83,14 @@ def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -
 
 
 def _require_name(name: str, starter: Starter, home: Path) -> None:
-    """Refuse names that can't be a file, a Python module and a value in YAML all at once, or that are taken."""
+    """Refuse names that can't be a file, a Python module and a value in YAML all at once, or that
+    are taken.
+    """
     family = FAMILIES[starter.block]
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,49}", name):
         raise UsageError(
-            f"plugins new: expected a name of small letters, digits and `_`, got {name!r}. Choose another."
+            f"plugins new: expected a name of small letters, digits and `_`, got {name!r}. "
+            "Choose another."
         )
     reserved = (
         keyword.iskeyword(name)
@@ -92,11 +99,13 @@ def _require_name(name: str, starter: Starter, home: Path) -> None:
     )
     if reserved:
         raise UsageError(
-            f"plugins new: expected a name that Python and YAML leave free, got {name!r}. Choose another."
+            f"plugins new: expected a name that Python and YAML leave free, got {name!r}. "
+            "Choose another."
         )
     if name in Registry(home if home.is_dir() else None).kinds(starter.block):
         raise UsageError(
-            f"plugins new: expected a new name, got {name!r}: {family.one} of that name is there. Choose another."
+            f"plugins new: expected a new name, got {name!r}: {family.one} of that name is "
+            "there. Choose another."
         )
 
 
@@ -104,7 +113,8 @@ def _write(files: Mapping[Path, str]) -> None:
     for file in files:
         if file.exists():
             raise UsageError(
-                f"{show_path(file)}: expected a new file, got one that is there. Choose another name."
+                f"{show_path(file)}: expected a new file, got one that is there. Choose "
+                "another name."
             )
     for file, text in files.items():
         try:

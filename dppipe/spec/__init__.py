@@ -1,6 +1,7 @@
 """The spec: YAML with positions, strictly typed, and the registry of everything it can name.
 
-`load_spec` reads a file and `Spec` is the result. Read next: `load.py`, then `spec.py`, `registry.py` and `rules.py`.
+`load_spec` reads a file and `Spec` is the result. Read next: `load.py`, then `spec.py`,
+`registry.py` and `rules.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Parts that don't go together for privacy's sake, however each is set: said at validation, and again by whoever plans.
+"""Parts that don't go together for privacy's sake, however each is set: said at validation, and
+again by whoever plans.
 
 The pairs of sampler, relation and accountant stand in `dppipe.privacy.support`; here is the rest.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dppipe.clipper_abilities import Averages, failure_delta, refusal, statistics_std
+from dppipe.clipper_abilities import Averages, failure_delta, statistics_std
 from dppipe.spec.messages.layout import Refusal
 
 if TYPE_CHECKING:
@@ -27,18 +28,24 @@ def refuse_together(
     budget: Budget,
     scaling: PrivateScaling | None,
 ) -> Iterator[Refusal]:
-    """Give what no proof covers of these parts together, each at the place to change."""
+    """Yield each combination of these parts that no proof covers, with the option to change."""
     yield from _units(sampler, clipping, budget)
     yield from _bound(clipping, noise, budget)
     adapts = statistics_std(clipping, expected_batch_size=1.0) is not None
     if clipping.bound_schedule is not None and (clipping.needs != "norms" or adapts):
-        message = f"expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own or has none."
+        message = (
+            f"expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own "
+            "or has none."
+        )
         yield Refusal(
             ("clipping", "bound_schedule"), f"{message} Leave the schedule out, or take kind: flat."
         )
     by_norms = clipping.needs == "norms" and not isinstance(clipping, Averages)
     if noise.mechanism == "laplace" and (adapts or not by_norms):
-        message = f"expected a clipper by norms alone with Laplace noise, got {clipping.kind!r}, whose bound is proven for"
+        message = (
+            f"expected a clipper by norms alone with Laplace noise, got {clipping.kind!r}, "
+            "whose bound is proven for"
+        )
         yield Refusal(
             ("clipping", "kind"),
             f"{message} Gaussian noise. Take kind: flat, or mechanism: gaussian.",
@@ -50,7 +57,10 @@ def refuse_together(
             f"expected gaussian with {what}, got laplace, for which it isn't proven.",
         )
     if scaling is not None and budget.relation == "add_remove":
-        message = "expected constants under add_remove, which hides the number of records, got kind: private."
+        message = (
+            "expected constants under add_remove, which hides the number of records, got kind: "
+            "private."
+        )
         yield Refusal(
             ("data", "normalize"), f"{message} Give constants, or take relation: zero_out."
         )
@@ -63,24 +73,37 @@ def refuse_together(
 
 
 def _units(sampler: Sampler, clipping: Clipper, budget: Budget) -> Iterator[Refusal]:
-    """Users are the unit where users are drawn, and nowhere else: only there does a user count for one bound."""
+    """Users are the unit where users are drawn, and nowhere else: only there does a user count for
+    one bound.
+    """
     if budget.unit == "user" and sampler.unit != "user":
-        message = f"expected sampler: user, got {sampler.kind!r}, which bounds a record's part, not a user's."
+        message = (
+            f"expected sampler: user, got {sampler.kind!r}, which bounds a record's part, not a "
+            "user's."
+        )
         yield Refusal(("budget", "unit"), f"{message} Take sampler: user, or unit: example.")
     if sampler.unit == "user" and isinstance(clipping, Averages):
-        message = f"expected a clipper of single units, got {clipping.kind!r}, which averages records of several."
+        message = (
+            f"expected a clipper of single units, got {clipping.kind!r}, which averages records "
+            "of several."
+        )
         yield Refusal(("clipping", "kind"), f"{message} Take kind: flat.")
 
 
 def _bound(clipping: Clipper, noise: NoiseSchedule, budget: Budget) -> Iterator[Refusal]:
-    """The clipper's bound holds under the relation, and what may fail of it is paid for with a part of delta."""
+    """The clipper's bound holds under the relation, and what may fail of it is paid for with a part
+    of delta.
+    """
     why = refusal(clipping, budget.relation)
     if why is not None:
         yield Refusal(("clipping", "kind"), f"{why}.")
         return
     reserved = failure_delta(clipping, uses=0)
     if reserved >= budget.delta:
-        message = f"expected less than budget.delta = {budget.delta:g}, of which it is a part, got {reserved:g}."
+        message = (
+            f"expected less than budget.delta = {budget.delta:g}, of which it is a part, got "
+            f"{reserved:g}."
+        )
         yield Refusal(("clipping", "delta"), f"{message} Lower it.")
     taken = {
         f"the schedule {noise.kind!r}, whose filter has all of delta": noise.adaptive,

@@ -1,7 +1,9 @@
-"""The type of a field that holds a component: `{kind: flat, ...}`, the bare name `flat`, or `class_path` with `init_args`.
+"""The type of a field that holds a component: `{kind: flat, ...}`, the bare name `flat`, or
+`class_path` with `init_args`.
 
-`Annotated[Component, ComponentOf("clipping")]` finds the class in the registry and reads the options with that class, so errors
-stand at the option's own place. The registry is pydantic's validation context; without one, what stands here is used.
+`Annotated[Component, ComponentOf("clipping")]` finds the class in the registry and reads the
+options with that class, so errors stand at the option's own place. The registry is pydantic's
+validation context; without one, what stands here is used.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from dppipe.spec.kinds.plugins import describe_failure
 from dppipe.spec.kinds.registry import Registry, built_in_kinds, load_built_in
 
 FAMILY_MARK = "x-dppipe-family"
-"""Stands for a component in a JSON schema until `schema.py` puts the registered kinds there."""
+"""Marks a component in a JSON schema until `schema.py` inserts the registered kinds."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,14 @@ class ComponentOf:
             ):
                 raise
             raise _error(
-                f"the kind {kind!r} failed on its options: {describe_failure(error, _file_of(cls))}.",
+                f"the kind {kind!r} failed on its options: "
+                f"{describe_failure(error, _file_of(cls))}.",
                 value,
             ) from error
 
 
 def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
-    """Give the kind and the options of a component as a spec writes it."""
+    """Return the kind and the options of a component as a spec writes it."""
     if isinstance(value, str):
         return value, {}
     one = FAMILIES[block].one
@@ -98,7 +101,7 @@ def split_kind(block: str, value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def default_component(block: str, kind: str) -> Callable[[], Any]:
-    """Give a default factory: a built-in kind with its own defaults, imported when it is needed."""
+    """Return a default factory that imports a built-in kind and makes it with its defaults."""
     return lambda: load_built_in(FAMILIES[block], kind)()
 
 

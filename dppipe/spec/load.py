@@ -23,7 +23,8 @@ from dppipe.spec.yaml.source import Source, read_source
 def load_spec(
     path: Path | str, *, overrides: Sequence[str] = (), plugins: Path | str | None = None
 ) -> Spec:
-    """Read a spec file; a SpecError says all its problems with their places, a PrivacyRefusal what can't be private.
+    """Read a spec file; a SpecError says all its problems with their places, a PrivacyRefusal what
+    can't be private.
 
     Args:
         overrides: `KEY=VALUE` each, as `--set` takes them.
@@ -34,7 +35,10 @@ def load_spec(
 
 @contextmanager
 def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iterator[None]:
-    """Give problems that show themselves after a spec was read, in its files and classes, their places in the spec too."""
+    """Add places in the spec to problems that are found after it was read.
+
+    Such problems are in the files and classes that the spec names.
+    """
     try:
         yield
     except (UsageError, PrivacyRefusal) as error:
@@ -58,7 +62,10 @@ def find_hints(path: Path | str, *, overrides: Sequence[str] = ()) -> list[str]:
 
 
 def _unplaced(error: UsageError | PrivacyRefusal) -> list[Problem]:
-    """Give the problems of an error that names keys of a spec, `data.path: expected ...`, and not yet where these stand."""
+    """Return the problems of an error that names keys of a spec but no place in it.
+
+    Its text is like `data.path: expected ...`.
+    """
     if isinstance(error, SpecError):
         return [] if any(problem.place for problem in error.problems) else list(error.problems)
     key, _, message = str(error).partition(": ")

@@ -1,4 +1,6 @@
-"""Numbers that no spec needs and that arithmetic on them would turn into infinities or zeros: they are faults by themselves."""
+"""Numbers that no spec needs and that arithmetic on them would turn into infinities or zeros: they
+are faults by themselves.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,12 @@ LEAST, LARGEST = 1e-60, 1e30
 
 
 def find_extremes(data: Any, path: Path = ()) -> Iterator[Problem]:
-    """Find every number whose square, or whose product with another such, may not fit in a float."""
+    """Find every number whose square, or product with another such, may not fit in a float."""
     if isinstance(data, float) and data and not LEAST <= abs(data) <= LARGEST:
         yield Problem(
             path,
-            f"expected 0 or a number from {LEAST:g} to {LARGEST:g} in size, got {data:g}. Give one that is meant.",
+            f"expected 0 or a number from {LEAST:g} to {LARGEST:g} in size, got {data:g}. "
+            "Give one that is meant.",
         )
     elif isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):

@@ -1,7 +1,8 @@
 """The `performance` block: settings that change speed and memory, never what is charged.
 
-These settings used to be in the `sampler` and `train` blocks, where they still work. `gather_performance` moves them
-from there before a spec is read, so that the rest of the program knows one place only.
+These settings used to be in the `sampler` and `train` blocks, where they still work.
+`gather_performance` moves them from there before a spec is read, so that the rest of the program
+knows one place only.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Performance(Options):
     physical_batch_size: AutoInt = Field(
         "auto",
         gt=0,
-        description="The number of records that go through the model at once. It changes memory and speed, never the "
-        "result. `auto` finds a number that fits, on synthetic records.",
+        description="The number of records that go through the model at once. It changes memory "
+        "and speed, never the result. `auto` finds a number that fits, on synthetic records.",
     )
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = Field(
         "auto", description="The kind of device."
@@ -42,8 +43,8 @@ class Performance(Options):
     num_nodes: int = Field(1, gt=0, description="The number of machines.")
     strategy: Literal["auto", "ddp"] = Field(
         "auto",
-        description="How processes work together. `ddp`: each holds a whole model, also where there is one process; "
-        "`auto`: `ddp` for several processes, none for one.",
+        description="How processes work together. `ddp`: each holds a whole model, also where "
+        "there is one process; `auto`: `ddp` for several processes, none for one.",
     )
 
     @field_validator("strategy", mode="before")
@@ -51,7 +52,8 @@ class Performance(Options):
     def _refuse_sharding(cls, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(("fsdp", "deepspeed")):
             raise ValueError(
-                f"expected auto or ddp, got {value!r}: the engine needs whole parameters, and these are sharded. Take ddp."
+                f"expected auto or ddp, got {value!r}: the engine needs whole parameters, "
+                "and these are sharded. Take ddp."
             )
         return value
 

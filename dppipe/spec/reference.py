@@ -1,4 +1,5 @@
-"""The reference of the spec, written from the types: `python -m dppipe.spec.reference > docs/spec.md`.
+"""The reference of the spec, written from the types: `python -m dppipe.spec.reference >
+docs/spec.md`.
 
 A test keeps the page current, so no default and no limit is written in prose anywhere.
 """
@@ -25,15 +26,19 @@ from dppipe.spec.train import Train
 _HEAD = """\
 # The spec
 
-One YAML file says a whole run. This page is written from the types (`python -m dppipe.spec.reference > docs/spec.md`);
-`dppipe schema` prints the same for editors, plugins included, and `dppipe validate` checks a file against it.
+One YAML file describes a whole run. This page is written from the types
+(`python -m dppipe.spec.reference > docs/spec.md`); `dppipe schema` prints the same for editors,
+plugins included, and `dppipe validate` checks a file against it.
 
-- A component is a block with `kind` and that kind's options. A bare name is short for `{kind: name}`; where a family has the
-  kind `class_path`, `class_path: package.module.Class` with `init_args` names a class of your own.
-- Unknown keys, wrong types and contradictions are errors with their line and column; all of them are reported at once.
-- YAML 1.2: `1e-5` is a number; `yes`, `no`, `on` and `off` are text. Repeated keys, tags, anchors, aliases, integers with
-  leading zeros and numbers that aren't finite are refused.
-- `--set clipping.max_grad_norm=0.5` overrides one value, `--set 'clipping={kind: layerwise}'` a whole block.
+- A component is a block with `kind` and that kind's options. A bare name is short for
+  `{kind: name}`; where a family has the kind `class_path`, `class_path: package.module.Class` with
+  `init_args` names a class of your own.
+- Unknown keys, wrong types and contradictions are errors with their line and column; all of them
+  are reported at once.
+- YAML 1.2: `1e-5` is a number; `yes`, `no`, `on` and `off` are text. Repeated keys, tags, anchors,
+  aliases, integers with leading zeros and numbers that aren't finite are refused.
+- `--set clipping.max_grad_norm=0.5` overrides one value, `--set 'clipping={kind: layerwise}'` a
+  whole block.
 """
 
 _INSIDE = {

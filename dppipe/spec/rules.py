@@ -1,7 +1,9 @@
-"""Rules that span several blocks of a spec: each yields its problems, and all of them are reported at once.
+"""Rules that span several blocks of a spec: each yields its problems, and all of them are reported
+at once.
 
-They need no record: only the options, and the number of records where it is public. Under `add_remove` that number is secret,
-so nothing here asks for it. A refusal is a well-formed spec that no proof covers.
+They need no record: only the options, and the number of records where it is public. Under
+`add_remove` that number is secret, so nothing here asks for it. A refusal is a well-formed spec
+that no proof covers.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dppipe.spec.spec import Spec
 
 
 def check_rules(spec: Spec) -> list[Problem]:
-    """Give everything that is wrong between the blocks of a spec."""
+    """Return every problem between the blocks of a spec."""
     rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together)
     return [problem for rule in rules for problem in rule(spec)]
 
@@ -27,16 +29,24 @@ def _relation(spec: Spec) -> str:
 
 def _optimizer(spec: Spec) -> Iterator[Problem]:
     if spec.optimizer is None and spec.model.kind != "class_path":
-        message = "expected the name of an optimizer or a block with `kind`, got nothing. Add one, such as {kind: sgd, lr: 0.1}."
+        message = (
+            "expected the name of an optimizer or a block with `kind`, got nothing. Add one, "
+            "such as {kind: sgd, lr: 0.1}."
+        )
         yield Problem(("optimizer",), message)
 
 
 def _rate(spec: Spec) -> Iterator[Problem]:
-    """One of rate and batch size says it all where the number of records is public; where it is secret, both are needed."""
+    """One of rate and batch size says it all where the number of records is public; where it is
+    secret, both are needed.
+    """
     rates = ("sample_rate", "expected_batch_size")
     secret = _relation(spec) == "add_remove"
     if secret and spec.sampler.kind == "full_batch":
-        message = "expected a sampler with sample_rate and expected_batch_size, got 'full_batch'. It divides by the number of records, "
+        message = (
+            "expected a sampler with sample_rate and expected_batch_size, got 'full_batch'. It "
+            "divides by the number of records, "
+        )
         yield Problem(
             ("sampler", "kind"),
             f"{message}which add_remove keeps secret. Take poisson, or relation: zero_out.",
@@ -46,10 +56,16 @@ def _rate(spec: Spec) -> Iterator[Problem]:
     given = [name for name in rates if getattr(spec.sampler, name) is not None]
     if secret and len(given) < 2:
         got = given[0] if given else "neither"
-        message = f"expected both sample_rate and expected_batch_size, got {got}. Under add_remove the number of records is secret, so"
+        message = (
+            f"expected both sample_rate and expected_batch_size, got {got}. Under add_remove "
+            "the number of records is secret, so"
+        )
         yield Problem(("sampler",), f"{message} one doesn't give the other: write both.")
     elif not secret and len(given) == 2:
-        message = "expected one of sample_rate and expected_batch_size, got both. The number of records is public, so one gives"
+        message = (
+            "expected one of sample_rate and expected_batch_size, got both. The number of "
+            "records is public, so one gives"
+        )
         yield Problem(
             ("sampler",), f"{message} the other: remove one. (relation: add_remove needs both.)"
         )
@@ -59,31 +75,43 @@ def _unit(spec: Spec) -> Iterator[Problem]:
     """Data is split by users where users are drawn, and nowhere else."""
     key = "user" if "user" in type(spec.data).model_fields else "users"
     if spec.data.by_users and spec.sampler.unit != "user":
-        message = f"expected sampler: user, since the data is split by users, got {spec.sampler.kind!r}. Or leave {key} out."
+        message = (
+            "expected sampler: user, since the data is split by users, got "
+            f"{spec.sampler.kind!r}. Or leave {key} out."
+        )
         yield Problem(("data", key), message)
     if not spec.data.by_users and spec.sampler.unit == "user":
         yield Problem(
             ("data", key),
-            "expected data that says whose each record is, for sampler: user, got nothing. State it.",
+            "expected data that says whose each record is, for sampler: user, got nothing. "
+            "State it.",
         )
 
 
 def _secret(spec: Spec) -> Iterator[Problem]:
     """A number that is secret isn't written down, where a message or a file could repeat it."""
     if _relation(spec) == "add_remove" and spec.data.records is not None:
-        message = f"expected nothing, got {spec.data.records}. Under add_remove the number of records is secret: leave it out."
+        message = (
+            f"expected nothing, got {spec.data.records}. Under add_remove the number of records "
+            "is secret: leave it out."
+        )
         yield Problem(("data", "records"), message)
     if (
         _relation(spec) == "add_remove"
         and spec.data.users is not None
         and "user" in type(spec.data).model_fields
     ):
-        message = f"expected nothing, got {spec.data.users}. Under add_remove the number of users is secret: leave it out."
+        message = (
+            f"expected nothing, got {spec.data.users}. Under add_remove the number of users is "
+            "secret: leave it out."
+        )
         yield Problem(("data", "users"), message)
 
 
 def _records(spec: Spec) -> Iterator[Problem]:
-    """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are users where these are drawn."""
+    """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are
+    users where these are drawn.
+    """
     if any(_unit(spec)):
         return  # whose records, is said first
     one = "user" if spec.sampler.unit == "user" else "record"
@@ -117,7 +145,10 @@ def _records(spec: Spec) -> Iterator[Problem]:
             yield Problem(("sampler",), str(error).removeprefix("sampler: "))
         return
     if rate > 1:
-        message = f"expected at most {records}, the number of training {one}s, got {expected:g}. Lower it."
+        message = (
+            f"expected at most {records}, the number of training {one}s, got {expected:g}. "
+            "Lower it."
+        )
         yield Problem(("sampler", "expected_batch_size"), message)
     elif (
         spec.budget != "none" and spec.budget.delta >= rate / expected
@@ -140,7 +171,10 @@ def _length(spec: Spec) -> Iterator[Problem]:
             "expected steps or epochs, got until: budget. There is no budget: say steps or epochs.",
         )
     elif spec.noise.noise_multiplier == "auto":
-        message = "expected steps or epochs, got until: budget with noise.noise_multiplier: auto. Noise is calibrated to a number"
+        message = (
+            "expected steps or epochs, got until: budget with noise.noise_multiplier: auto. "
+            "Noise is calibrated to a number"
+        )
         yield Problem(("train", "until"), f"{message} of steps: give that, or a noise multiplier.")
     moving = {
         f"The noise schedule {spec.noise.kind!r}": not spec.noise.constant,
@@ -153,7 +187,9 @@ def _length(spec: Spec) -> Iterator[Problem]:
 
 
 def find_proof(spec: Spec) -> Verdict | None:
-    """Say what is proven of this accountant for this sampler and relation; nothing where there is no budget."""
+    """Say what is proven of this accountant for this sampler and relation; nothing where there is
+    no budget.
+    """
     if spec.budget == "none":
         return None
     return verdict(
@@ -169,7 +205,10 @@ def _proof(spec: Spec) -> Iterator[Problem]:
     """The accountant has a proof, or at least an estimate, for what the sampler does."""
     found = find_proof(spec)
     if spec.budget != "none" and found is not None and found.status == "refused":
-        got = f"{spec.accountant.kind!r} with sampler {spec.sampler.kind!r} and relation {spec.budget.relation!r}"
+        got = (
+            f"{spec.accountant.kind!r} with sampler {spec.sampler.kind!r} and relation "
+            f"{spec.budget.relation!r}"
+        )
         yield Refusal(
             ("accountant", "kind"),
             f"expected a pair with a proof, got {got}: {found.why}. Take {found.instead}.",

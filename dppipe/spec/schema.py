@@ -1,6 +1,8 @@
-"""The JSON schema of everything registered, for editors: built-in kinds, plugin files and installed packages.
+"""The JSON schema of everything registered, for editors: built-in kinds, plugin files and installed
+packages.
 
-It imports every kind; nothing else does. A plugin that can't be imported can't be used, and is left out.
+It imports every kind; nothing else does. A plugin that can't be imported can't be used, and is left
+out.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ def _schemas(
         name = references[model, "validation"]["$ref"].rpartition("/")[2]
         schemas[model] = definitions[name]
     for model in models:
-        # Kinds get definitions by their own names: classes that differ in their kind alone share one here.
+        # Kinds get definitions by their own names: classes that differ in their kind alone share
+        # one here.
         name = references[model, "validation"]["$ref"].rpartition("/")[2]
         if model is Spec or issubclass(model, Component):
             definitions.pop(name, None)

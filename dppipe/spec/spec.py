@@ -1,7 +1,8 @@
 """The spec: everything that a run is made of, strictly typed and frozen.
 
-`load_spec` (in `load.py`) reads one from YAML; `to_yaml` writes the effective spec back, defaults filled in. Rules
-that span several blocks are in `rules.py`. Nothing here imports torch or an accounting library.
+`load_spec` (in `load.py`) reads one from YAML; `to_yaml` writes the effective spec back, defaults
+filled in. Rules that span several blocks are in `rules.py`. Nothing here imports torch or an
+accounting library.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class Spec(Options):
         0,
         ge=0,
         lt=2**32,
-        description="Seeds weights and public splits; never the sampler, the noise or what a private step draws.",
+        description="Seeds weights and public splits; never the sampler, the noise or what a "
+        "private step draws.",
     )
     reproducible: bool = Field(
         False, description="Seeds sampler and noise too, for tests: such a run gives no protection."
@@ -108,12 +110,14 @@ class Spec(Options):
     )
     diagnostics: Literal["off", "nonprivate"] = Field(
         "off",
-        description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no guarantee covers.",
+        description="`nonprivate`: log norm quantiles, clipped share and signal-to-noise, which no "
+        "guarantee covers.",
     )
 
     @model_validator(mode="after")
     def _one_physical_batch_size(self) -> Self:
-        # `gather_performance` moves it from a file's `sampler` block; this is a Spec made in Python.
+        # `gather_performance` moves it from a file's `sampler` block; this is a Spec made in
+        # Python.
         if self.sampler.physical_batch_size != "auto":
             raise ValueError(
                 "sampler.physical_batch_size: expected it in performance, "
@@ -127,7 +131,10 @@ class Spec(Options):
         return self.budget != "none"
 
     def public_count(self) -> int | None:
-        """Give the number of training records, or of users where these are drawn; None where the relation keeps it secret."""
+        """Return the number of training records, or of users where the sampler draws users.
+
+        None where the relation keeps it secret.
+        """
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
         return self.data.train_users() if self.sampler.unit == "user" else self.data.train_count()
@@ -138,7 +145,7 @@ class Spec(Options):
         return self.sampler.model_copy(update={"physical_batch_size": size})
 
     def components(self) -> Iterator[Component]:
-        """Give every component, also those inside others."""
+        """Yield every component, also those inside others."""
         waiting: list[Any] = [getattr(self, name) for name in type(self).model_fields]
         while waiting:
             value = waiting.pop()
@@ -150,7 +157,7 @@ class Spec(Options):
                 yield value
 
     def plugin_files(self) -> dict[str, str]:
-        """Give the plugin files that this spec uses, each with its SHA-256."""
+        """Return the plugin files that this spec uses, each with its SHA-256."""
         return plugin_files(self.components())
 
     def to_data(self) -> dict[str, Any]:
@@ -160,7 +167,7 @@ class Spec(Options):
         return data
 
     def to_yaml(self) -> str:
-        """Give the effective spec as YAML that reads back to an equal spec."""
+        """Return the effective spec as YAML that reads back to an equal spec."""
         return write_yaml(self.to_data())
 
 

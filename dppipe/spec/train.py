@@ -9,7 +9,8 @@ from pydantic import field_validator, model_validator
 from dppipe.component import Field, Options
 
 _REFUSED_PRECISION = {
-    "16": "float16 training rescales the loss and skips steps by what the data hold, which isn't accounted for",
+    "16": "float16 training rescales the loss and skips steps by what the data hold, which isn't "
+    "accounted for",
     "64": "double precision isn't offered",
     "bf16-true": "bfloat16 parameters would round the noise away",
 }
@@ -29,7 +30,8 @@ class Train(Options):
     )
     precision: Literal["32-true", "bf16-mixed"] = Field(
         "32-true",
-        description="Precision of the forward pass; clipped sums and noise are always float32 or wider.",
+        description="Precision of the forward pass; clipped sums and noise are always float32 or "
+        "wider.",
     )
     validate_every: int | None = Field(
         None, gt=0, description="Steps between validations; if not given, about an epoch."
@@ -44,7 +46,8 @@ class Train(Options):
         for name, reason in _REFUSED_PRECISION.items():
             if isinstance(value, str) and value.startswith(name):
                 raise ValueError(
-                    f"expected 32-true or bf16-mixed, got {value!r}: {reason}. Choose one of the two."
+                    f"expected 32-true or bf16-mixed, got {value!r}: {reason}. Choose one "
+                    "of the two."
                 )
         return value
 
@@ -54,6 +57,7 @@ class Train(Options):
         if len(given) != 1:
             got = " and ".join(given) or "none of them"
             raise ValueError(
-                f"expected exactly one of steps, epochs and until, got {got}. Say how long the run lasts once."
+                f"expected exactly one of steps, epochs and until, got {got}. Say how long "
+                "the run lasts once."
             )
         return self

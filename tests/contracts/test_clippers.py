@@ -14,82 +14,42 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from contracts.options import CLIPPERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 import dppipe
-from dppipe.clipper_abilities import (
-    Averages,
-    first_state,
-    in_state,
-    next_state,
-    refusal,
-    statistics_std,
-)
-from dppipe.clipper_abilities import sensitivity as sensitivity_of
 from dppipe.clipping.base import Clipper
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.learners.releases import add_statistics, count_statistics, noise_unit
+from dppipe.learners.releases import noise_unit
+from dppipe.plugin_kit.checks.clipper_sums import (
+    EXTREMES,
+    RELATIONS,
+    WIDTH,
+    Weights,
+    clipped,
+    extreme_records,
+    inner_product,
+    judge_neighbours,
+    neighbour,
+    noise_is_enough,
+    physical_batches_add_up,
+    states,
+    statistics_move_little,
+)
 from dppipe.spec.kinds.registry import Registry
 
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 REGISTRY = Registry(PLUGINS)
-RELATIONS = ("zero_out", "add_remove", "replace_one")
 
-VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "adaclip": [{}, {"max_grad_norm": 0.5, "mean_decay": 0.5, "spread_decay": 0.0}],
-    "adaptive": [
-        {},
-        {"grouping": "layerwise", "max_grad_norm": 2.0},
-        {"max_grad_norms": {"first.*": 0.5, "*": 3.0}, "target_unclipped_quantile": 0.9},
-    ],
-    "automatic": [{}, {"variant": "auto_v"}],
-    "global": [
-        {},
-        {"threshold": 0.1},
-        {"variant": "adaptive", "threshold": 2.0, "max_grad_norm": 0.3},
-    ],
-    "grouped": [
-        {"max_grad_norms": {"*": 1.5}},
-        {"max_grad_norms": {"*.bias": 0.1, "first.*": 2.0, "*": 1.0}},
-    ],
-    "jl": [{"projections": 40, "tolerance": 0.8, "delta": 1e-6}],
-    "layerwise": [{}, {"shares": "parameters"}, {"max_grad_norms": [1.0, 2.0, 2.0]}],
-    "microbatch": [{}, {"size": 2, "max_grad_norm": 0.7}],
-}
 CASES = [
-    (kind, options) for kind in REGISTRY.kinds("clipping") for options in VARIANTS.get(kind, [{}])
+    (kind, options) for kind in REGISTRY.kinds("clipping") for options in CLIPPERS.get(kind, [{}])
 ]
 CASE = pytest.mark.parametrize(
     ("kind", "options"), CASES, ids=lambda part: part if isinstance(part, str) else str(part or "")
 )
-
-
-class Layer(nn.Module):
-    """A weight and a bias with nothing between them and the loss."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(size, dtype=torch.float64))
-        self.bias = nn.Parameter(torch.zeros(1, dtype=torch.float64))
-
-
-class Weights(nn.Module):
-    """Three layers of 3, 2 and 1 weights and a bias each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second, self.third = Layer(3), Layer(2), Layer(1)
-
-
-WIDTH = 9
-
-
-def inner_product(model: nn.Module, batch: Tensor) -> Tensor:
-    """Give losses whose gradients are the rows of the batch."""
-    return (batch * torch.cat([parameter.flatten() for parameter in model.parameters()])).sum(1)
 
 
 def make(kind: str, options: Mapping[str, Any]) -> Clipper:
@@ -105,67 +65,6 @@ def names() -> Iterator[tuple[str, slice]]:
         start += parameter.numel()
 
 
-def clipped(
-    clipper: Clipper, records: Mapping[int, Tensor], state: Any = None
-) -> Tensor:  # {index: [WIDTH]} -> [WIDTH]
-    """Give the clipped sum of the records, put in slots where the clipper says so."""
-    engine = Engine(Weights(), inner_product, clipper, mode="functional")
-    state = first_state(clipper, engine.groups.sizes) if state is None else state
-    sums = engine.zeros()
-    if records:
-        indices = numpy.array(list(records))
-        units = (
-            torch.from_numpy(clipper.slots(indices, expected_batch_size=8))
-            if isinstance(clipper, Averages)
-            else None
-        )
-        batch = torch.stack(list(records.values()))
-        engine.accumulate(
-            batch, sums, bounds=engine.bounds(state), units=units, clipper=in_state(clipper, state)
-        )
-    return torch.cat([value.flatten() for value in sums.values()])
-
-
-def states(clipper: Clipper) -> Iterator[Any]:
-    """Give the first state and some that releases can lead to, wild ones among them."""
-    engine = Engine(Weights(), inner_product, clipper)
-    state = first_state(clipper, engine.groups.sizes)
-    yield state
-    generator = torch.Generator().manual_seed(1)
-    for mean in (-0.5, 0.5, 40.0, -40.0, math.nan, math.inf):
-        gradient = {
-            name: torch.randn(p.shape, generator=generator, dtype=torch.float64) * 10**mean
-            if abs(mean) < 1
-            else p.detach() + 1e9
-            for name, p in engine.parameters.items()
-        }
-        released = {
-            "means": (mean,) * len(engine.groups.names),
-            "gradient": gradient,
-            "noise_std": 0.1,
-            "expected_batch_size": 8.0,
-        }
-        state = next_state(clipper, state, released)
-        yield state
-
-
-EXTREMES = [
-    0.0,
-    5e-324,
-    1e-300,
-    1e-30,
-    1e-12,
-    1e-3,
-    1.0,
-    -1.0,
-    50.0,
-    1e12,
-    1e30,
-    -1e150,
-    math.inf,
-    -math.inf,
-    math.nan,
-]
 SPECIAL = st.sampled_from(EXTREMES)
 RECORD = st.lists(st.one_of(SPECIAL, st.floats(-5, 5)), min_size=WIDTH, max_size=WIDTH)
 RECORDS = st.lists(RECORD, min_size=1, max_size=7)
@@ -175,88 +74,34 @@ def as_records(rows: list[list[float]]) -> dict[int, Tensor]:
     return {index: torch.tensor(row, dtype=torch.float64) for index, row in enumerate(rows)}
 
 
-def neighbours(
-    records: dict[int, Tensor], index: int, other: Tensor, relation: str
-) -> list[dict[int, Tensor]]:
-    """Give data sets that differ in one record: it is another, or contributes nothing."""
-    without = {key: value for key, value in records.items() if key != index}
-    return [{**records, index: other}] if relation == "replace_one" else [without]
-
-
 @CASE
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_one_record_changes_the_clipped_sum_by_at_most_the_stated_sensitivity(
     kind, options, relation
 ):
     clipper = make(kind, options)
-    if refusal(clipper, relation) is not None:
+    if clipper.refusal(relation) is not None:
         pytest.skip("refused by name")
     known = list(states(clipper))
 
     @settings(max_examples=25, deadline=None, database=None)
     @given(rows=RECORDS, other=RECORD, at=st.integers(0, 6), which=st.integers(0, len(known) - 1))
     def check(rows: list[list[float]], other: list[float], at: int, which: int) -> None:
-        state, records = known[which], as_records(rows)
-        bounds = Engine(Weights(), inner_product, clipper).bounds(state)
-        assert bool((bounds.isfinite() & (bounds > 0)).all())
-        sensitivity = sensitivity_of(clipper, bounds.double().tolist(), relation)
-        whole = clipped(clipper, records, state)
-        assert bool(whole.isfinite().all())
-        for changed in neighbours(
+        records = as_records(rows)
+        changed = neighbour(
             records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation
-        ):
-            assert float((whole - clipped(clipper, changed, state)).norm()) <= sensitivity * (
-                1 + 1e-6
-            )
+        )
+        judge_neighbours(clipper, known[which], (records, changed), relation)
 
     check()
 
 
 @CASE
-def test_the_noise_is_scaled_to_no_less_than_the_bounds_imply(kind, options):
-    """The accountant doubles the sensitivity under replace_one; a clipper that averages moves twice as far under any relation."""
-    clipper = make(kind, options)
-    for state in states(clipper):
-        bounds = Engine(Weights(), inner_product, clipper).bounds(state)
-        whole = float(bounds.double().norm())
-        for relation, doubled in (("zero_out", 1), ("add_remove", 1), ("replace_one", 2)):
-            least = whole * (2 if isinstance(clipper, Averages) else 1) if doubled == 1 else whole
-            assert noise_unit(clipper, bounds.tolist(), relation) >= least * (1 - 1e-6)
-            assert sensitivity_of(clipper, bounds.tolist(), relation) == pytest.approx(
-                noise_unit(clipper, bounds.tolist(), relation) * doubled
-            )
-
-
-@CASE
-def test_one_record_changes_the_statistics_by_at_most_half_the_root_of_their_number(kind, options):
-    clipper = make(kind, options)
-    if statistics_std(clipper, expected_batch_size=8.0) is None:
-        pytest.skip("no statistics")
-    for state in states(clipper):
-        engine = Engine(Weights(), inner_product, clipper)
-        bounds, now = engine.bounds(state), in_state(clipper, state)
-        count = count_statistics(clipper, bounds)
-        for value in (0.0, 1e-9, 0.4, 1.0, 3.0, 1e30, math.inf, math.nan):
-            into = torch.zeros(count)
-            add_statistics(now, torch.full((1, len(bounds)), value), bounds, into=into, units=None)
-            assert float(into.norm()) <= math.sqrt(count) / 2 + 1e-6
-
-
-@CASE
-def test_an_empty_batch_and_a_batch_in_pieces_are_the_same_sum(kind, options):
-    clipper = make(kind, options)
-    assert not bool(clipped(clipper, {}).any())
-    if isinstance(clipper, Averages) or clipper.needs == "projections":
-        return
-    generator = torch.Generator().manual_seed(0)
-    records = {
-        index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 3**index
-        for index in range(6)
-    }
-    for state in states(clipper):
-        pieces = [{index: record} for index, record in records.items()]
-        total = sum(clipped(clipper, piece, state) for piece in pieces)
-        torch.testing.assert_close(clipped(clipper, records, state), total)
+@pytest.mark.parametrize(
+    "check", [extreme_records, noise_is_enough, physical_batches_add_up, statistics_move_little]
+)
+def test_a_clipper_passes_the_checks_of_its_sums_with_each_set_of_options(kind, options, check):
+    check(make(kind, options))
 
 
 @CASE
@@ -374,7 +219,7 @@ SIZES = st.one_of(
 
 @HAS_REFERENCE
 def test_a_built_in_equals_its_reference_on_adversarial_gradients(kind, options):
-    clipper, variant = make(kind, options), VARIANTS.get(kind, [{}]).index(options)
+    clipper, variant = make(kind, options), CLIPPERS.get(kind, [{}]).index(options)
     known = list(states(clipper))
 
     @settings(max_examples=40, deadline=None, database=None)
@@ -394,7 +239,7 @@ def test_a_built_in_equals_its_reference_on_adversarial_gradients(kind, options)
 
 @HAS_REFERENCE
 def test_a_built_in_equals_a_slow_reference_written_from_its_formula(kind, options):
-    clipper, variant = make(kind, options), VARIANTS.get(kind, [{}]).index(options)
+    clipper, variant = make(kind, options), CLIPPERS.get(kind, [{}]).index(options)
     generator = torch.Generator().manual_seed(5)
     records = {
         index: torch.randn(WIDTH, generator=generator, dtype=torch.float64) * 4.0 ** (index - 3)
@@ -428,7 +273,7 @@ def test_a_built_in_file_moved_to_plugins_under_another_kind_works_unchanged(kin
     source = (Path(dppipe.__file__).parent / "clipping" / f"{kind}.py").read_text()
     assert source.count(f'kind="{kind}"') == 1
     (tmp_path / f"moved_{kind}.py").write_text(source.replace(f'kind="{kind}"', 'kind="moved"'))
-    options = VARIANTS.get(kind, [{}])[-1]
+    options = CLIPPERS.get(kind, [{}])[-1]
     moved = Registry(tmp_path).load("clipping", "moved").from_data(dict(options))
     assert isinstance(moved, Clipper)
     built_in = make(kind, options)
@@ -479,7 +324,7 @@ def test_a_clipper_that_lies_leaves_the_sensitivity_intact(lie, relation):
     @given(rows=RECORDS, other=RECORD, at=st.integers(0, 6))
     def check(rows: list[list[float]], other: list[float], at: int) -> None:
         records = as_records(rows)
-        (changed,) = neighbours(
+        changed = neighbour(
             records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation
         )
         moved = float((clipped(clipper, records) - clipped(clipper, changed)).norm())
@@ -521,13 +366,10 @@ def test_a_sensitivity_below_what_the_bounds_imply_is_refused():
         def sensitivity(self, bounds: Any, relation: Any) -> float:
             return 0.1
 
-    class Averaging(Clipper):
+    class Averages(Clipper):
         averages = True
 
-        def slots(self, indices: Any, *, expected_batch_size: float) -> Any:
-            return indices // 2
-
-    for liar in (Modest(), Averaging()):
+    for liar in (Modest(), Averages()):
         with pytest.raises(PrivacyRefusal, match="sensitivity"):
             noise_unit(liar, (1.0, 1.0), "zero_out")
     for bad in (0.0, -1.0, math.nan, math.inf):

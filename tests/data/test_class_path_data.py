@@ -141,7 +141,7 @@ def test_a_data_subclass_tells_its_own_facts() -> None:
         (
             "broken_records.Pairs",
             {},
-            r"got 'broken_records\.Pairs': ModuleNotFoundError: .*no_such_library.* Mend that module",
+            r"got 'broken_records\.Pairs': ModuleNotFoundError: .*no_such_library.* Fix that module",
         ),
         (
             "own_records.Nothing",

@@ -76,7 +76,10 @@ class BothWays(nn.Module):
 
 LAYERS = {
     "conv1d, same, even kernel": (lambda: nn.Conv1d(2, 3, 4, padding="same"), (2, 7)),
-    "conv2d, same, even and odd kernel": (lambda: nn.Conv2d(2, 3, (2, 3), padding="same"), (2, 5, 4)),
+    "conv2d, same, even and odd kernel": (
+        lambda: nn.Conv2d(2, 3, (2, 3), padding="same"),
+        (2, 5, 4),
+    ),
     "conv2d, same, dilation": (
         lambda: nn.Conv2d(2, 3, (2, 4), padding="same", dilation=(3, 1)),
         (2, 6, 5),
@@ -87,10 +90,15 @@ LAYERS = {
         (2, 6, 7),
     ),
     "conv2d, circular": (lambda: nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular"), (2, 4, 5)),
-    "conv2d, reflect": (lambda: nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode="reflect"), (2, 4, 5)),
+    "conv2d, reflect": (
+        lambda: nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode="reflect"),
+        (2, 4, 5),
+    ),
     "conv3d": (lambda: nn.Conv3d(1, 2, (1, 2, 3), padding=(0, 1, 2), bias=False), (1, 2, 3, 4)),
     "transposed, output padding": (
-        lambda: nn.ConvTranspose2d(2, 3, 3, stride=2, padding=1, output_padding=(1, 0), dilation=(1, 2)),
+        lambda: nn.ConvTranspose2d(
+            2, 3, 3, stride=2, padding=1, output_padding=(1, 0), dilation=(1, 2)
+        ),
         (2, 3, 4),
     ),
     "transposed, groups": (lambda: nn.ConvTranspose1d(4, 4, 2, groups=2, bias=False), (4, 5)),
@@ -116,7 +124,9 @@ LAYERS = {
         (5, 3),
     ),
     "lstm, both directions": (
-        lambda: First(nn.LSTM(3, 2, num_layers=2, bidirectional=True, bias=False, batch_first=True)),
+        lambda: First(
+            nn.LSTM(3, 2, num_layers=2, bidirectional=True, bias=False, batch_first=True)
+        ),
         (4, 3),
     ),
     "lstm, projected": (lambda: First(nn.LSTM(3, 4, proj_size=2, batch_first=True)), (4, 3)),
@@ -156,7 +166,9 @@ def test_units_of_a_layer_with_options_agree_with_the_loop(name, run, loop):
 
 def test_the_coarsest_type_of_a_model_decides_how_much_norms_are_raised():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2).double())
-    with Engine(model, lambda model, rows: model[1](model[0](rows).double()).sum(1), Flat()) as engine:
+    with Engine(
+        model, lambda model, rows: model[1](model[0](rows).double()).sum(1), Flat()
+    ) as engine:
         assert engine.groups.unit == torch.finfo(torch.float32).eps / 2
 
 

@@ -219,7 +219,11 @@ def test_the_sampler_draws_from_the_key_that_all_ranks_agree_on(monkeypatch, tmp
     agree = Ranks.agree
 
     def agree_on_zeros(self, value):
-        return bytes(len(value)) if isinstance(value, bytes) and len(value) == 32 else agree(self, value)
+        return (
+            bytes(len(value))
+            if isinstance(value, bytes) and len(value) == 32
+            else agree(self, value)
+        )
 
     monkeypatch.setattr(Ranks, "agree", agree_on_zeros)
     assert drawn_in_a_fit(monkeypatch) == drawn_in_a_fit(monkeypatch)

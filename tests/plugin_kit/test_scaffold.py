@@ -143,7 +143,7 @@ def test_no_name_collides_with_what_the_file_uses(what: str, name: str, empty: P
 
 
 def test_check_ends_with_1_for_a_fault_and_2_for_a_missing_file(empty: Path) -> None:
-    assert "got nothing there. Mend the path." in invoke(
+    assert "got nothing there. Fix the path." in invoke(
         "plugins", "check", "plugins/none.py", code=2
     )
     assert "Say --plugins . for all of its files." in invoke("plugins", "check", ".", code=2)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def plan_outlook(spec: Spec, plan: Plan) -> Outlook | None:
-    """Look at a planned run's scope; None where it has none, or after a warning that it can't be."""
+    """Return what a planned run's scope says; None where it has none or the store can't be read.
+
+    The second case prints a warning.
+    """
     from dppipe.budgets.outlook import look_ahead
     from dppipe.planning.parts import parts_of
 

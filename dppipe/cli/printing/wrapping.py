@@ -1,4 +1,4 @@
-"""Plain text that fits a terminal: wrapped between words, never inside a path or a command to copy."""
+"""Plain text that fits a terminal: wrapped between words, never inside a path or a command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMMAND = re.compile(
 _PLACE = re.compile(r"\A[^`:]*/[^`]*?: ")
 """A path at the beginning of a message, which may hold spaces."""
 _STAYS = "\ue000"
-"""Stands for a space at which a line isn't broken."""
+"""Replaces a space at which a line must not be broken."""
 
 
 def table(facts: Mapping[str, str]) -> str:
@@ -58,7 +58,7 @@ def fit_terminal(message: str, *, stream: IO[Any]) -> str:
 
 
 def short_path(path: str | Path) -> str:
-    """Give a path as it is written from here, if it lies below the working directory."""
+    """Return a path relative to the working directory, if it lies below it."""
     below = Path(path)
     return str(below.relative_to(Path.cwd()) if below.is_relative_to(Path.cwd()) else below)
 

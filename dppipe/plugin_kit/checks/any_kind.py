@@ -1,4 +1,5 @@
-"""What every kind keeps, whatever its family: words, frozen options that survive being written, and no memory.
+"""What every kind keeps, whatever its family: words, frozen options that survive being written, and
+no memory.
 
 The families' own files say how a component is put through its paces (`exercise`).
 """
@@ -13,6 +14,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,7 +27,7 @@ from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, che
 from dppipe.spec.component_field import split_kind
 from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.kinds.plugins import hash_file
-from dppipe.spec.kinds.registry import plugin_files
+from dppipe.spec.kinds.registry import Registry, plugin_files
 from dppipe.spec.messages.describe import fields_by_key
 from dppipe.spec.schema import json_schema
 from dppipe.spec.yaml.reader import read_yaml
@@ -65,7 +67,8 @@ def light(trial: Trial) -> Remark:
     ]
     heavy = sorted({(name or "").split(".")[0] for name in names} & set(HEAVY))
     return (
-        f"it loads {', '.join(heavy)} even where a spec is only validated: import it inside the method"
+        f"it loads {', '.join(heavy)} even where a spec is only validated: import it inside "
+        "the method"
         if heavy
         else None
     )
@@ -82,7 +85,8 @@ def frozen(trial: Trial) -> Remark:
     config = trial.cls.model_config
     if not config.get("frozen") or config.get("extra") != "forbid":
         raise Fault(
-            "expected frozen options and extra='forbid', got another model_config. Leave model_config as it is."
+            "expected frozen options and extra='forbid', got another model_config. Leave "
+            "model_config as it is."
         )
     try:
         trial.cls.from_data({"no_such_option": 1}, context=trial.registry)
@@ -102,7 +106,8 @@ def survives_yaml(trial: Trial) -> Remark:
             or trial.cls.from_data(options, context=trial.registry) != component
         ):
             raise Fault(
-                f"expected {component.to_data()} back from YAML, got another. Use plain types for options."
+                f"expected {component.to_data()} back from YAML, got another. Use plain "
+                "types for options."
             )
     return f"{len(trial.made)} sets of options" if len(trial.made) > 1 else None
 
@@ -110,7 +115,7 @@ def survives_yaml(trial: Trial) -> Remark:
 @check_kind("any")
 def fits_schema(trial: Trial) -> Remark:
     """Its options fit the JSON schema."""
-    schema = json.loads(json.dumps(json_schema(trial.registry)))
+    schema = _schema(trial.registry)
     for component in trial.made:
         found = misfit(
             {"$ref": f"#/$defs/any-{trial.block}"},
@@ -124,10 +129,20 @@ def fits_schema(trial: Trial) -> Remark:
     return None
 
 
+@lru_cache(maxsize=1)
+def _schema(registry: Registry) -> dict[str, Any]:
+    """Return the schema of everything registered as an editor reads it."""
+    schema: dict[str, Any] = json.loads(json.dumps(json_schema(registry)))
+    return schema
+
+
 @check_kind("any")
 def pickles(trial: Trial) -> Remark:
     """It pickles for worker processes."""
-    code = "import json, pickle, sys; print(json.dumps([one.to_data() for one in pickle.load(sys.stdin.buffer)]))"
+    code = (
+        "import json, pickle, sys; print(json.dumps([one.to_data() for one in "
+        "pickle.load(sys.stdin.buffer)]))"
+    )
     paths = os.pathsep.join(path for path in sys.path if path)
     worker = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -139,7 +154,8 @@ def pickles(trial: Trial) -> Remark:
     )
     if worker.returncode:
         raise Fault(
-            f"expected a worker process to read it, got: {worker.stderr.decode(errors='replace').splitlines()[-1]}"
+            "expected a worker process to read it, got: "
+            f"{worker.stderr.decode(errors='replace').splitlines()[-1]}"
         )
     if json.loads(worker.stdout) != json.loads(json.dumps([one.to_data() for one in trial.made])):
         raise Fault("expected equal options in a worker process, got others.")
@@ -149,10 +165,13 @@ def pickles(trial: Trial) -> Remark:
 @check_kind("any")
 def file_hash(trial: Trial) -> Remark:
     """The hash of its file goes into the plan."""
+    if trial.built_in:
+        return "it is built in"
     digests = list(plugin_files([trial.made[0]]).values())
     if digests != [hash_file(trial.file)]:
         raise Fault(
-            "expected the hash of the file as it is now, got another: it was changed while it was in use."
+            "expected the hash of the file as it is now, got another: it was changed while "
+            "it was in use."
         )
     return f"sha256 {digests[0][:12]}"
 
@@ -175,8 +194,9 @@ def keeps_nothing(component: Component) -> Remark:
     kept = changed(before, remembered(component))
     if kept:
         raise Fault(
-            f"expected no state, got something kept in {', '.join(kept)}. State goes in and comes out as a value; what follows "
-            "from the options alone can be a functools.cached_property."
+            f"expected no state, got something kept in {', '.join(kept)}. State goes in and comes "
+            "out as a value; what follows from the options alone can be a "
+            "functools.cached_property."
         )
     return None
 

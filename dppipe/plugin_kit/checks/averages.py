@@ -26,6 +26,7 @@ def every_share(averaging: Averaging) -> Remark:
             if not (0 <= share <= 1) or (step == 1 and share != 1):
                 wanted = "1" if step == 1 else "a share from 0 to 1"
                 raise Fault(
-                    f"expected {wanted} at step {step} of {steps}, got {share:g}: the mean would not be one."
+                    f"expected {wanted} at step {step} of {steps}, got {share:g}: the mean "
+                    "would not be one."
                 )
     return None

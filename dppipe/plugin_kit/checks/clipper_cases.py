@@ -1,4 +1,7 @@
-"""Norms and bounds to try on a clipper, and what its factors for them have to be. Read next: `clippers.py`."""
+"""Norms and bounds to try on a clipper, and what its factors for them have to be.
+
+Read next: `clippers.py`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ TOLERANCE = 1e-3
 
 
 def bounds_cases(clipper: Clipper) -> Iterator[tuple[str, Tensor]]:
-    """Give the bounds for a model with one parameter, for one with many and, where groups are free, for five groups."""
+    """Yield bounds for a model with one parameter and for one with many.
+
+    Where groups are free, bounds for five groups follow.
+    """
     for parameters in (ONE, MANY):
         groups = make_groups(clipper, parameters)
         bounds = bounds_tensor(clipper, groups, None, torch.zeros(()))
@@ -37,7 +43,7 @@ def bounds_cases(clipper: Clipper) -> Iterator[tuple[str, Tensor]]:
 
 
 def mixed_norms(bounds: Tensor) -> Tensor:  # [G] -> [B, G]
-    """Give norms from far below to far above the bounds, other ones in each group."""
+    """Return norms from far below to far above the bounds, different ones in each group."""
     sizes, rows = torch.logspace(-4, 4, 12), torch.arange(12)
     return sizes[(rows[:, None] + torch.arange(len(bounds))) % len(sizes)] * bounds
 
@@ -51,18 +57,22 @@ def try_norms(clipper: Clipper, values: Sequence[float]) -> Remark:
 
 
 def ask_factors(clipper: Clipper, norms: Tensor, bounds: Tensor) -> Tensor:  # [B, G], [G] -> [B, G]
-    """Ask for the factors of a batch, one example at a time as a run does; refuse another shape or type."""
+    """Ask for the factors of a batch, one example at a time as a run does; refuse another shape or
+    type.
+    """
     found = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms.clone(), bounds.clone())
     if not isinstance(found, Tensor) or found.shape != norms.shape:
         got = (
             f"shape {list(found.shape[1:])}" if isinstance(found, Tensor) else type(found).__name__
         )
         raise Fault(
-            f"expected one factor for each group, shape [{len(bounds)}], got {got}. Give [groups] for [groups]."
+            f"expected one factor for each group, shape [{len(bounds)}], got {got}. Give "
+            "[groups] for [groups]."
         )
     if not found.is_floating_point():
         raise Fault(
-            f"expected factors that are floating-point numbers, got {found.dtype}. Multiply, or use torch.where."
+            f"expected factors that are floating-point numbers, got {found.dtype}. "
+            "Multiply, or use torch.where."
         )
     return found
 
@@ -85,6 +95,7 @@ def judge_factors(
         if wrong.any():
             row, group = wrong.nonzero()[0].tolist()
             raise Fault(
-                f"expected a factor from 0 to bound / norm, got {factors[row, group]:g} at norm {norms[row, group]:g} and bound "
-                f"{bounds[group]:g} with {label}, {why}. The core puts {instead} there."
+                f"expected a factor from 0 to bound / norm, got {factors[row, group]:g} at norm "
+                f"{norms[row, group]:g} and bound {bounds[group]:g} with {label}, {why}. The core "
+                f"puts {instead} there."
             )

@@ -1,4 +1,6 @@
-"""Clippers that adapt, average or change coordinates: what they release, what they remember, and which slots they choose."""
+"""Clippers that adapt, average or change coordinates: what they release, what they remember, and
+which slots they choose.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def statistics_are_bounded(clipper: Clipper) -> Remark:
         )
         if found.dim() != 2 or not (found.abs() <= 0.5).all():
             raise Fault(
-                f"expected statistics [n] from -1/2 to 1/2, got others for {label}. The core cuts them off there."
+                f"expected statistics [n] from -1/2 to 1/2, got others for {label}. The "
+                "core cuts them off there."
             )
     return None
 
@@ -64,17 +67,20 @@ def state_comes_and_goes(clipper: Clipper) -> Remark:
         after = next_state(clipper, state, _released(clipper, len(groups.names), mean=mean))
         if digest(state) != before:
             raise Fault(
-                "expected update() to leave the state that it is given, got another. Make a new one."
+                "expected update() to leave the state that it is given, got another. Make "
+                "a new one."
             )
         bounds = clipper.bounds(after)
         values = [bounds] if isinstance(bounds, (int, float)) else list(bounds)
         if not all(0 < value < float("inf") for value in values):
             raise Fault(
-                f"expected finite bounds > 0 after released means of {mean:g}, got {values}. Keep them within limits."
+                f"expected finite bounds > 0 after released means of {mean:g}, got "
+                f"{values}. Keep them within limits."
             )
         if digest(_saved(after)) != digest(after):
             raise Fault(
-                "expected a state of numbers, text, tuples, dicts and tensors, got another: a checkpoint would change it."
+                "expected a state of numbers, text, tuples, dicts and tensors, got "
+                "another: a checkpoint would change it."
             )
         state = after
     return None
@@ -91,7 +97,8 @@ def slots_by_index_alone(clipper: Clipper) -> Remark:
     slots = clipper.slots(indices, expected_batch_size=BATCH)
     if not numpy.array_equal(clipper.slots(indices[::3], expected_batch_size=BATCH), slots[::3]):
         raise Fault(
-            "expected the slot of a record to stay when others are left out, got another. Use its index alone."
+            "expected the slot of a record to stay when others are left out, got another. "
+            "Use its index alone."
         )
     return None
 
@@ -111,7 +118,7 @@ def _released(clipper: Clipper, groups: int, *, mean: float) -> dict[str, Any]:
 
 
 def _saved(state: State) -> Any:
-    """Give what a checkpoint would bring back."""
+    """Return the state as a checkpoint restores it."""
     file = io.BytesIO()
     torch.save(dict(state), file)
     file.seek(0)

@@ -1,7 +1,8 @@
-"""Clippers: factors for every norm there can be, one example at a time, on any device, and nothing kept between examples.
+"""Clippers: factors for every norm there can be, one example at a time, on any device, and nothing
+kept between examples.
 
-The core holds every clipper to its bound (`dppipe.engine.bounds`), so what fails here costs accuracy, not privacy; it is named
-because it isn't what its author meant.
+The core holds every clipper to its bound (`dppipe.engine.bounds`), so what fails here costs
+accuracy, not privacy; it is named because it isn't what its author meant.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def vmap_and_loop(clipper: Clipper) -> Remark:
             ask_factors(clipper, norms, bounds), alone, rtol=1e-5, equal_nan=True
         ):
             raise Fault(
-                f"expected the same factors in a batch and alone, got others for {label}. Use no randomness and no state."
+                f"expected the same factors in a batch and alone, got others for {label}. "
+                "Use no randomness and no state."
             )
     return None
 
@@ -135,8 +137,9 @@ def no_batch_statistics(clipper: Clipper) -> Remark:
             factors = clipper.factors(norms.clone(), bounds.clone())
         if reductions.found:
             raise Fault(
-                f"expected factors of one example [groups], got {reductions.found[0]} over dimension 0. There is no batch here: "
-                "this mixes the example's groups. Leave it out, or write dim=-1 if that is meant."
+                f"expected factors of one example [groups], got {reductions.found[0]} over "
+                "dimension 0. There is no batch here: this mixes the example's groups. Leave it "
+                "out, or write dim=-1 if that is meant."
             )
         for group in range(len(norms)):
             other = norms.clone()
@@ -155,7 +158,8 @@ def inputs_untouched(clipper: Clipper) -> Remark:
         clipper.factors(norms, given)
         if not (torch.equal(norms, before) and torch.equal(given, bounds)):
             raise Fault(
-                "expected norms and bounds as they were, got others: an operation works in place. Drop its underscore."
+                "expected norms and bounds as they were, got others: an operation works in "
+                "place. Drop its underscore."
             )
     return None
 
@@ -183,7 +187,8 @@ def meta_device(clipper: Clipper) -> Remark:
         found = ask_factors(clipper, mixed_norms(bounds).to("meta"), bounds.to("meta"))
         if found.device.type != "meta":
             raise Fault(
-                f"expected factors beside the norms, got them on {found.device}. Make tensors with norms.new_tensor(...)."
+                f"expected factors beside the norms, got them on {found.device}. Make "
+                "tensors with norms.new_tensor(...)."
             )
     return None
 
@@ -224,7 +229,8 @@ def one_record_moves_little(clipper: Clipper) -> Remark:
         )
         if not moved <= stated * (1 + TOLERANCE):
             raise Fault(
-                f"expected one record to move the sum by at most {stated:g}, got {moved:g}. Use no state."
+                f"expected one record to move the sum by at most {stated:g}, got {moved:g}. "
+                "Use no state."
             )
     return f"{stated:g} with {len(groups.names)} group{'s' if len(groups.names) > 1 else ''}"
 

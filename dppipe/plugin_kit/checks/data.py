@@ -1,4 +1,5 @@
-"""Data kinds: what a plan asks is known without reading a record, and records are what the plan was told.
+"""Data kinds: what a plan asks is known without reading a record, and records are what the plan was
+told.
 
 No message here holds anything of a record.
 """
@@ -12,9 +13,10 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.utils.data import default_collate
+from torch.utils.data import TensorDataset, default_collate
 
 from dppipe.data.base import Data, Splits
+from dppipe.errors import UsageError
 from dppipe.plugin_kit.checks.memory import digest
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_kind
 
@@ -52,7 +54,8 @@ def no_record_is_read(trial: Trial) -> Remark:
     loaded = _bytes_read() - before - counted
     if loaded > SMALL and counted > loaded / 2:
         raise Fault(
-            f"expected count() to read a header at most, got {counted} bytes of the {loaded} that load() reads."
+            f"expected count() to read a header at most, got {counted} bytes of the "
+            f"{loaded} that load() reads."
         )
     return None
 
@@ -71,6 +74,8 @@ def facts_fit(trial: Trial) -> Remark:
         raise Fault(
             "expected at least one record, one output and an input shape of sizes > 0, got less."
         )
+    if not 0 < data.train_count() <= data.count():
+        raise Fault(f"expected 1 to {data.count()} training records, got {data.train_count()}.")
     if data.task == "binary" and data.outputs != 1:
         raise Fault(f"expected 1 output of a binary task, got {data.outputs}.")
     return f"{data.count()} records of shape {tuple(data.input_shape)}, {data.task}"
@@ -79,11 +84,75 @@ def facts_fit(trial: Trial) -> Remark:
 @check_kind("data")
 def counts_agree(trial: Trial) -> Remark:
     """As many records are loaded as were counted."""
-    data, found = _fresh(trial), len(cast(Sized, _splits(trial).train))
+    data = _fresh(trial)
+    splits = _splits(trial)
+    found = _length(splits.train)
     if found != data.train_count():
         raise Fault(
-            f"expected {data.train_count()} training records, as train_count() says, got {found}. Fix count()."
+            f"expected {data.train_count()} training records, as train_count() says, got "
+            f"{found}. Fix count()."
         )
+    _, val, test = data.split.counts(data.count())
+    if _length(splits.val) != val:
+        raise Fault(f"expected {val} validation records, got {_length(splits.val)}.")
+    if test and not _length(splits.test):
+        raise Fault("expected test records, as the split says, got none.")
+    return None
+
+
+@check_kind("data")
+def stays_in_memory(trial: Trial) -> Remark:
+    """What is loaded as tensors stays tensors in every split."""
+    loaded = _fresh(trial).load()
+    whole = loaded[0] if isinstance(loaded, tuple) else loaded
+    if isinstance(whole, TensorDataset):
+        for split in _splits(trial):
+            if split is not None and not isinstance(split, TensorDataset):
+                raise Fault(f"expected a TensorDataset in each split, got {type(split).__name__}.")
+    return None
+
+
+@check_kind("data")
+def wrong_count_is_refused(trial: Trial) -> Remark:
+    """A stated number of records that isn't theirs is refused."""
+    data = _fresh(trial)
+    wrong = _changed(trial, records=data.count() + 1)
+    try:
+        wrong.count()
+        wrong.splits(seed=0)
+    except UsageError as error:
+        if "records" in str(error):
+            return None
+        raise
+    raise Fault(f"expected records: {data.count() + 1} to be refused, got {data.count()} records.")
+
+
+@check_kind("data")
+def all_can_be_trained_on(trial: Trial) -> Remark:
+    """With `split: {train: 1, val: 0, test: 0}`, all records are trained on."""
+    whole = _changed(trial, split={"train": 1, "val": 0, "test": 0})
+    splits = whole.splits(seed=0)
+    found = _length(splits.train)
+    if not found == whole.train_count() == whole.count() or splits.val is not None:
+        raise Fault(f"expected all {whole.count()} records in the training split, got {found}.")
+    return None
+
+
+@check_kind("data")
+def global_generators_untouched(trial: Trial) -> Remark:
+    """No global random generator moves."""
+    import random
+
+    import numpy
+
+    def generators() -> str:
+        return digest([torch.get_rng_state(), numpy.random.get_state(), random.getstate()])
+
+    before = generators()
+    _fresh(trial).splits(seed=3)
+    _fresh(trial).synthetic(4)
+    if generators() != before:
+        raise Fault("expected random generators as they were, got them moved. Draw from your own.")
     return None
 
 
@@ -91,15 +160,18 @@ def counts_agree(trial: Trial) -> Remark:
 def records_fit(trial: Trial) -> Remark:
     """Records have the shape and type of their task, labels are in range."""
     data = _fresh(trial)
+    remark = None
     for inputs, targets in _batches(_splits(trial)):
         _require_batch(data, inputs, targets, what="a record")
+        if inputs.dtype != torch.float32:
+            remark = f"inputs are {inputs.dtype}, not torch.float32"
         if not inputs.isfinite().all():
             raise Fault("expected finite inputs, got others in some record.")
         if data.task == "multiclass" and not ((targets >= 0) & (targets < data.outputs)).all():
             raise Fault(f"expected labels from 0 to {data.outputs - 1}, got one outside.")
         if data.task == "binary" and not ((targets == 0) | (targets == 1)).all():
             raise Fault("expected targets 0.0 and 1.0 of a binary task, got another.")
-    return None
+    return remark
 
 
 @check_kind("data")
@@ -111,7 +183,8 @@ def synthetic_fits(trial: Trial) -> Remark:
         inputs, targets = data.synthetic(n)
         if len(inputs) != n or len(targets) != n:
             raise Fault(
-                f"expected {n} made-up examples, got {len(inputs)} inputs and {len(targets)} targets."
+                f"expected {n} made-up examples, got {len(inputs)} inputs and "
+                f"{len(targets)} targets."
             )
         for ours, theirs, name in zip((inputs, targets), real, ("inputs", "targets"), strict=True):
             if (ours.shape[1:], ours.dtype) != (theirs.shape[1:], theirs.dtype):
@@ -120,7 +193,8 @@ def synthetic_fits(trial: Trial) -> Remark:
                     f"{tuple(theirs.shape[1:])} {theirs.dtype}",
                 )
                 raise Fault(
-                    f"expected made-up {name} like real ones, {wanted}, got {got}. Leave synthetic() out, or fix it."
+                    f"expected made-up {name} like real ones, {wanted}, got {got}. Leave "
+                    "synthetic() out, or fix it."
                 )
     inputs, _ = data.synthetic(5)
     if any(torch.equal(row, record) for row in inputs for record in real[0]):
@@ -148,9 +222,21 @@ def loads_the_same(trial: Trial) -> Remark:
     numpy.random.set_state(kept[1])
     if len(found) > 1:
         raise Fault(
-            "expected the same records each time, got others. Draw nothing, or from a seed that is an option."
+            "expected the same records each time, got others. Draw nothing, or from a seed "
+            "that is an option."
         )
+    if digest(list(_batches(_fresh(trial).splits(seed=1)))) in found:
+        return "the split doesn't follow the seed"
     return None
+
+
+def _length(split: Any) -> int:
+    return 0 if split is None else len(split)
+
+
+def _changed(trial: Trial, **options: Any) -> Data:
+    """Make the data with other options."""
+    return cast(Data, trial.cls.from_data(_options(trial) | options, context=trial.registry))
 
 
 def _fresh(trial: Trial) -> Data:
@@ -193,12 +279,13 @@ def _require_batch(data: Data, inputs: Tensor, targets: Tensor, *, what: str) ->
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:
     raise Fault(
-        "expected count(), input_shape, outputs, task and synthetic() to do without load(), got a call of it."
+        "expected count(), input_shape, outputs, task and synthetic() to do without "
+        "load(), got a call of it."
     )
 
 
 def _bytes_read() -> int:
-    """Give how many bytes this process has read so far; 0 where the system doesn't tell."""
+    """Return how many bytes this process has read so far; 0 where the system doesn't say."""
     try:
         return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
     except OSError:

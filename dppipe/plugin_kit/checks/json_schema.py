@@ -1,4 +1,6 @@
-"""The part of JSON schema that a spec's schema uses, so that options can be held against it without another library."""
+"""The part of JSON schema that a spec's schema uses, so that options can be held against it without
+another library.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,7 @@ def _inside(schema: dict[str, Any], value: Any, *, root: dict[str, Any], path: s
 def _closest(
     fits: list[str | None], parts: list[dict[str, Any]], value: Any, *, root: dict[str, Any]
 ) -> str | None:
-    """Give the fault of the form that the value's kind names, as the others say nothing about it."""
+    """Return the fault of the form that the value's kind names; the other forms don't apply."""
     kind = value.get("kind") if isinstance(value, dict) else None
     for fault, part in zip(fits, parts, strict=True):
         target = root["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part

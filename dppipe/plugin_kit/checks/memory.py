@@ -1,7 +1,9 @@
-"""What a plugin could remember between calls: attributes, private ones too, class variables, globals, defaults and closures.
+"""What a plugin could remember between calls: attributes, private ones too, class variables,
+globals, defaults and closures.
 
-`remembered` names each place with a digest of what it holds, so that two looks tell which place has changed. What a plugin
-hides in another module or in a file isn't seen here; the check that equal calls give equal results is there for that.
+`remembered` names each place with a digest of what it holds, so that two looks tell which place has
+changed. What a plugin hides in another module or in a file isn't seen here; the check that equal
+calls give equal results is there for that.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ DEEPEST = 8
 
 
 def remembered(component: Component) -> dict[str, str]:
-    """Give every place where this component's plugin could keep something, with a digest of what is there."""
+    """Return each place where the component's plugin could keep something, with a digest."""
     cls = type(component)
     module = sys.modules[cls.__module__]
     own = [base for base in cls.__mro__ if base.__module__ == module.__name__]
@@ -31,12 +33,12 @@ def remembered(component: Component) -> dict[str, str]:
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Give the places that hold something else than before."""
+    """Return the places whose digests have changed."""
     return [place for place in {**before, **after} if before.get(place) != after.get(place)]
 
 
 def digest(value: Any) -> str:
-    """Give a digest of what a value holds, however deep."""
+    """Return a digest of a value and everything in it."""
     return hashlib.sha256(
         repr(_plain(value, depth=0)).encode(errors="backslashreplace")
     ).hexdigest()
@@ -87,7 +89,7 @@ def _function_places(name: str, function: FunctionType) -> Iterator[tuple[str, A
 
 
 def _plain(value: Any, *, depth: int) -> Any:
-    """Give a value whose text shows all that it holds."""
+    """Return plain data whose `repr` shows everything that a value holds."""
     if depth > DEEPEST or isinstance(value, (type, ModuleType, FunctionType)):
         return type(value).__name__
     if isinstance(value, Mapping):
@@ -109,12 +111,16 @@ def _plain(value: Any, *, depth: int) -> Any:
         return type(value).__name__, [_plain(item, depth=depth + 1) for item in list(value)]
     if getattr(value, "__dict__", None):
         return type(value).__name__, _plain(vars(value), depth=depth + 1)
-    # The address in a plain object's text would differ between equal objects; here it is the same object both times.
+    # The address in a plain object's text would differ between equal objects; here it is the same
+    # object both times.
     return repr(value)
 
 
 def _numbers(array: Any) -> Any:
-    """Give the numbers of an array or tensor, as far as they can be read: one kept from inside vmap has lost them."""
+    """Return the numbers of an array or tensor, as far as they can be read.
+
+    A tensor that was kept from inside vmap has lost them.
+    """
     try:
         return array.tolist() if str(getattr(array, "device", "cpu")) == "cpu" else ""
     except RuntimeError:

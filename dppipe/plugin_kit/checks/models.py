@@ -1,6 +1,7 @@
 """Models: they build, they train, and no example reaches another's output.
 
-A layer that mixes examples voids the guarantee, and the engine refuses it before anything is spent; here it is named earlier.
+A layer that mixes examples voids the guarantee, and the engine refuses it before anything is spent;
+here it is named earlier.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ OUTPUTS = 3
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Let torch draw from this seed for a while, and go on as if nothing had been drawn afterwards."""
+    """Let torch draw from this seed inside the block, and restore its generator afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -76,7 +77,8 @@ def several_shapes(model: Model) -> Remark:
         ]
         if unused:
             raise Fault(
-                f"expected every trainable parameter to be used, got {unused[0]} unused for shape {shape}. Drop it."
+                f"expected every trainable parameter to be used, got {unused[0]} unused for "
+                f"shape {shape}. Drop it."
             )
     left = [str(shape) for shape in SHAPES if shape not in taken]
     return f"doesn't take {', '.join(left)}" if left else None
@@ -89,10 +91,22 @@ def small_batches(model: Model) -> Remark:
     one = model.build(inputs.shape[1:], 1)
     for made, outputs in ((module, OUTPUTS), (one, 1)):
         for rows in (0, 1):
-            shape = tuple(made.eval()(inputs[:rows]).shape)
-            if shape != (rows, outputs):
-                raise Fault(f"expected outputs of shape {(rows, outputs)}, got {shape}.")
+            for mode in (True, False):
+                with seeded(0):
+                    shape = tuple(made.train(mode)(inputs[:rows]).shape)
+                if shape != (rows, outputs):
+                    raise Fault(f"expected outputs of shape {(rows, outputs)}, got {shape}.")
     return None
+
+
+@check_each("model")
+def something_to_train(model: Model) -> Remark:
+    """It has parameters to train."""
+    module, _ = build(model)
+    frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
+    if len(frozen) == len(list(module.parameters())):
+        raise Fault("expected a parameter to train, got none. Add a layer, or unfreeze one.")
+    return f"frozen: {', '.join(frozen)}" if frozen else None
 
 
 @check_each("model")
@@ -104,7 +118,8 @@ def no_mixing(model: Model) -> Remark:
             layer, nn.modules.instancenorm._InstanceNorm
         ):
             raise Fault(
-                f"expected no batch normalisation, got {type(layer).__name__} at {path or 'the top'}. Use nn.GroupNorm."
+                f"expected no batch normalisation, got {type(layer).__name__} at "
+                f"{path or 'the top'}. Use nn.GroupNorm."
             )
     others = torch.cat([inputs[:1], 1 - inputs[1:]])
     for mode in (True, False):
@@ -114,7 +129,8 @@ def no_mixing(model: Model) -> Remark:
             second = module.train(mode)(others)[0]
         if not torch.allclose(first, second, rtol=1e-4, atol=1e-6):
             raise Fault(
-                "expected an example's output to stay when the others change, got another one. Something mixes examples."
+                "expected an example's output to stay when the others change, got another "
+                "one. Something mixes examples."
             )
     return None
 
@@ -133,7 +149,8 @@ def buffers_untouched(model: Model) -> Remark:
     ]
     if moved:
         raise Fault(
-            f"expected buffers as they were, got another {moved[0]}: it would keep private records. Don't track statistics."
+            f"expected buffers as they were, got another {moved[0]}: it would keep private "
+            "records. Don't track statistics."
         )
     return None
 
@@ -142,20 +159,28 @@ def buffers_untouched(model: Model) -> Remark:
 def weights_by_seed(model: Model) -> Remark:
     """Weights come from the seed alone, and fit a fresh build."""
     built = []
-    for _ in range(2):
-        with seeded(3):
-            built.append(build(model)[0].state_dict())
-    first, second = built
+    for seed in (3, 3, 4):
+        with seeded(seed):
+            built.append(build(model)[0])
+    first, second, other = (module.state_dict() for module in built)
     if first.keys() != second.keys():
         raise Fault(
-            "expected the same names in every build, got others. Build the same layers from the same options."
+            "expected the same names in every build, got others. Build the same layers "
+            "from the same options."
         )
     moved = [name for name in first if not torch.equal(first[name], second[name])]
     if moved:
         raise Fault(
-            f"expected the same weights from the same seed, got others at {moved[0]}. Draw them with torch alone."
+            f"expected the same weights from the same seed, got others at {moved[0]}. Draw "
+            "them with torch alone."
         )
-    return None
+    drawn = any(not torch.equal(first[name], other[name]) for name in first)
+    _, inputs = build(model)
+    wanted = built[0].eval()(inputs)
+    built[2].load_state_dict(copy.deepcopy(first))
+    if not torch.equal(built[2].eval()(inputs), wanted):
+        raise Fault("expected the same outputs with loaded weights, got others.")
+    return None if drawn else "its first weights don't follow the seed"
 
 
 @check_each("model")
@@ -172,7 +197,8 @@ def engine_agrees(model: Model) -> Remark:
     for name, gradients in zip(parameters, zip(*alone, strict=True), strict=True):
         if not torch.allclose(found[name], torch.stack(gradients).sum(0), rtol=1e-3, atol=1e-5):
             raise Fault(
-                f"expected the engine's sum to be that of single examples, got another at {name}. Something mixes them."
+                "expected the engine's sum to be that of single examples, got another at "
+                f"{name}. Something mixes them."
             )
     return None
 
@@ -196,7 +222,7 @@ def _loss(module: nn.Module, inputs: Any) -> Tensor:  # -> [B]
 
 
 def _working(model: Model) -> Iterator[tuple[Sequence[int], nn.Module, Tensor]]:
-    """Give each shape that the model takes; if it takes none, raise what the first one raised."""
+    """Yield each shape that the model takes; if it takes none, raise what the first one raised."""
     failures: list[Exception] = []
     for shape in SHAPES:
         with seeded(0):

@@ -1,15 +1,17 @@
-"""Optimizers: one gradient a step, nothing lost when saved, nothing undone by a gradient of any size."""
+"""Optimizers: one gradient a step, nothing lost when saved, nothing undone by a gradient of any
+size.
+"""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from dppipe.optim.base import Optimizer
-from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
+from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 
 
 def exercise(optimizer: Optimizer) -> Any:
@@ -34,7 +36,8 @@ def holds_parameters(optimizer: Optimizer) -> Remark:
     held = sorted(id(parameter) for group in built.param_groups for parameter in group["params"])
     if held != sorted(id(parameter) for parameter in module.parameters()):
         raise Fault(
-            "expected every parameter once, got others. Pass params on as they come; a generator can be read once."
+            "expected every parameter once, got others. Pass params on as they come; a "
+            "generator can be read once."
         )
     return None
 
@@ -47,6 +50,21 @@ def one_gradient_a_step(optimizer: Optimizer) -> Remark:
     _take_steps(optimizer.build([parameter]), parameter, steps=2)
     if torch.equal(parameter, before):
         raise Fault("expected the parameters to move, got them as they were.")
+    return None
+
+
+@check_kind("optimizer")
+def downhill(trial: Trial) -> Remark:
+    """With `lr: 0.05`, fifty steps along the gradient go downhill."""
+    if "lr" not in trial.cls.model_fields:
+        return "it has no lr"
+    parameter = nn.Parameter(torch.tensor([3.0, -2.0]))
+    optimizer = cast(Optimizer, trial.made[0].model_copy(update={"lr": 0.05}))
+    before = float(parameter.detach().square().sum())
+    _take_steps(optimizer.build([parameter]), parameter, steps=50)
+    after = float(parameter.detach().square().sum())
+    if not after < 0.9 * before:
+        raise Fault(f"expected less than {0.9 * before:g} after fifty steps, got {after:g}.")
     return None
 
 
@@ -78,7 +96,8 @@ def saved_state(optimizer: Optimizer) -> Remark:
     _take_steps(resumed, other, steps=2)
     if not torch.equal(parameter, other):
         raise Fault(
-            "expected the same steps after loading the state, got others. Keep what steps need in `self.state`."
+            "expected the same steps after loading the state, got others. Keep what steps "
+            "need in `self.state`."
         )
     return None
 
@@ -89,7 +108,8 @@ def schedule_acts(optimizer: Optimizer) -> Remark:
     built = optimizer.build([nn.Parameter(torch.ones(2))])
     if any("lr" not in group for group in built.param_groups):
         raise Fault(
-            "expected `lr` in every parameter group, got none: learning-rate schedules set it there."
+            "expected `lr` in every parameter group, got none: learning-rate schedules set "
+            "it there."
         )
     optimizer.schedule.build(built, steps=10)
     return None

@@ -1,4 +1,6 @@
-"""Watches torch for reductions over dimension 0: on one example's `[groups]` they can only come from a mistaken shape."""
+"""Watches torch for reductions over dimension 0: on one example's `[groups]` they can only come
+from a mistaken shape.
+"""
 
 from __future__ import annotations
 

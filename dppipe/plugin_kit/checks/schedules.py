@@ -1,8 +1,11 @@
-"""Noise schedules: finite and positive from the first step to the last, for runs of every length, and plannable."""
+"""Noise schedules: finite and positive from the first step to the last, for runs of every length,
+and plannable.
+"""
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +13,7 @@ from dppipe.noise.base import NoiseSchedule
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 
 LENGTHS = (1, 2, 3, 100, 1001)
+EVERY_LENGTH = (*range(60), *LENGTHS, 3000, 100_000)
 HISTORIES: tuple[tuple[float, ...], ...] = (
     (),
     (1.0,),
@@ -20,7 +24,19 @@ HISTORIES: tuple[tuple[float, ...], ...] = (
     (1.0,) * 500,
     (math.inf, math.nan, -math.inf, 1.0) * 5,
 )
-"""Released values: none yet, one, zeros, falling, rising, flat, and what noise should never give but could."""
+"""Released values: none yet, one, zeros, falling, rising, flat, and what noise should never give
+but could.
+"""
+
+
+def random_histories() -> list[list[float]]:
+    """Return a hundred lists of released values of any size, the same each time."""
+    generator = random.Random(0)
+    found = []
+    for length in range(100):
+        size = 10.0 ** generator.uniform(-6, 6)
+        found.append([generator.uniform(-size, size) for _ in range(length)])
+    return found
 
 
 def exercise(schedule: NoiseSchedule) -> Any:
@@ -44,11 +60,11 @@ def every_progress(schedule: NoiseSchedule) -> Remark:
 
 @check_each("noise")
 def every_length(schedule: NoiseSchedule) -> Remark:
-    """Runs of 1, 2, 3, 100 and 1001 steps have a finite size > 0 at each."""
+    """Runs of every length, from 0 to 100,000 steps, have a finite size > 0 at each."""
     if schedule.adaptive:
         return "adaptive: next_multiplier(history) says it"
     widest = 1.0
-    for steps in LENGTHS:
+    for steps in EVERY_LENGTH:
         sizes = schedule.relative(steps)
         if len(sizes) != steps:
             raise Fault(
@@ -56,18 +72,67 @@ def every_length(schedule: NoiseSchedule) -> Remark:
             )
         for step, size in enumerate(sizes):
             _require_size(size, f"at step {step} of {steps}")
-        widest = max(widest, max(sizes) / min(sizes))
+        if sizes:
+            widest = max(widest, max(sizes) / min(sizes))
     return (
-        f"the noise moves by a factor of {widest:g}: its smallest steps cost nearly all of the budget"
+        f"the noise moves by a factor of {widest:g}: its smallest steps cost nearly all of "
+        "the budget"
         if widest > 20
         else None
     )
 
 
 @check_each("noise")
+def first_step(schedule: NoiseSchedule) -> Remark:
+    """A run of one step has the noise of the first step of a longer one."""
+    if schedule.adaptive:
+        return "adaptive: next_multiplier(history) says it"
+    alone = schedule.relative(1)[0]
+    if not math.isclose(alone, schedule.relative(2)[0], rel_tol=1e-6):
+        raise Fault(f"expected {schedule.relative(2)[0]:g} in a run of one step, got {alone:g}.")
+    if not math.isclose(schedule.relative(100)[0], 1.0, rel_tol=1e-6):
+        return f"the first step has {schedule.relative(100)[0]:g} times noise_multiplier"
+    return None
+
+
+@check_each("noise")
+def fresh_copy(schedule: NoiseSchedule) -> Remark:
+    """A fresh copy with equal options has the same noise."""
+    if schedule.adaptive:
+        return "adaptive: next_multiplier(history) says it"
+    fresh = type(schedule).model_validate(schedule.model_dump())
+    if fresh.relative(57) != schedule.relative(57):
+        raise Fault("expected the same noise from equal options, got another. Use no state.")
+    return None
+
+
+@check_each("noise")
+def event_tells(schedule: NoiseSchedule) -> Remark:
+    """The event that is charged names the multiplier; noise that protects nothing is refused."""
+    for multiplier in (0.3, 1.0, 7.0):
+        named = getattr(schedule.event(multiplier), "noise_multiplier", None)
+        if type(named) is not float or named != multiplier:
+            raise Fault(
+                f"expected an event of multiplier {multiplier:g}, got {named}. Leave event() out."
+            )
+    for nothing in (0.0, -1.0, math.nan, math.inf):
+        try:
+            schedule.event(nothing)
+        except ValueError:
+            continue
+        raise Fault(
+            f"expected no event for a noise multiplier of {nothing:g}, got one. Leave event() out."
+        )
+    return None
+
+
+@check_each("noise")
 def constant_is_constant(schedule: NoiseSchedule) -> Remark:
     """It says that it is constant only where it is."""
-    if schedule.constant and len({schedule.multiplier(k / 10) for k in range(11)}) > 1:
+    if not schedule.constant:
+        return None
+    sizes = {schedule.multiplier(k / 10) for k in range(11)} | set(schedule.relative(50))
+    if len(sizes) > 1:
         raise Fault(
             "expected one multiplier, as `constant = True` says, got several. Leave `constant` out."
         )
@@ -83,11 +148,12 @@ def every_history(schedule: NoiseSchedule) -> Remark:
             "next_multiplier(history)" if schedule.adaptive else "adaptive: ClassVar[bool] = True"
         )
         raise Fault(
-            f"expected next_multiplier and `adaptive = True` together, got one of them. Add {missing}."
+            "expected next_multiplier and `adaptive = True` together, got one of them. Add "
+            f"{missing}."
         )
     if not schedule.adaptive:
         return "not adaptive"
-    for history in HISTORIES:
+    for history in (*HISTORIES, *random_histories()):
         given = list(history)
         _require_size(schedule.next_multiplier(given), f"after {_show(history)}")
         if repr(given) != repr(list(history)):
@@ -124,7 +190,8 @@ def _require_size(size: Any, where: str) -> None:
         raise Fault(f"expected a plain number {where}, got {type(size).__name__}. Return a float.")
     if not (math.isfinite(size) and size > 0):
         raise Fault(
-            f"expected a finite number > 0 {where}, got {size:g}. Noise of no size, or none, protects nobody."
+            f"expected a finite number > 0 {where}, got {size:g}. Noise of no size, or "
+            "none, protects nobody."
         )
 
 

@@ -1,7 +1,9 @@
-"""The table of checks: a check is a function that raises a Fault; its docstring is the line that is printed.
+"""The table of checks: a check is a function that raises a Fault; its docstring is the line that is
+printed.
 
-`check_each` is for a check of one component: it is called with the kind's defaults and with options at their limits.
-`check_kind` is for a check of the kind as a whole. What a check returns is a remark for the person who reads it.
+`check_each` is for a check of one component: it is called with the kind's defaults and with options
+at their limits. `check_kind` is for a check of the kind as a whole. What a check returns is a
+remark for the person who reads it.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ class Trial:
     registry: Registry
     made: tuple[Component, ...]
     """The kind with its defaults, then with one option at a time at its limits."""
+    built_in: bool = False
+    """Whether the kind is one of dppipe's own, not of a plugin file."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,9 @@ def check_kind(block: str) -> Callable[[_F], _F]:
 
 
 def check_each(block: str) -> Callable[[_F], _F]:
-    """Put a check of one component into the table: it takes the component, with each set of options in turn."""
+    """Put a check of one component into the table: it takes the component, with each set of options
+    in turn.
+    """
 
     def put(function: _F) -> _F:
         def run(trial: Trial) -> Remark:
@@ -80,7 +86,7 @@ def check_each(block: str) -> Callable[[_F], _F]:
 
 
 def _title(function: Callable[..., Remark]) -> str:
-    text = (function.__doc__ or function.__name__).rstrip(".")
+    text = " ".join((function.__doc__ or function.__name__).split()).rstrip(".")
     return text[0].lower() + text[1:]
 
 

@@ -1,11 +1,12 @@
-"""Components to try: a kind with its defaults, then with one option at a time at each of its limits.
+"""Components to try: a kind with its defaults, then with one option at a time at each of its
+limits.
 
 Options without a default take the first of `Field(examples=[...])`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 import annotated_types
@@ -19,20 +20,31 @@ from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.describe import fields_by_key
 
 STEP = 1e-3
-"""How far from a limit that it may not reach a number is put, as a share of what there is between the limits."""
+"""How far from a limit that it may not reach a number is put, as a share of what there is between
+the limits.
+"""
 
 
-def make_components(cls: type[Component], *, registry: Registry) -> tuple[Component, ...]:
-    """Make a kind with its defaults, and with each option at its limits; combinations that it refuses itself are left out."""
+def make_components(
+    cls: type[Component], *, registry: Registry, options: Mapping[str, Any] | None = None
+) -> tuple[Component, ...]:
+    """Make a kind with its defaults, and with each option at its limits.
+
+    Combinations that the kind refuses itself are left out. `options` take the place of defaults.
+    """
     fields = fields_by_key(cls)
-    needed = {name: field for name, field in fields.items() if field.is_required()}
+    known = dict(options or {})
+    needed = {}
+    for name, field in fields.items():
+        if field.is_required() and name not in known:
+            needed[name] = field
     without = [name for name, field in needed.items() if not field.examples]
     if without:
         raise Fault(
-            f"expected a default or Field(examples=[...]) for every option, got none for {', '.join(without)}. "
-            "The checks need a value to try."
+            "expected a default or Field(examples=[...]) for every option, got none for "
+            f"{', '.join(without)}. The checks need a value to try."
         )
-    given = {name: (field.examples or [None])[0] for name, field in needed.items()}
+    given = {name: (field.examples or [None])[0] for name, field in needed.items()} | known
     made = [cls.from_data(given, context=registry)]
     for name, field in fields.items():
         for value in _limits(field):

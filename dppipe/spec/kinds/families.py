@@ -20,7 +20,9 @@ class Family:
     group: str | None = None
     """The entry point group by which installed packages offer kinds."""
     takes_plugins: bool = True
-    """Whether kinds may come from outside: samplers and accountants claim proofs that the core can't check."""
+    """Whether kinds may come from outside: samplers and accountants claim proofs that the core
+    can't check.
+    """
 
     @property
     def one(self) -> str:

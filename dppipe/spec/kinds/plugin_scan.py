@@ -1,7 +1,9 @@
-"""Which kinds the files of a plugin folder define, read from their syntax trees: nothing is imported.
+"""Which kinds the files of a plugin folder define, read from their syntax trees: nothing is
+imported.
 
-A kind is a class statement with `kind="..."` whose base is a family's: named so, imported from the family's package, or a class
-of the same file that has such a base. A file that can't be read is remembered, because its kinds can't be known.
+A kind is a class statement with `kind="..."` whose base is a family's: named so, imported from the
+family's package, or a class of the same file that has such a base. A file that can't be read is
+remembered, because its kinds can't be known.
 """
 
 from __future__ import annotations
@@ -38,12 +40,16 @@ class Scan:
 
 
 def find_folder(named: Path | str | None) -> Path | None:
-    """Give the plugin folder: the one that was named, or `plugins/` here, if it is here and not a link to elsewhere."""
+    """Return the plugin folder: the one that was named, or `plugins/` here.
+
+    A link to elsewhere doesn't count.
+    """
     if named is not None:
         folder = Path(named)
         if not folder.is_dir():
             raise UsageError(
-                f"--plugins {named}: expected a folder, got {'a file' if folder.exists() else 'nothing'} there."
+                f"--plugins {named}: expected a folder, got "
+                f"{'a file' if folder.exists() else 'nothing'} there."
             )
         return folder.resolve()
     folder = Path(DEFAULT_FOLDER).resolve()
@@ -51,7 +57,7 @@ def find_folder(named: Path | str | None) -> Path | None:
 
 
 def scan_folder(folder: Path) -> Scan:
-    """Find the kinds of every file; files whose names start with `_` are the plugins' own business."""
+    """Find the kinds of every file; names that start with `_` are left to the plugins."""
     kinds: list[FoundKind] = []
     unread: list[str] = []
     for file in sorted(folder.glob("*.py")):

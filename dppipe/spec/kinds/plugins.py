@@ -1,8 +1,10 @@
-"""The package in which plugin files are imported: `plugins/soft.py` is `dppipe.spec.kinds.plugins.soft`.
+"""The package in which plugin files are imported: `plugins/soft.py` is
+`dppipe.spec.kinds.plugins.soft`.
 
-Being importable by that name, what a plugin defines can be pickled for worker processes: they find the folder in the
-environment. The code that runs is compiled from the very bytes that are hashed, never from a cache. Plugins are trusted code;
-a broken one names itself and stops nothing else. Read next: `plugin_scan.py`, which finds kinds without running anything.
+Being importable by that name, what a plugin defines can be pickled for worker processes: they find
+the folder in the environment. The code that runs is compiled from the very bytes that are hashed,
+never from a cache. Plugins are trusted code; a broken one names itself and stops nothing else. Read
+next: `plugin_scan.py`, which finds kinds without running anything.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _hashes: dict[str, str] = {}
 
 
 def import_plugin(file: Path) -> ModuleType:
-    """Import a plugin file; what goes wrong in it is a UsageError of one line that names the file and the line."""
+    """Import a plugin file; what goes wrong in it is a UsageError of one line that names the file
+    and the line.
+    """
     os.environ[FOLDER] = str(file.parent)
     name = f"{__name__}.{file.stem}"
     loaded = sys.modules.get(name)
@@ -40,7 +44,7 @@ def import_plugin(file: Path) -> ModuleType:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"{describe_failure(error, file)}. Mend the plugin, or use another kind."
+            f"{describe_failure(error, file)}. Fix the plugin, or use another kind."
         ) from error
 
 
@@ -52,7 +56,7 @@ def describe_failure(error: BaseException, file: Path) -> str:
 
 
 def find_line(error: BaseException, file: Path) -> int | None:
-    """Give the line of a plugin file that an error comes from, or that called what it comes from."""
+    """Return the line of a plugin file that raised an error, or called what raised it."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
     while trace is not None:
@@ -62,7 +66,7 @@ def find_line(error: BaseException, file: Path) -> int | None:
 
 
 def show_path(file: Path) -> str:
-    """Give a path as a person would write it here."""
+    """Return a path as a person would write it here."""
     try:
         return str(file.relative_to(Path.cwd()))
     except ValueError:
@@ -70,18 +74,20 @@ def show_path(file: Path) -> str:
 
 
 def hash_file(file: Path) -> str:
-    """Give the hash of a file: SHA-256, in hex."""
+    """Return the SHA-256 of a file, in hex."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def plugin_hash(module: ModuleType) -> str:
-    """Give the hash of the bytes that a plugin's module was compiled from."""
+    """Return the hash of the bytes that a plugin's module was compiled from."""
     file = module.__file__ or ""
     return _hashes[file] if file in _hashes else hash_file(Path(file))
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the source every time: a stale cache would run code with another hash, and validating writes nothing."""
+    """Compiles the source every time: a stale cache would run code with another hash, and
+    validating writes nothing.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
         source = self.get_data(self.path)

@@ -1,7 +1,9 @@
-"""Everything a spec can name: built-in kinds, plugin files and installed packages, found without importing them.
+"""Everything a spec can name: built-in kinds, plugin files and installed packages, found without
+importing them.
 
-A kind is imported when it is used. Built-in names can't be shadowed: a kind that is defined in two places is refused when it is
-used, with every place. Samplers and accountants claim proofs that the core can't check, so they never come from outside.
+A kind is imported when it is used. Built-in names can't be shadowed: a kind that is defined in two
+places is refused when it is used, with every place. Samplers and accountants claim proofs that the
+core can't check, so they never come from outside.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ class Registry:
         self.folder = find_folder(folder)
 
     def kinds(self, block: str) -> list[str]:
-        """Give the names of all kinds of a family."""
+        """Return the names of all kinds of a family."""
         return sorted({source.kind for source in self._sources(FAMILIES[block])})
 
     def load(self, block: str, kind: str) -> type[Component]:
-        """Give the class of a kind; a UsageError says why there is none."""
+        """Return the class of a kind; a UsageError says why there is none."""
         family = FAMILIES[block]
         sources = [source for source in self._sources(family) if source.kind == kind]
         if not sources:
@@ -58,12 +60,14 @@ class Registry:
         if len(sources) > 1:
             places = " and ".join(source.where for source in sources)
             raise UsageError(
-                f"expected one {family.noun} named {kind!r}, got {len(sources)}: {places}. Rename yours."
+                f"expected one {family.noun} named {kind!r}, got {len(sources)}: {places}. "
+                "Rename yours."
             )
         if outside and not family.takes_plugins:
             raise UsageError(
-                f"expected a built-in {family.noun}, got {kind!r} of {outside[0].where}. Its claims can't be checked, so "
-                f"{family.noun}s don't come from plugins. Known: {self._known(family)}."
+                f"expected a built-in {family.noun}, got {kind!r} of {outside[0].where}. Its "
+                f"claims can't be checked, so {family.noun}s don't come from plugins. Known: "
+                f"{self._known(family)}."
             )
         loaded = sources[0].load()
         if not (isinstance(loaded, type) and issubclass(loaded, Component) and loaded.kind == kind):
@@ -116,14 +120,17 @@ class Registry:
                 if family.takes_plugins
                 else "Take a known kind"
             )
-            return f"expected the name of {family.one}, got a class path. {how}: {self._known(family)}."
+            return (
+                f"expected the name of {family.one}, got a class path. {how}: "
+                f"{self._known(family)}."
+            )
         unread = f" Not read: {', '.join(self._scan.unread)}." if self._scan.unread else ""
         guess = suggest_kind(kind, self.kinds(family.block))
         return f"no {family.noun} named {kind!r}. Known: {self._known(family)}.{guess}{unread}"
 
 
 def built_in_kinds(family: Family) -> list[str]:
-    """Give the kinds that dppipe brings: a file of that name in the family's folder defines each."""
+    """Return the built-in kinds: a file of that name in the family's folder defines each."""
     folder = Path(dppipe.__file__).parent.joinpath(*family.package.split(".")[1:])
     files = (
         file
@@ -149,9 +156,10 @@ def load_built_in(family: Family, kind: str) -> type[Component]:
 
 
 def plugin_files(components: Iterable[Component]) -> dict[str, str]:
-    """Give the file of each component that dppipe doesn't bring, with its hash; of a class path, the file that it names.
+    """Return the file of each component from outside dppipe, with its hash.
 
-    Names are the same wherever a command is run: a plugin's folder and file, or a module's place in its package.
+    Of a class path it is the file that it names. Names are the same wherever a command is run:
+    a plugin's folder and file, or a module's place in its package.
     """
     found = {}
     for component in components:
@@ -182,12 +190,15 @@ def _load_point(point: EntryPoint) -> object:
         return point.load()
     except (Exception, SystemExit) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        message = f"{point.value}: the plugin can't be loaded: {what}. Mend the package, or use another kind."
+        message = (
+            f"{point.value}: the plugin can't be loaded: {what}. Fix the package, or use "
+            "another kind."
+        )
         raise UsageError(f"{_place(error)}{message}") from error
 
 
 def _place(error: BaseException) -> str:
-    """Give file and line of an installed package's code that an error comes from, if it comes from there."""
+    """Return file and line of an installed package's code that raised an error, if any did."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{show_path(Path(error.filename))}:{error.lineno}: "
     frame = traceback.extract_tb(error.__traceback__)[-1]

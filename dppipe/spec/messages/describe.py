@@ -84,7 +84,7 @@ def _describe_list(origin: Any, arguments: tuple[Any, ...]) -> str:
 
 
 def fields_by_key(block: type[Options]) -> dict[str, FieldInfo]:
-    """Give the fields of a block by the keys that a spec writes."""
+    """Return the fields of a block by the keys that a spec writes."""
     return {field.alias or name: field for name, field in block.model_fields.items()}
 
 
@@ -108,7 +108,9 @@ def options_in_type(annotation: Any) -> list[type[Options]]:
 
 
 def meant_block(annotation: Any, data: Any) -> type[Options] | None:
-    """Find the block inside a type that most of the keys which were given belong to; of equals the first."""
+    """Find the block inside a type that most of the keys which were given belong to; of equals the
+    first.
+    """
     given = set(data) if isinstance(data, dict) else set()
     return max(
         options_in_type(annotation),

@@ -1,4 +1,4 @@
-"""Validation errors in the house's words: what was expected, what was got, and what to do about it."""
+"""Validation errors in plain words: what was expected, what was got, and what to do."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ _BY_LIMIT = {
 
 
 def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Problem]:
-    """Give the problems behind a validation error of a spec's data."""
-    # A default that is made from other fields isn't made where one of those is wrong: that one is said.
+    """Return the problems behind a validation error of a spec's data."""
+    # A default that is made from other fields isn't made where one of those is wrong: that one is
+    # said.
     errors = [
         details
         for details in error.errors(include_url=False)
@@ -69,14 +70,14 @@ def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Pr
     if len(errors) > MAX_FAULTS:
         problems.append(
             Problem(
-                (), f"expected fewer faults, got {len(errors) - MAX_FAULTS} more. Mend these first."
+                (), f"expected fewer faults, got {len(errors) - MAX_FAULTS} more. Fix these first."
             )
         )
     return list(dict.fromkeys(problems))  # each member of a union says the same
 
 
 def show_value(value: Any) -> str:
-    """Give a value as a spec would write it, in short."""
+    """Return a value as a spec would write it, shortened."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -113,7 +114,7 @@ def _problem(details: Any, data: Any, registry: Registry) -> Problem:
 
 
 def _path(location: Path, data: Any) -> Path:
-    """Give the keys of a location without the names that pydantic puts between them for the members of a union."""
+    """Return the keys of a location, without pydantic's names for the members of a union."""
     path: list[str | int] = []
     for index, part in enumerate(location):
         inside = (
@@ -163,7 +164,10 @@ def _unknown_key(key: str, block: type[Options] | None) -> str:
         whose = f"the {block.kind} kind" if block.kind else "this block"
     else:
         whose = "a spec" if block is Spec else "this block"
-    return f"expected a key of {whose}, got {key!r}. Known: {', '.join(known) or 'none'}.{suggest_key(key, known)}"
+    return (
+        f"expected a key of {whose}, got {key!r}. Known: "
+        f"{', '.join(known) or 'none'}.{suggest_key(key, known)}"
+    )
 
 
 def _block_at(path: Path, data: Any, registry: Registry) -> type[Options] | None:

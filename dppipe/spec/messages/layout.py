@@ -1,4 +1,6 @@
-"""Problems laid out for a person: `file:line:column: path: message`, the source line and a caret, sorted by place."""
+"""Problems laid out for a person: `file:line:column: path: message`, the source line and a caret,
+sorted by place.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from dppipe.errors import PrivacyRefusal, Problem, SpecError
 from dppipe.spec.yaml.source import Located
 
 _SHOWN = 68
-"""Characters of a source line that are shown, so that it fits 80 columns and the caret stands below its place."""
+"""Characters of a source line that are shown, so that it fits 80 columns and the caret stands below
+its place.
+"""
 
 
 class Refusal(Problem):
@@ -16,7 +20,9 @@ class Refusal(Problem):
 
 
 class SpecRefusal(PrivacyRefusal):
-    """All the refusals of a spec that has no other problem; the text is already laid out for a person."""
+    """All the refusals of a spec that has no other problem; the text is already laid out for a
+    person.
+    """
 
     def __init__(self, problems: Sequence[Problem], text: str) -> None:
         self.problems = tuple(problems)
@@ -24,7 +30,7 @@ class SpecRefusal(PrivacyRefusal):
 
 
 def error_of(located: Sequence[Located], *, text: str) -> SpecError | SpecRefusal:
-    """Give the error that says all these problems of a text; it is a refusal if they all are."""
+    """Return one error for all problems of a text; it is a refusal if every problem is one."""
     ordered = sorted(located, key=lambda found: (found.spot is None, found.spot or (0, 0)))
     lines = text.splitlines()
     laid_out = "\n".join(_lay_out(found, lines) for found in ordered)
@@ -47,7 +53,7 @@ def _lay_out(found: Located, lines: Sequence[str]) -> str:
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """Cut a long line to what stands around a column; give the column there too."""
+    """Return the part of a long line around a column, and the column in that part."""
     first = (
         0
         if column < _SHOWN - 24 or len(line) <= _SHOWN

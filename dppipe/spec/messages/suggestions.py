@@ -1,4 +1,7 @@
-"""Did you mean: near misses, and the names that other tools use. One spelling is accepted; the others are only pointed out."""
+"""Did you mean: near misses, and the names that other tools use.
+
+One spelling is accepted; the others are only pointed out.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from difflib import get_close_matches
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 _POWER = re.compile(r"10(?:\^|\*\*)\(?([-+]?\d{1,3})\)?", re.ASCII)
 
-# Names of other tools (Opacus, TF Privacy, JAX Privacy, fastDP, Lightning, ...) and common slips -> ours, with its block.
+# Names of other tools (Opacus, TF Privacy, JAX Privacy, fastDP, Lightning, ...) and common slips ->
+# ours, with its block.
 _KEYS = {
     "accelerator": "performance.accelerator",
     "accumulate_grad_batches": "performance.physical_batch_size",

@@ -1,8 +1,9 @@
 """YAML as plain data with places: YAML 1.2 scalars, and nothing that could surprise.
 
-`1e-5` is a number, `yes` and `off` are strings. Tags, anchors, aliases, repeated keys, integers with a leading zero and numbers
-that aren't finite are faults. Every fault is collected with its line and column; what can still be read is read. The reader
-walks PyYAML's flat stream of events, so neither deep nesting nor a hostile file can exhaust it. Read next: `scalars.py`.
+`1e-5` is a number, `yes` and `off` are strings. Tags, anchors, aliases, repeated keys, integers
+with a leading zero and numbers that aren't finite are faults. Every fault is collected with its
+line and column; what can still be read is read. The reader walks PyYAML's flat stream of events, so
+neither deep nesting nor a hostile file can exhaust it. Read next: `scalars.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Fault(NamedTuple):
 
 @dataclass
 class Document:
-    """What a text holds: plain data, where each key and each value stands, and what couldn't be read."""
+    """What a text holds: plain data, where each key and each value stands, and what couldn't be
+    read.
+    """
 
     text: str = ""
     data: Any = None
@@ -234,7 +237,7 @@ class _Reader:
                 Fault(
                     (),
                     _place(event),
-                    "expected fewer faults, got more from here on. Mend these first.",
+                    "expected fewer faults, got more from here on. Fix these first.",
                 )
             )
             raise _Stop
@@ -242,7 +245,7 @@ class _Reader:
 
 
 class _Dropped:
-    """Stands for a key whose value is read and thrown away."""
+    """A key whose value is read and dropped."""
 
 
 class _Open:

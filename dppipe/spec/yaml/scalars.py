@@ -1,4 +1,6 @@
-"""Plain scalars of YAML 1.2 (core schema): which unquoted text is a number, a boolean, nothing, or just text."""
+"""Plain scalars of YAML 1.2 (core schema): which unquoted text is a number, a boolean, nothing, or
+just text.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def read_scalar(text: str) -> Scalar:
     if text in _WORDS:
         return Scalar(_WORDS[text])
     if _LEADING_ZERO.fullmatch(text):
-        fault = f"expected a number without leading zeros, got {text[:40]}. Drop the zeros, or quote it if it is a name."
+        fault = (
+            f"expected a number without leading zeros, got {text[:40]}. Drop the zeros, or "
+            "quote it if it is a name."
+        )
         return Scalar(text, fault)
     if _INTEGER.fullmatch(text) or _BASED.fullmatch(text):
         # 64 bits hold every number a spec needs; Python would read thousands of digits, at a price.

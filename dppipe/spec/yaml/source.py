@@ -1,6 +1,8 @@
-"""Where a spec's data come from: a file and the `--set` overrides on top of it, so that every problem can name its place.
+"""Where a spec's data come from: a file and the `--set` overrides on top of it, so that every
+problem can name its place.
 
-A problem in an overridden value is reported by its own place, the `--set` that brought it. Read next: `layout.py`.
+A problem in an overridden value is reported by its own place, the `--set` that brought it. Read
+next: `layout.py`.
 """
 
 from __future__ import annotations
@@ -103,7 +105,9 @@ def _apply(source: Source, override: str) -> list[Problem]:
 
 
 def _put(data: Any, parts: Sequence[str], value: Any) -> tuple[Path, Problem | None]:
-    """Put a value into the data: a block that isn't there is made, a bare kind becomes a block, a digit counts in a list."""
+    """Put a value into the data: a block that isn't there is made, a bare kind becomes a block, a
+    digit counts in a list.
+    """
     holder, path = data, tuple[str | int, ...]()
     for index, part in enumerate(parts):
         if isinstance(holder, list) and part.isdecimal() and int(part) < len(holder):

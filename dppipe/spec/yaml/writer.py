@@ -1,4 +1,6 @@
-"""Plain data as YAML that `yaml_reader` reads back exactly: floats by their shortest exact form, text quoted where it must be."""
+"""Plain data as YAML that `yaml_reader` reads back exactly: floats by their shortest exact form,
+text quoted where it must be.
+"""
 
 from __future__ import annotations
 
