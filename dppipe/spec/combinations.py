@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dppipe.clipper_abilities import Averages, failure_delta, statistics_std
+from dppipe.clipper_abilities import Averages, failure_delta, refusal, statistics_std
 from dppipe.spec.messages.layout import Refusal
 
 if TYPE_CHECKING:
