@@ -101,7 +101,8 @@ def account(
 
     One step at rate 1 is a single mechanism: `--sample-rate 1 --steps 1 --epsilon 1 --delta 1e-5`
     calibrates it, with `--mechanism laplace --accountant basic` as a textbook does.
-    `--step-epsilon 0.1 --steps 100 --delta 1e-5` composes mechanisms of which only epsilon is known.
+    `--step-epsilon 0.1 --steps 100 --delta 1e-5` composes mechanisms of which only epsilon is
+    known.
     """
     deltas = parse_deltas(delta)
     if step_epsilon is not None:

@@ -1,7 +1,8 @@
 """The noise that lands on a budget, and the steps that fit in one.
 
-Both search over an accountant's certified epsilon, so both are as strict as the accountant: what they return was itself
-evaluated and found within the budget. Noise is rounded up, steps are rounded down, epsilon for print is rounded up.
+Both search over an accountant's certified epsilon, so both are as strict as the accountant: what
+they return was itself evaluated and found within the budget. Noise is rounded up, steps are rounded
+down, epsilon for print is rounded up.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _DIGITS = 5
 _SMALLEST, _LARGEST = 1e-3, 1e6
-"""The noise scales that are looked at: below, nothing is private; above, nothing is learned."""
+"""The noise scales that are searched: below, nothing is private; above, nothing is learned."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +52,20 @@ def calibrate(
         budget: The target, and the relation it is measured under.
         allow_estimate: Whether an estimate will do, which no run may rest on; else it is refused.
     """
-
     exact = _costs(accountant, steps_at, budget, allow_estimate)
     rough = _costs(accountant.rough(), steps_at, budget, allow_estimate)
     try:
         start = _root(rough, target=budget.epsilon, start=1.0, factor=2.0, tolerance=1e-4)
         scale = _polished(exact, rough, start=start, target=budget.epsilon)
-    except (
-        PrivacyRefusal
-    ):  # a looser bound may not reach a small budget, or not know the event at all
-        start, scale = 1.0, None
+    except PrivacyRefusal:
+        # A looser bound may not reach a small budget, or not know the event at all.
+        start = 1.0
+        scale = None
     if scale is None:
-        scale = round_up(
-            _root(exact, target=budget.epsilon, start=start, factor=2.0, tolerance=1e-6), _DIGITS
-        )
-    while (
-        exact(scale) > budget.epsilon
-    ):  # rare: the root is found to about one unit of the last digit
+        root = _root(exact, target=budget.epsilon, start=start, factor=2.0, tolerance=1e-6)
+        scale = round_up(root, _DIGITS)
+    while exact(scale) > budget.epsilon:
+        # Rare: the root is found to about one unit of the last digit.
         scale = round_up(scale * (1 + 10.0**-_DIGITS), _DIGITS)
     return Calibration(scale, exact(scale))
 
@@ -102,37 +100,48 @@ def affordable_steps(
         return most
     rough = accountant.rough()
     if len(steps) == 1:
-        return _last(
-            fits, guess=_last(lambda count: fits(count, rough), guess=1, most=most), most=most
-        )
+        guess = _last(lambda count: fits(count, rough), guess=1, most=most)
+    else:
+        guess = _guess(accountant, rough, steps, budget=budget, most=most)
+    return _last(fits, guess=guess, most=most)
+
+
+def _guess(
+    accountant: Accountant, rough: Accountant, steps: Steps, *, budget: Budget, most: int
+) -> int:
+    """Guess the last step of a long schedule that fits: roughly, then more closely."""
     near = _around(rough, steps, budget=budget, good=1, bad=most + 1)
     margin = near // 20 + 8  # rounding a schedule coarsely costs a few percent
-    near = _around(
-        accountant,
-        steps,
-        budget=budget,
-        good=max(1, near - margin),
-        bad=min(near + margin, most + 1),
-    )
-    return _last(fits, guess=near, most=most)
+    low = max(1, near - margin)
+    high = min(near + margin, most + 1)
+    return _around(accountant, steps, budget=budget, good=low, bad=high)
 
 
 def _last(fits: Callable[[int], bool], *, guess: int, most: int) -> int:
-    """Find the last count that fits, where 1 does: in growing strides from a guess, then by halves."""
-    good, bad, stride = guess, guess, 1
+    """Find the last count that fits, where 1 does.
+
+    The search goes in growing strides from a guess, then by halves.
+    """
+    good = bad = guess
+    stride = 1
     if fits(guess):
         bad = guess + 1
         while bad <= most and fits(bad):
-            good, stride = bad, 2 * stride
+            good = bad
+            stride *= 2
             bad = min(good + stride, most + 1)
     else:
         good = max(1, guess - 1)
         while good > 1 and not fits(good):
-            bad, stride = good, 2 * stride
+            bad = good
+            stride *= 2
             good = max(1, bad - stride)
     while bad - good > 1:
         middle = (good + bad) // 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
+        if fits(middle):
+            good = middle
+        else:
+            bad = middle
     return good
 
 
@@ -143,24 +152,25 @@ def _around(accountant: Accountant, steps: Steps, *, budget: Budget, good: int, 
         spent = accountant.curve(
             first(steps, at[-1]), at, delta=budget.delta, relation=budget.relation
         )
-        good = max(
-            [good, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon <= budget.epsilon)]
-        )
-        bad = min(
-            [bad, *(n for n, epsilon in zip(at, spent, strict=True) if epsilon > budget.epsilon)]
-        )
+        for count, epsilon in zip(at, spent, strict=True):
+            if epsilon <= budget.epsilon:
+                good = max(good, count)
+            elif epsilon > budget.epsilon:
+                bad = min(bad, count)
     return good
 
 
 def _epsilon(accountant: Accountant, steps: Steps, budget: Budget, allow_estimate: bool) -> float:
     composed = accountant.compose(steps, relation=budget.relation)
-    return (composed if allow_estimate else require_certificate(composed)).epsilon(budget.delta)
+    if not allow_estimate:
+        composed = require_certificate(composed)
+    return composed.epsilon(budget.delta)
 
 
 def _costs(
     accountant: Accountant, steps_at: Callable[[float], Steps], budget: Budget, allow_estimate: bool
 ) -> Callable[[float], float]:
-    """Give epsilon as a function of the scale; each scale is evaluated once."""
+    """Return epsilon as a function of the scale; each scale is evaluated once."""
     return functools.cache(
         lambda scale: _epsilon(accountant, steps_at(scale), budget, allow_estimate)
     )
@@ -180,7 +190,8 @@ def _root(
     low, high = _bracket(epsilon, target=target, start=start, factor=factor)
     if epsilon(low) <= target:
         return low
-    first, last = math.log(low), math.log(high)
+    first = math.log(low)
+    last = math.log(high)
 
     def excess(x: float) -> float:
         # The ends are known exactly: epsilon may jump there, and exp(log(high)) may lie below high.
@@ -194,29 +205,39 @@ def _root(
 def _bracket(
     epsilon: Callable[[float], float], *, target: float, start: float, factor: float
 ) -> tuple[float, float]:
-    """Find a scale that costs more than the target and one that costs at most it, in growing strides from the start."""
+    """Find a scale that costs more than the target and one that doesn't.
+
+    The search goes in growing strides from the start.
+    """
     low = high = start
     while epsilon(high) > target:
-        low, high, factor = high, high * factor, min(factor**1.5, 8.0)
+        low = high
+        high *= factor
+        factor = min(factor**1.5, 8.0)
         if high > _LARGEST:
             raise PrivacyRefusal(
-                f"budget.epsilon: expected a budget that some noise can keep, got {target:g}: even a noise multiplier of "
+                f"budget.epsilon: expected a budget that some noise can keep, got {target:g}: "
+                "even a noise multiplier of "
                 f"{low:g} costs more. Raise epsilon or delta, or plan fewer steps."
             )
     while low == high or (epsilon(low) <= target and low > _SMALLEST):
-        low, high, factor = low / factor, low, min(factor**1.5, 8.0)
+        high = low
+        low /= factor
+        factor = min(factor**1.5, 8.0)
     return low, high
 
 
 def _polished(
     exact: Callable[[float], float], rough: Callable[[float], float], *, start: float, target: float
 ) -> float | None:
-    """Go from a rough root to the smallest rounded scale that fits, by secants: epsilon is nearly a power of the scale.
+    """Go from a rough root to the smallest rounded scale that fits, by secants.
 
-    Each exact cost may take seconds, so that only rounded scales are looked at, and none twice. None where secants lead nowhere.
+    Each exact cost may take seconds, so only rounded scales are tried, and none twice.
+    None where secants lead nowhere.
     """
     power = _excess(rough(start), rough(1.05 * start)) / math.log(1.05)
-    scale, seen = round_up(start, _DIGITS), dict[float, float]()
+    scale = round_up(start, _DIGITS)
+    seen: dict[float, float] = {}
     while scale not in seen and len(seen) < 8 and power > 0.1:
         seen[scale] = _excess(exact(scale), target)
         if len(seen) > 1:

@@ -1,10 +1,12 @@
-"""A ledger as bytes: one charge a line, each line chained to the one before; written by `dppipe.runs.ledger`.
+"""A ledger as bytes: one charge a line, each line chained to the one before.
 
-The canonical line of a charge is compact JSON (no spaces, ASCII, keys in the order of FIELDS, floats by their shortest exact
-decimal). `prev` is the SHA-256 of the previous line's bytes without newline, of plan.json's bytes for the first. `hash` is the
-SHA-256 of the line's own bytes with `,"hash":"..."` cut out, so of `{"row":...,"prev":"..."}`. Every line ends with one newline.
-A line is accepted only if encoding what was read gives the very same bytes: so every changed byte is found. What a ledger
-alone can't show is that whole last rows are gone; for that `head` and the number of rows stand in checkpoints and summary.
+`dppipe.runs.ledger` writes it. The canonical line of a charge is compact JSON (no spaces, ASCII,
+keys in the order of FIELDS, floats by their shortest exact decimal). `prev` is the SHA-256 of the
+previous line's bytes without newline, of plan.json's bytes for the first. `hash` is the SHA-256 of
+the line's own bytes with `,"hash":"..."` cut out, so of `{"row":...,"prev":"..."}`. Every line ends
+with one newline. A line is accepted only if encoding what was read gives the very same bytes: so
+every changed byte is found. What a ledger alone can't show is that whole last rows are gone; for
+that `head` and the number of rows stand in checkpoints and summary.
 """
 
 from __future__ import annotations
@@ -42,8 +44,10 @@ FIELDS = (
     "prev",
     "hash",
 )
-"""The fields of a row, in order; a row that stands for a torn line has the torn bytes as `torn` before `prev`."""
+"""The fields of a row, in order; a row that stands for a torn line has the torn bytes as `torn`
+before `prev`."""
 
+_NOT_OF_THE_CHARGE = ("row", "event", "prev", "hash")
 _LONGEST_LINE = 1 << 16
 
 
@@ -62,18 +66,20 @@ class Charge:
     relation: Relation
     unit: str
     count: int
-    """How many times the event is charged: 1, or 0 on the steps of an epoch that its first step has paid for."""
+    """How many times the event is charged: 1, or 0 on the steps of an epoch that its first step has
+    paid for."""
     epsilon: float
     """A certified upper bound on all charges up to this one, at the budget's delta."""
 
 
 @dataclass(frozen=True)
 class LedgerRows:
-    """What a ledger holds: every complete row, and the bytes of a last line that a crash has torn."""
+    """The contents of a ledger: every complete row, and the bytes of a torn last line."""
 
     charges: tuple[Charge, ...]
     heads: tuple[str, ...]
-    """The chain after no row (the plan's hash), after the first row, and so on: what checkpoints are compared with."""
+    """The chain after no row (the plan's hash), after the first row, and so on: what checkpoints
+    are compared with."""
     torn: bytes
     """The start of a row that a crash has cut off; it counts as one charge more."""
     size: int
@@ -97,23 +103,30 @@ class LedgerCorrupt(PrivacyRefusal):
 
 
 def charged_steps(charges: Iterable[Charge]) -> list[tuple[DpEvent, int]]:
-    """Give what was charged as steps for an accountant: each event and how many times it was charged in a row."""
-    runs = (
-        (event, sum(charge.count for charge in run))
-        for event, run in groupby(charges, key=lambda charge: charge.event)
-    )
-    return [(event, count) for event, count in runs if count]
+    """Return what was charged as steps for an accountant.
+
+    Each is an event and how many times it was charged in a row.
+    """
+    steps: list[tuple[DpEvent, int]] = []
+    for event, run in groupby(charges, key=lambda charge: charge.event):
+        count = sum(charge.count for charge in run)
+        if count:
+            steps.append((event, count))
+    return steps
 
 
 def digest(data: bytes) -> str:
-    """Give the lower-case hex SHA-256."""
+    """Return the lower-case hex SHA-256."""
     return hashlib.sha256(data).hexdigest()
 
 
 def encode_row(
     charge: Charge, *, row: int, prev: str, torn: str = "", event: dict[str, Any] | None = None
 ) -> bytes:
-    """Give a row's canonical line without its newline; `event` is the event's plain data, where it is known already."""
+    """Return a row's canonical line without its newline.
+
+    `event` is the event's plain data, where it is known already.
+    """
     data: dict[str, Any] = {
         "row": row,
         "step": _whole("step", charge.step, least=0),
@@ -130,7 +143,8 @@ def encode_row(
     }
     if charge.relation not in get_args(Relation):
         raise PrivacyRefusal(
-            f"ledger: relation: expected one of {', '.join(get_args(Relation))}, got {charge.relation!r}."
+            f"ledger: relation: expected one of {', '.join(get_args(Relation))}, got "
+            f"{charge.relation!r}."
         )
     if torn:
         data["torn"] = torn
@@ -138,18 +152,20 @@ def encode_row(
     line = body[:-1] + b',"hash":"' + digest(body).encode() + b'"}'
     if len(line) >= _LONGEST_LINE:
         raise PrivacyRefusal(
-            f"ledger: row {row}: expected less than {_LONGEST_LINE} bytes, got {len(line)}. Shorten its names."
+            f"ledger: row {row}: expected less than {_LONGEST_LINE} bytes, got {len(line)}. "
+            "Shorten its names."
         )
     return line
 
 
 def decode_row(line: bytes, *, row: int, prev: str) -> Charge:
-    """Read a line back; raise ValueError with what is wrong unless it is exactly this row's canonical line."""
+    """Read a line back; it must be exactly this row's canonical line.
+
+    Anything else is a ValueError that says what is wrong.
+    """
     try:
         data = json.loads(line)
-        given = {
-            name: data[name] for name in FIELDS if name not in ("row", "event", "prev", "hash")
-        }
+        given = {name: data[name] for name in FIELDS if name not in _NOT_OF_THE_CHARGE}
         charge = Charge(event=event_from_data(data["event"]), **given)
         again = encode_row(charge, row=row, prev=prev, torn=data.get("torn", ""))
     except (
@@ -174,8 +190,9 @@ def decode_row(line: bytes, *, row: int, prev: str) -> Charge:
 def read_ledger(path: Path, *, plan: bytes) -> LedgerRows:
     """Read a whole ledger that starts from this plan.
 
-    Guarantee: what is returned is what was written, as far as the chain can show it; any other byte is refused with its line.
-    A last line without newline is complete if its bytes are a whole row, else torn.
+    Guarantee: what is returned is what was written, as far as the chain can show it; any other byte
+    is refused with its line. A last line without newline is complete if its bytes are a whole row,
+    else torn.
     """
     try:
         with path.open("rb") as file:
@@ -189,9 +206,12 @@ def read_ledger(path: Path, *, plan: bytes) -> LedgerRows:
 def read_rows(file: BinaryIO, *, place: Path, plan: bytes) -> LedgerRows:
     """Read a ledger's bytes; `place` is what a refusal names."""
     charges: list[Charge] = []
-    heads, size, ended = [digest(plan)], 0, True
+    heads = [digest(plan)]
+    size = 0
+    ended = True
     while line := file.readline(_LONGEST_LINE):
-        row, content = len(charges) + 1, line.removesuffix(b"\n")
+        row = len(charges) + 1
+        content = line.removesuffix(b"\n")
         ended = content != line
         try:
             charges.append(decode_row(content, row=row, prev=heads[-1]))
@@ -199,7 +219,8 @@ def read_rows(file: BinaryIO, *, place: Path, plan: bytes) -> LedgerRows:
             if not ended and _may_be_torn(content, row=row):
                 return LedgerRows(tuple(charges), tuple(heads), content, size, ended)
             raise LedgerCorrupt(
-                f"{place}:{row}: expected an untouched row, but {error}. The ledger can't be trusted."
+                f"{place}:{row}: expected an untouched row, but {error}. The ledger can't be "
+                "trusted."
             ) from error
         heads.append(digest(content))
         size += len(line)
@@ -207,7 +228,10 @@ def read_rows(file: BinaryIO, *, place: Path, plan: bytes) -> LedgerRows:
 
 
 def _may_be_torn(content: bytes, *, row: int) -> bool:
-    """Whether these bytes can be the cut-off start of this one row: more than one row must never pass for one."""
+    """Whether these bytes can be the cut-off start of this one row.
+
+    More than one row must never pass for one.
+    """
     start = f'{{"row":{row},"step":'.encode()
     printable = all(32 <= byte < 127 for byte in content)
     if (
@@ -231,7 +255,8 @@ def _positive(name: str, value: Any) -> float:
         or value <= 0
     ):
         raise PrivacyRefusal(
-            f"ledger: {name}: expected a finite number > 0, got {value!r}. Nothing was charged or released."
+            f"ledger: {name}: expected a finite number > 0, got {value!r}. Nothing was charged or "
+            "released."
         )
     return float(value)
 
@@ -239,6 +264,7 @@ def _positive(name: str, value: Any) -> float:
 def _whole(name: str, value: Any, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise PrivacyRefusal(
-            f"ledger: {name}: expected an integer >= {least}, got {value!r}. Nothing was charged or released."
+            f"ledger: {name}: expected an integer >= {least}, got {value!r}. Nothing was charged "
+            "or released."
         )
     return int(value)

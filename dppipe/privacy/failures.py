@@ -1,7 +1,8 @@
 """A bound that may fail, with a small probability that is set aside from delta.
 
-What is done is within that probability of what the accountant bounds. So it is a post-processing of two releases side by side:
-the accounted one, and one that reveals everything with that probability and nothing otherwise; and delta adds up.
+What is done is within that probability of what the accountant bounds. So it is a post-processing of
+two releases side by side: the accounted one, and one that reveals everything with that probability
+and nothing otherwise; and delta adds up.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from dppipe.privacy.events.sequences import Counts, Steps
 
 
 def with_failure(accountant: Accountant, probability: float) -> Accountant:
-    """Give an accountant that sets this much of every delta aside.
+    """Return an accountant that sets this much of every delta aside.
 
-    Guarantee: what it certifies holds for a run that does the accounted events but with this probability, over all its steps.
+    Guarantee: what it certifies holds for a run that does the accounted events but with this
+    probability, over all its steps.
     """
-    return (
-        WithFailure(accountant=accountant, probability=probability) if probability else accountant
-    )
+    if not probability:
+        return accountant
+    return WithFailure(accountant=accountant, probability=probability)
 
 
 class WithFailure(Accountant):
@@ -36,11 +38,10 @@ class WithFailure(Accountant):
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         """Bound the stages, and move each curve by the probability."""
-        found = self.accountant.compositions(stages, relation=relation)
-        return [
-            replace(composition, curve=FailureCurve(composition.curve, self.probability))
-            for composition in found
-        ]
+        moved: list[Composition] = []
+        for found in self.accountant.compositions(stages, relation=relation):
+            moved.append(replace(found, curve=FailureCurve(found.curve, self.probability)))
+        return moved
 
     def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
         """Bound what rounding adds at what is left of this delta."""
@@ -49,7 +50,7 @@ class WithFailure(Accountant):
         )
 
     def rough(self) -> Accountant:
-        """Give the cheaper accountant with the same failure."""
+        """Return the cheaper accountant with the same failure."""
         return with_failure(self.accountant.rough(), self.probability)
 
 
@@ -61,15 +62,15 @@ class FailureCurve:
     probability: float
 
     def epsilon(self, delta: float) -> float:
-        """Give the epsilon at what is left of this delta."""
-        return (
-            self.curve.epsilon(delta - self.probability) if delta > self.probability else math.inf
-        )
+        """Return the epsilon at what is left of this delta."""
+        if delta <= self.probability:
+            return math.inf
+        return self.curve.epsilon(delta - self.probability)
 
     def delta(self, epsilon: float) -> float:
-        """Give the delta at this epsilon, the failure included."""
+        """Return the delta at this epsilon, the failure included."""
         return self.curve.delta(epsilon) + self.probability
 
     def parameters(self) -> dict[str, Any]:
-        """Give what the curve was computed from."""
+        """Return what the curve was computed from."""
         return {**self.curve.parameters(), "failure_delta": self.probability}

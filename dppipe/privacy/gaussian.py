@@ -1,7 +1,8 @@
-"""The Gaussian mechanism exactly: its delta at an epsilon, and the two inverses (Balle and Wang 2018).
+"""The Gaussian mechanism exactly: its delta at an epsilon, and the two inverses.
 
-`s` is the noise's standard deviation over the sensitivity; in Gaussian differential privacy mu = 1/s (Dong, Roth and Su 2019).
-Read next: `profiles.py`, which builds the sampled mechanisms on it.
+The formula is that of Balle and Wang (2018). `s` is the noise's standard deviation over the
+sensitivity; in Gaussian differential privacy mu = 1/s (Dong, Roth and Su 2019). Read next:
+`profiles.py`, which builds the sampled mechanisms on it.
 """
 
 from __future__ import annotations
@@ -18,56 +19,58 @@ if TYPE_CHECKING:
 
 
 _NO_PRIVACY = 1e100
-"""From this mu on, numbers would overflow; nothing is private long before. One below its inverse counts as that."""
+"""From this mu on, numbers would overflow; nothing is private long before. One below its inverse
+counts as that."""
 _SLACK = 2.0**-46
+"""128 units of round-off; of 40,000 random deltas none needed more than four."""
 
 
 @dataclass(frozen=True)
 class GaussianCurve:
-    """The privacy curve of a Gaussian mechanism with mu = sensitivity / noise; nothing is spent at mu = 0."""
+    """The privacy curve of a Gaussian mechanism with mu = sensitivity / noise.
+
+    Nothing is spent at mu = 0.
+    """
 
     mu: float
 
     def epsilon(self, delta: float) -> float:
-        """Give the epsilon at this delta."""
-        return (
-            gaussian_epsilon(self._scale, delta)
-            if 0 < self.mu < _NO_PRIVACY
-            else math.inf
-            if self.mu
-            else 0.0
-        )
+        """Return the epsilon at this delta."""
+        if self.mu == 0:
+            return 0.0
+        if not 0 < self.mu < _NO_PRIVACY:
+            return math.inf
+        return gaussian_epsilon(self._scale, delta)
 
     def delta(self, epsilon: float) -> float:
-        """Give the delta at this epsilon."""
-        return (
-            float(gaussian_delta(epsilon, self._scale))
-            if 0 < self.mu < _NO_PRIVACY
-            else 1.0
-            if self.mu
-            else 0.0
-        )
+        """Return the delta at this epsilon."""
+        if self.mu == 0:
+            return 0.0
+        if not 0 < self.mu < _NO_PRIVACY:
+            return 1.0
+        return float(gaussian_delta(epsilon, self._scale))
 
     @property
     def _scale(self) -> float:
         return 1 / max(self.mu, 1 / _NO_PRIVACY)
 
     def parameters(self) -> dict[str, Any]:
-        """Give mu, which determines the curve."""
+        """Return mu, which determines the curve."""
         return {"mu": self.mu}
 
 
 def gaussian_delta(epsilon: ArrayLike, s: ArrayLike) -> NDArray[np.float64]:
-    """Give delta(epsilon) = Phi(1/2s - epsilon s) - e^epsilon Phi(-1/2s - epsilon s), for any real epsilon, or a little more.
+    """Return delta(epsilon), for any real epsilon, rounded up.
 
-    Guarantee: never below the exact value, even if epsilon and s are themselves off by ten units of round-off. With a and b the
-    arguments of Phi, U and L its logarithms there, delta = e^U - e^(epsilon + L) moves by at most e^U for each unit that U,
-    epsilon or L moves by. Round-off moves a and b by a few units of 1/2s + |epsilon| s, and Phi's logarithm falls by less than
-    1 + |a| for each unit of a: in U and L this is a few units of 1 + |epsilon| - U - L, whatever the signs. What `log_ndtr` is
-    off by is relative to U and L too. Of 40,000 random deltas none needed more than four units; `_SLACK` is 128.
+    It is Phi(1/2s - epsilon s) - e^epsilon Phi(-1/2s - epsilon s).
+
+    Guarantee: never below the exact value, even if epsilon and s are themselves off by ten units of
+    round-off (`pld/PROOF.md`, lemma 1).
     """
-    epsilon, s = np.asarray(epsilon, dtype=np.float64), np.asarray(s, dtype=np.float64)
-    upper, lower = special.log_ndtr(0.5 / s - epsilon * s), special.log_ndtr(-0.5 / s - epsilon * s)
+    epsilon = np.asarray(epsilon, dtype=np.float64)
+    s = np.asarray(s, dtype=np.float64)
+    upper = special.log_ndtr(0.5 / s - epsilon * s)
+    lower = special.log_ndtr(-0.5 / s - epsilon * s)
     slack = _SLACK * (1 + np.abs(epsilon) - upper - lower)
     # As a product: the difference of two numbers that both underflow would lose the tail.
     smaller = -np.expm1(np.minimum(epsilon + lower - upper, 0.0))
@@ -75,7 +78,7 @@ def gaussian_delta(epsilon: ArrayLike, s: ArrayLike) -> NDArray[np.float64]:
 
 
 def gaussian_epsilon(s: float, delta: float) -> float:
-    """Give the exact epsilon of the Gaussian mechanism at this delta."""
+    """Return the exact epsilon of the Gaussian mechanism at this delta."""
     if float(gaussian_delta(0.0, s)) <= delta:
         return 0.0
     high = 1.0
@@ -94,8 +97,8 @@ def gaussian_epsilon(s: float, delta: float) -> float:
 
 
 def gaussian_scale(epsilon: float, delta: float) -> float:
-    """Give the smallest s at which the Gaussian mechanism is (epsilon, delta)-differentially private."""
-    low, high = 1.0, 1.0
+    """Return the smallest s that makes the Gaussian mechanism (epsilon, delta)-private."""
+    low = high = 1.0
     while float(gaussian_delta(epsilon, high)) > delta:
         high *= 2
     while float(gaussian_delta(epsilon, low)) <= delta:
@@ -107,5 +110,5 @@ def gaussian_scale(epsilon: float, delta: float) -> float:
 
 
 def _positive(value: NDArray[np.float64]) -> float:
-    """Give a delta, or 1e-300 where it is smaller: below, numbers lose their digits."""
+    """Return a delta, or 1e-300 where it is smaller: below, numbers lose their digits."""
     return max(float(value), 1e-300)

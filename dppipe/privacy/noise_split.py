@@ -1,4 +1,4 @@
-"""How one noise multiplier is shared between a gradient and the statistics that are released beside it."""
+"""One noise multiplier, divided between a gradient and statistics released beside it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dppipe.errors import PrivacyRefusal
 def gradient_multiplier(
     noise_multiplier: float, *, statistics_std: float, statistics: int = 1
 ) -> float:
-    """Give the noise multiplier of the gradient that leaves both releases together at `noise_multiplier`.
+    """Return the gradient's noise multiplier where both releases together have the given one.
 
-    Guarantee: a sum of statistics in [-1/2, 1/2] has sensitivity sqrt(K) / 2. Two Gaussian releases of one batch are one, whose
-    inverse squared multipliers add up (Andrew et al. 2021, theorem 1): z^-2 = z_D^-2 + K (2 statistics_std)^-2 for z_D given.
+    Guarantee: a sum of statistics in [-1/2, 1/2] has sensitivity sqrt(K) / 2. Two Gaussian releases
+    of one batch are one, whose inverse squared multipliers add up (Andrew et al. 2021, theorem 1):
+    z^-2 = z_D^-2 + K (2 statistics_std)^-2 for z_D given.
 
     Args:
         noise_multiplier: z, what the step is charged with.
@@ -23,8 +24,11 @@ def gradient_multiplier(
     most = 2 * statistics_std / math.sqrt(statistics)
     if not noise_multiplier < most:
         raise PrivacyRefusal(
-            f"clipping.unclipped_num_std: expected more than {noise_multiplier * math.sqrt(statistics) / 2:.6g}, got "
-            f"{statistics_std:g}: at noise multiplier {noise_multiplier:g} the noise on the count would use up the step. "
-            "Raise it, raise the expected batch size, or lower the noise multiplier (a larger budget, or fewer steps)."
+            "clipping.unclipped_num_std: expected more than "
+            f"{noise_multiplier * math.sqrt(statistics) / 2:.6g}, got "
+            f"{statistics_std:g}: at noise multiplier {noise_multiplier:g} the noise on the count "
+            "would use up the step. "
+            "Raise it, raise the expected batch size, or lower the noise multiplier (a larger "
+            "budget, or fewer steps)."
         )
     return 1 / math.sqrt(noise_multiplier**-2 - most**-2)

@@ -1,4 +1,7 @@
-"""What is released before the first step, such as private statistics: it is paid for together with the steps."""
+"""Releases before the first step, such as private statistics.
+
+They are paid for together with the steps.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ from dppipe.privacy.events.sequences import Counts, Steps, merge
 
 
 def with_prelude(accountant: Accountant, before: Steps) -> Accountant:
-    """Give an accountant to whose every bound these events belong.
+    """Return an accountant to whose every bound these events belong.
 
-    Guarantee: what it certifies of some steps is what the accountant certifies of these events and the steps together.
+    Guarantee: what it certifies of some steps is what the accountant certifies of these events and
+    the steps together.
     """
-    return WithPrelude(accountant=accountant, before=tuple(before)) if before else accountant
+    if not before:
+        return accountant
+    return WithPrelude(accountant=accountant, before=tuple(before))
 
 
 class WithPrelude(Accountant):
@@ -38,5 +44,5 @@ class WithPrelude(Accountant):
         return self.accountant.rounding_cost([*self.before, *steps], delta=delta, relation=relation)
 
     def rough(self) -> Accountant:
-        """Give the cheaper accountant with the same events before."""
+        """Return the cheaper accountant with the same events before."""
         return with_prelude(self.accountant.rough(), self.before)

@@ -7,7 +7,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 
 def round_up(value: float, digits: int) -> float:
-    """Round up to a number of significant digits; a number that has no more digits stays as it is."""
+    """Round up to a number of significant digits.
+
+    A number that has no more digits stays as it is.
+    """
     if value == 0 or not math.isfinite(value):
         return value
     nearest = float(f"{value:.{digits}g}")

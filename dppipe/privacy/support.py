@@ -1,8 +1,8 @@
 """Which sampler, relation and accountant go together, as data: decided before any record is read.
 
-`verdict` answers for one combination: certified, estimate or refused, with why and what to take instead. The accountants
-refuse by themselves what they can't bound; a test holds the two together. Nothing heavy is imported here, so that
-`dppipe validate` can ask at once.
+`verdict` answers for one combination: certified, estimate or refused, with why and what to take
+instead. The accountants refuse by themselves what they can't bound; a test holds the two together.
+Nothing heavy is imported here, so that `dppipe validate` can ask at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Rule:
-    """What is known of one sampler: the relations under which its event is right, and what each accountant makes of it."""
+    """The relations under which a sampler's event is right, and each accountant's status."""
 
     relations: tuple[Relation, ...]
     certified: dict[str, tuple[Relation, ...]]
@@ -78,7 +78,10 @@ _RULES: dict[str, _Rule] = {
         certified={"pld": ("zero_out", "replace_one")},
         estimate={},
         filters={},
-        why_relation="the bound on the cut-off depends on the number of records, which add_remove keeps secret",
+        why_relation=(
+            "the bound on the cut-off depends on the number of records, which add_remove keeps "
+            "secret"
+        ),
         why="the rare batch that is cut off is in the event",
     ),
     "without_replacement": _Rule(
@@ -86,7 +89,9 @@ _RULES: dict[str, _Rule] = {
         certified={"pld": ("replace_one",), "rdp": ("replace_one",)},
         estimate={},
         filters={},
-        why_relation="a batch of fixed size shows that a record was replaced, not that one is missing",
+        why_relation=(
+            "a batch of fixed size shows that a record was replaced, not that one is missing"
+        ),
         why="a batch is a uniform subset of fixed size",
     ),
     "with_replacement": _Rule(
@@ -94,7 +99,9 @@ _RULES: dict[str, _Rule] = {
         certified={"basic": ("replace_one",), "advanced": ("replace_one",)},
         estimate={},
         filters={},
-        why_relation="a batch of fixed size shows that a record was replaced, not that one is missing",
+        why_relation=(
+            "a batch of fixed size shows that a record was replaced, not that one is missing"
+        ),
         why="one step has a theorem (Balle, Barthe and Gaboardi 2018), which adds up loosely",
     ),
     "shuffle": _Rule(
@@ -102,8 +109,14 @@ _RULES: dict[str, _Rule] = {
         certified=dict.fromkeys(ACCOUNTANTS, ("zero_out", "replace_one")),
         estimate={},
         filters={},
-        why_relation="the number of steps in an epoch shows the number of records, which add_remove keeps secret",
-        why="each record is used once an epoch, so an epoch costs one release; order gives no amplification",
+        why_relation=(
+            "the number of steps in an epoch shows the number of records, which add_remove keeps "
+            "secret"
+        ),
+        why=(
+            "each record is used once an epoch, so an epoch costs one release; order gives no "
+            "amplification"
+        ),
     ),
     "balls_in_bins": _Rule(
         relations=("zero_out",),
@@ -135,7 +148,7 @@ _LAPLACE = {
 
 
 def relations(sampler: str) -> tuple[Relation, ...]:
-    """Give the relations that a sampler's event is right under, the usual one first."""
+    """Return the relations that a sampler's event is right under, the usual one first."""
     rule = _RULES.get(sampler)
     return rule.relations if rule else ()
 
@@ -148,13 +161,16 @@ def verdict(
     adaptive: bool = False,
     mechanism: str = "gaussian",
 ) -> Verdict:
-    """Say whether this accountant has a proof for this sampler under this relation; where it hasn't, what to change at least.
+    """Decide whether an accountant has a proof for a sampler under a relation.
+
+    Where it hasn't, the verdict says what to change at least.
 
     Args:
         sampler: The kind of sampler that will run.
-        relation: What neighbouring data sets differ in.
+        relation: What neighbouring datasets differ in.
         accountant: The kind of accountant.
-        adaptive: Whether noise or rate follow released values, so that a filter is needed instead of a plan.
+        adaptive: Whether noise or rate follow released values, so that a filter is needed instead
+            of a plan.
         mechanism: The distribution of the noise.
     """
     if sampler not in _RULES:
@@ -165,7 +181,9 @@ def verdict(
         )
     asked = _Combination(relation, adaptive, mechanism, accountant)
     status, why = _judged(_RULES[sampler], sampler, asked)
-    return Verdict(status, why, "" if status == "certified" else _way_out(sampler, asked))
+    if status == "certified":
+        return Verdict(status, why)
+    return Verdict(status, why, _least_change(sampler, asked))
 
 
 class _Combination(NamedTuple):
@@ -182,12 +200,9 @@ def _judged(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str
     if accountant not in ACCOUNTANTS:
         return "refused", f"no accountant is named {accountant!r}"
     if relation not in rule.relations:
-        return (
-            "refused",
-            rule.why_relation
-            if relation in _ALL and rule.why_relation
-            else f"no relation is named {relation!r}",
-        )
+        if relation in _ALL and rule.why_relation:
+            return "refused", rule.why_relation
+        return "refused", f"no relation is named {relation!r}"
     if mechanism == "laplace":
         return _judged_laplace(rule, sampler, asked)
     if adaptive:
@@ -195,24 +210,20 @@ def _judged(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str
     if relation in rule.certified.get(accountant, ()):
         return "certified", rule.why
     if relation in rule.estimate.get(accountant, ()):
-        approximation = (
-            "an average of random draws"
-            if sampler == "balls_in_bins"
-            else "a central-limit approximation"
-        )
+        approximation = "a central-limit approximation"
+        if sampler == "balls_in_bins":
+            approximation = "an average of random draws"
         return "estimate", f"{approximation}, which can lie below the truth"
-    if accountant in ("zcdp", "gdp") and sampler in ("poisson", "user"):
-        why = (
-            "zcdp is not amplified by sampling"
-            if accountant == "zcdp"
-            else f"no bound or estimate under {relation}"
-        )
-        return "refused", why
+    if accountant == "zcdp" and sampler in ("poisson", "user"):
+        return "refused", "zcdp is not amplified by sampling"
+    if accountant == "gdp" and sampler in ("poisson", "user"):
+        return "refused", f"no bound or estimate under {relation}"
     return "refused", f"{accountant} has no proven bound for sampler {sampler} under {relation}"
 
 
 def _judged_laplace(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
-    relation, accountant = asked.relation, asked.accountant
+    relation = asked.relation
+    accountant = asked.accountant
     if sampler not in _LAPLACE:
         return "refused", f"no bound is known for Laplace noise with sampler {sampler}"
     if asked.adaptive:
@@ -226,7 +237,8 @@ def _judged_laplace(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Sta
         return "certified", rule.why
     return (
         "refused",
-        f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under {relation}",
+        f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under "
+        f"{relation}",
     )
 
 
@@ -241,29 +253,41 @@ def _judged_adaptive(rule: _Rule, sampler: str, asked: _Combination) -> tuple[St
     )
 
 
-def _way_out(sampler: str, asked: _Combination) -> str:
-    """Name the least that has to be changed for a proof: the accountant alone, if that will do, and never the sampler."""
-    rule, ways = _RULES[sampler], list[list[str]]()
+def _least_change(sampler: str, asked: _Combination) -> str:
+    """Name the least that has to be changed for a proof.
+
+    It is the accountant alone, if that is enough, and never the sampler.
+    """
+    rule = _RULES[sampler]
+    choices: list[list[str]] = []
     for mechanism, adaptive, relation in itertools.product(
         dict.fromkeys((asked.mechanism, "gaussian")),
         dict.fromkeys((asked.adaptive, False)),
         dict.fromkeys((asked.relation, *rule.relations)),
     ):
-        cases = {name: _Combination(relation, adaptive, mechanism, name) for name in ACCOUNTANTS}
-        working = tuple(
-            name for name, case in cases.items() if _judged(rule, sampler, case)[0] == "certified"
-        )
-        changes = {
-            f"relation: {relation}": relation != asked.relation,
-            "a noise schedule that is fixed before the run": adaptive != asked.adaptive,
-            f"mechanism: {mechanism}": mechanism != asked.mechanism,
-            f"accountant: {_either(working)}": asked.accountant not in working,
-        }
-        if working:
-            ways.append([change for change, needed in changes.items() if needed])
-    shortest = min(ways, key=len)
+        working: list[str] = []
+        for name in ACCOUNTANTS:
+            case = _Combination(relation, adaptive, mechanism, name)
+            status, _ = _judged(rule, sampler, case)
+            if status == "certified":
+                working.append(name)
+        if not working:
+            continue
+        changes: list[str] = []
+        if relation != asked.relation:
+            changes.append(f"relation: {relation}")
+        if adaptive != asked.adaptive:
+            changes.append("a noise schedule that is fixed before the run")
+        if mechanism != asked.mechanism:
+            changes.append(f"mechanism: {mechanism}")
+        if asked.accountant not in working:
+            changes.append(f"accountant: {_either(working)}")
+        choices.append(changes)
+    shortest = min(choices, key=len)
     return " and ".join(shortest)
 
 
-def _either(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else "".join(names)
+def _either(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} or {names[-1]}"

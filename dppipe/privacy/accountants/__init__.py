@@ -1,4 +1,7 @@
-"""Accountants: from events to what they cost. One kind a file, named after it; `base` is the contract."""
+"""Accountants: from events to what they cost.
+
+One kind a file, named after it; `base` is the contract.
+"""
 
 from __future__ import annotations
 

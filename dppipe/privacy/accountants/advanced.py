@@ -1,4 +1,7 @@
-"""Advanced composition: the theorem of Dwork, Rothblum and Vadhan, or the optimal one, whichever is smaller."""
+"""Advanced composition: the smaller bound of two theorems.
+
+They are that of Dwork, Rothblum and Vadhan, and the optimal one of Kairouz, Oh and Viswanath.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from dppipe.privacy.events.sequences import Counts
 
 
 class Advanced(Accountant, kind="advanced"):
-    """Composes the steps as (epsilon, delta) mechanisms, at several shares of delta, and keeps the best bound.
+    """Composes the steps as (epsilon, delta) mechanisms and keeps the best of several bounds.
 
-    Guarantee: each share gives a bound, by Dwork, Rothblum and Vadhan (2010) and, for equal steps, by Kairouz, Oh and
-    Viswanath (2015); the smallest of several bounds is one. Sampling as for basic composition.
+    Guarantee: each share gives a bound, by Dwork, Rothblum and Vadhan (2010) and, for equal steps,
+    by Kairouz, Oh and Viswanath (2015); the smallest of several bounds is one. Sampling as for
+    basic composition.
     """
 
     distinct: ClassVar[int | None] = 100

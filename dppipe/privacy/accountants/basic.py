@@ -13,8 +13,9 @@ from dppipe.privacy.events.sequences import Counts
 class Basic(Accountant, kind="basic"):
     """Adds up the epsilon of every step, each at an equal share of delta.
 
-    Guarantee: Dwork et al. (2006), for any mechanisms that are (epsilon, delta)-differentially private; loose. Poisson
-    sampling amplifies each step to ln(1 + q (e^epsilon - 1)) and q delta, under zero_out and add_remove.
+    Guarantee: Dwork et al. (2006), for any mechanisms that are (epsilon, delta)-differentially
+    private; loose. Poisson sampling amplifies each step to ln(1 + q (e^epsilon - 1)) and q delta,
+    under zero_out and add_remove.
     """
 
     distinct: ClassVar[int | None] = 100

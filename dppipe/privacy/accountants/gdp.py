@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 class Gdp(Accountant, kind="gdp"):
     """Adds up mu squared over the steps.
 
-    Guarantee: Gaussian releases on the whole data set compose exactly (Dong, Roth and Su 2019), which is
-    certified. With Poisson sampling mu = q sqrt(T (e^(1/z^2) - 1)) is the limit of many small steps (Bu et al. 2020): an
-    estimate that can lie well below the truth, and never a certificate.
+    Guarantee: Gaussian releases on the whole dataset compose exactly (Dong, Roth and Su 2019),
+    which is certified. With Poisson sampling mu = q sqrt(T (e^(1/z^2) - 1)) is the limit of many
+    small steps (Bu et al. 2020): an estimate that can lie well below the truth, and never a
+    certificate.
     """
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
@@ -41,17 +42,16 @@ class Gdp(Accountant, kind="gdp"):
 
 
 def _limit_square(event: DpEvent, relation: Relation) -> float:
-    """Give a step's part of mu squared in the central limit."""
+    """Return a step's part of mu squared in the central limit."""
     inner = getattr(event, "event", event)
     sampled = type(event).__name__ == "PoissonSampledDpEvent" and relation != "replace_one"
     if type(inner).__name__ != "GaussianDpEvent" or not (sampled or inner is event):
         raise PrivacyRefusal(
-            f"accountant gdp: expected Gaussian noise, with Poisson sampling or none, got {type(event).__name__} under "
+            "accountant gdp: expected Gaussian noise, with Poisson sampling or none, got "
+            f"{type(event).__name__} under "
             f"{relation}. Take accountant: pld."
         )
     precision = float(inner.noise_multiplier) ** -2
-    return (
-        float(event.sampling_probability**2 * math.expm1(min(precision, 700.0)))
-        if sampled
-        else precision
-    )
+    if not sampled:
+        return precision
+    return float(event.sampling_probability**2 * math.expm1(min(precision, 700.0)))

@@ -1,4 +1,7 @@
-"""RDP: Renyi differential privacy, the moments accountant; fast, and the one whose filter allows adaptive noise."""
+"""RDP: Renyi differential privacy, the moments accountant.
+
+It is fast, and its filter allows adaptive noise.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,17 @@ from dppipe.privacy.events.sequences import Counts
 class Rdp(Accountant, kind="rdp"):
     """Adds Renyi divergences over a grid of orders and takes the best order at the end.
 
-    Guarantee: Renyi divergences of the steps add up at every order (Mironov 2017, proposition 1) and convert to (epsilon,
-    delta) by Canonne, Kamath and Steinke (2020, proposition 12). Poisson sampling is bounded as in Mironov, Talwar and Zhang
-    (2019), under zero_out and add_remove; sampling without replacement as in Wang, Balle and Kasiviswanathan (2019), under
-    replace_one. Under replace_one the sensitivity is doubled here, as a noise multiplier is stated for one record's presence.
+    Guarantee: Renyi divergences of the steps add up at every order (Mironov 2017, proposition 1)
+    and convert to (epsilon, delta) by Canonne, Kamath and Steinke (2020, proposition 12). Poisson
+    sampling is bounded as in Mironov, Talwar and Zhang (2019), under zero_out and add_remove;
+    sampling without replacement as in Wang, Balle and Kasiviswanathan (2019), under replace_one.
+    Under replace_one the sensitivity is doubled here, as a noise multiplier is stated for one
+    record's presence.
     """
 
     distinct: ClassVar[int | None] = 150
     _stride: ClassVar[int] = 1
-    """Of the lower orders, how far apart in their list those are that are looked at."""
+    """The stride through the list of lower orders; 1 takes all of them."""
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.events.coarsening import coarsened
@@ -29,23 +34,25 @@ class Rdp(Accountant, kind="rdp"):
         from dppipe.privacy.rdp.divergences import ORDERS, divergences
 
         rounded, _ = coarsened(stages, distinct=self.distinct)
-        orders = (
-            *ORDERS[: -4 : self._stride],
-            *ORDERS[-4:],
-        )  # the highest matter where little is spent
-        total, made = RenyiCurve.zero(orders), []
+        # The highest orders matter where little is spent, so all of them are kept.
+        orders = (*ORDERS[: -4 : self._stride], *ORDERS[-4:])
+        total = RenyiCurve.zero(orders)
+        made: list[Composition] = []
         for stage in rounded:
             for event, count in stage.items():
                 total = total.plus(divergences(event, relation=relation, orders=orders), count)
             made.append(Certificate(self.kind, relation, total))
-        return [*made]
+        return made
 
     def rough(self) -> Accountant:
         return _RoughRdp()
 
 
 class _RoughRdp(Rdp):
-    """The same at a few distinct events and orders: a bound too, a few percent looser, from which a search starts."""
+    """The same with few distinct events and orders, from which a search starts.
+
+    It is a bound too, a few percent looser.
+    """
 
     distinct: ClassVar[int | None] = 12
     _stride: ClassVar[int] = 6

@@ -13,9 +13,10 @@ from dppipe.privacy.events.sequences import Counts
 class Tcdp(Accountant, kind="tcdp"):
     """Adds up rho at each of many limits omega, and takes the best limit at the end.
 
-    Guarantee: (rho, omega)-tCDP bounds Renyi divergences by rho times the order up to omega, so at each omega rho adds up
-    (Bun, Dwork, Rothblum and Steinke 2018). The rho of a Poisson-sampled step is computed from its exact divergences, not
-    from the theorem's factor of 13; it holds under zero_out and add_remove.
+    Guarantee: (rho, omega)-tCDP bounds Renyi divergences by rho times the order up to omega, so at
+    each omega rho adds up (Bun, Dwork, Rothblum and Steinke 2018). The rho of a Poisson-sampled
+    step is computed from its exact divergences, not from the theorem's factor of 13; it holds under
+    zero_out and add_remove.
     """
 
     distinct: ClassVar[int | None] = 100
@@ -31,14 +32,15 @@ class Tcdp(Accountant, kind="tcdp"):
 
         rounded, _ = coarsened(stages, distinct=self.distinct)
         made: list[Composition] = []
-        whole, sampled, unlimited = 0.0, TruncatedCurve.zero(), True
+        whole = 0.0
+        sampled = TruncatedCurve.zero()
+        unlimited = True
         for stage in rounded:
             for event, count in stage.items():
                 rho = release_rho(event, relation=relation)
                 unlimited = unlimited and rho is not None
                 whole += count * (rho or 0.0)
                 sampled = sampled.plus(sampled_rhos(event, relation=relation), count)
-            made.append(
-                Certificate(self.kind, relation, ConcentratedCurve(whole) if unlimited else sampled)
-            )
+            curve = ConcentratedCurve(whole) if unlimited else sampled
+            made.append(Certificate(self.kind, relation, curve))
         return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,21 +18,20 @@ if TYPE_CHECKING:
 class Zcdp(Accountant, kind="zcdp"):
     """Adds up rho over the steps.
 
-    Guarantee: rho adds up under composition, adaptive or not (Bun and Steinke 2016). It is not amplified by sampling: the
-    popular q^2 rho is exceeded, badly so at little noise. So a sampled step is refused.
+    Guarantee: rho adds up under composition, adaptive or not (Bun and Steinke 2016). It is not
+    amplified by sampling: the popular q^2 rho is exceeded, badly so at little noise. So a sampled
+    step is refused.
     """
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         from dppipe.privacy.rdp.concentrated import ConcentratedCurve
 
-        spent = (
-            math.fsum(count * _rho(event, relation) for event, count in stage.items())
-            for stage in stages
-        )
-        return [
-            Certificate(self.kind, relation, ConcentratedCurve(rho))
-            for rho in itertools.accumulate(spent)
-        ]
+        made: list[Composition] = []
+        spent = 0.0
+        for stage in stages:
+            spent += math.fsum(count * _rho(event, relation) for event, count in stage.items())
+            made.append(Certificate(self.kind, relation, ConcentratedCurve(spent)))
+        return made
 
 
 def _rho(event: DpEvent, relation: Relation) -> float:
@@ -42,7 +40,8 @@ def _rho(event: DpEvent, relation: Relation) -> float:
     rho = release_rho(event, relation=relation)
     if rho is None:
         raise PrivacyRefusal(
-            f"accountant zcdp: expected releases on the whole data set, got {type(event).__name__}: zCDP isn't amplified by "
+            "accountant zcdp: expected releases on the whole data set, got "
+            f"{type(event).__name__}: zCDP isn't amplified by "
             "sampling. Take accountant: pld or rdp, or tcdp, which is."
         )
     return rho

@@ -1,8 +1,10 @@
-"""Long schedules made short: noise multipliers rounded down, and Poisson rates rounded up, onto a few values.
+"""Long schedules made short by rounding onto a few values.
 
-Guarantee: less noise never costs less. Nor does a higher Poisson rate: at a lower one the pair of outputs is a mixture of the
-pair at the higher one with an equal pair, and every divergence in use is jointly convex. So the coarse schedule costs at
-least what the given one does, step by step.
+Noise multipliers are rounded down, and Poisson rates up.
+
+Guarantee: less noise never costs less. Nor does a higher Poisson rate: at a lower one the pair of
+outputs is a mixture of the pair at the higher one with an equal pair, and every divergence in use
+is jointly convex. So the coarse schedule costs at least what the given one does, step by step.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Setting(NamedTuple):
-    """What may be rounded of an event; everything else, as its `form`, has to stay."""
+    """The numbers of an event that may be rounded; the rest is its `form`."""
 
     form: object
     noise: float
@@ -28,7 +30,7 @@ class _Setting(NamedTuple):
 def coarsened(
     stages: Sequence[Counts], *, distinct: int | None, up: bool = False
 ) -> tuple[list[Counts], float]:
-    """Round until about `distinct` different events are left; a schedule that has no more stays as it is.
+    """Round until about `distinct` different events are left.
 
     Args:
         stages: Events and how many times each is done, in parts.
@@ -40,42 +42,47 @@ def coarsened(
     """
     if distinct is None:
         return list(stages), 0.0
-    events = {event: _setting(event) for stage in stages for event in stage}
-    forms: dict[object, set[_Setting]] = {}
-    for setting in events.values():
-        forms.setdefault(setting.form, set()).add(setting)
-    chosen, bins = dict(events), distinct
-    while len(set(chosen.values())) > distinct and bins > 0:
-        noise = {
-            form: _binned({had.noise for had in alike}, bins, down=not up)
-            for form, alike in forms.items()
-        }
-        rates = {
-            form: _binned({had.rate for had in alike}, bins, down=up)
-            for form, alike in forms.items()
-        }
-        chosen = {
-            event: _Setting(had.form, noise[had.form][had.noise], rates[had.form][had.rate])
-            for event, had in events.items()
-        }
-        bins = bins * 3 // 4
+    events: dict[DpEvent, _Setting] = {}
+    for stage in stages:
+        for event in stage:
+            events[event] = _setting(event)
+    chosen = _few(events, distinct, up=up)
     if chosen == events:
         return list(stages), 0.0
     made: dict[_Setting, DpEvent] = {}
+    factor = 1.0
     for event, setting in chosen.items():
         if setting not in made:
             made[setting] = _event(event, setting)
-    factors = (
-        max(_factor(had.noise, chosen[event].noise), _factor(had.rate, chosen[event].rate))
-        for event, had in events.items()
-    )
-    return [
-        _counted(stage, {event: made[chosen[event]] for event in stage}) for stage in stages
-    ], max(factors) - 1
+        given = events[event]
+        factor = max(factor, _factor(given.noise, setting.noise))
+        factor = max(factor, _factor(given.rate, setting.rate))
+    rounded = {event: made[setting] for event, setting in chosen.items()}
+    return [_counted(stage, rounded) for stage in stages], factor - 1
+
+
+def _few(events: Mapping[DpEvent, _Setting], distinct: int, *, up: bool) -> dict[DpEvent, _Setting]:
+    """Return a rounded setting for each event, about `distinct` different ones together."""
+    forms: dict[object, set[_Setting]] = {}
+    for setting in events.values():
+        forms.setdefault(setting.form, set()).add(setting)
+    chosen = dict(events)
+    bins = distinct
+    while len(set(chosen.values())) > distinct and bins > 0:
+        noise: dict[object, dict[float, float]] = {}
+        rates: dict[object, dict[float, float]] = {}
+        for form, alike in forms.items():
+            noise[form] = _binned({setting.noise for setting in alike}, bins, down=not up)
+            rates[form] = _binned({setting.rate for setting in alike}, bins, down=up)
+        for event, (form, z, rate) in events.items():
+            chosen[event] = _Setting(form, noise[form][z], rates[form][rate])
+        bins = bins * 3 // 4
+    return chosen
 
 
 def _setting(event: DpEvent) -> _Setting:
-    name, inner = type(event).__name__, getattr(event, "event", event)
+    name = type(event).__name__
+    inner = getattr(event, "event", event)
     noise = getattr(inner, "noise_multiplier", 1.0)
     form: tuple[object, ...] = (name, type(inner).__name__)
     if name == "PoissonSampledDpEvent":
@@ -108,10 +115,11 @@ def _event(event: DpEvent, setting: _Setting) -> DpEvent:
 
 
 def _binned(values: set[float], bins: int, *, down: bool) -> dict[float, float]:
-    """Give each value the least (or most) of those in its bin; bins are even on a logarithmic scale.
+    """Map each value to the least (or most) of those in its bin.
 
-    They begin at the end that values are rounded away from, and only some widths are taken: so a schedule and its first part,
-    of noise that falls or of batches that grow, mostly have the same bins, and what is worked out for one serves the other.
+    Bins are even on a logarithmic scale. They begin at the end that values are rounded away from,
+    and only some widths are taken: so a schedule and its first part, of noise that falls or of
+    batches that grow, mostly have the same bins, and a result for one serves the other.
     """
     if len(values) <= bins:
         return {value: value for value in values}

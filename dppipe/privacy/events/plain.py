@@ -1,8 +1,9 @@
 """Privacy events as plain data: what a ledger row holds, and what an accountant reads back from it.
 
-Events are `dp_accounting` DpEvents, the field's own vocabulary. Only events that dppipe can charge are written or read: an
-unknown one is refused, never guessed. Every number is a finite Python float: dp_accounting reads an `int` or a NumPy
-multiplier inside a sampled composition as no privacy loss at all.
+Events are `dp_accounting` DpEvents, the field's own vocabulary. Only events that dppipe can charge
+are written or read: an unknown one is refused, never guessed. Every number is a finite Python
+float: dp_accounting reads an `int` or a NumPy multiplier inside a sampled composition as no privacy
+loss at all.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dppipe.errors import PrivacyRefusal
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-# Each chargeable event with its fields: a float, an integer, several floats that may be 0, an event again, or several.
+# Each chargeable event with its fields: a float, an integer, several floats that may be 0, an
+# event again, or several.
 _FIELDS: dict[str, dict[str, str]] = {
     "NoOpDpEvent": {},
     "GaussianDpEvent": {"noise_multiplier": "float"},
@@ -49,15 +51,16 @@ _FIELDS: dict[str, dict[str, str]] = {
 
 
 def event_to_data(event: DpEvent) -> dict[str, Any]:
-    """Give an event as plain data: its type's name and its fields."""
+    """Return an event as plain data: its type's name and its fields."""
     name = type(event).__name__
     if name not in _FIELDS:
         raise PrivacyRefusal(
             f"event: expected one of {', '.join(sorted(_FIELDS))}, got {name}. It can't be charged."
         )
-    return {"type": name} | {
-        field: _plain(field, form, getattr(event, field)) for field, form in _FIELDS[name].items()
-    }
+    data: dict[str, Any] = {"type": name}
+    for field, form in _FIELDS[name].items():
+        data[field] = _plain(field, form, getattr(event, field))
+    return data
 
 
 def event_from_data(data: Any) -> DpEvent:
@@ -65,11 +68,11 @@ def event_from_data(data: Any) -> DpEvent:
     fields = _FIELDS.get(str(data.get("type"))) if isinstance(data, dict) else None
     if fields is None or set(data) != {"type", *fields}:
         raise PrivacyRefusal(
-            f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't be charged."
+            f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't "
+            "be charged."
         )
-    return _class(data["type"])(
-        **{field: _value(field, form, data[field]) for field, form in fields.items()}
-    )
+    values = {field: _value(field, form, data[field]) for field, form in fields.items()}
+    return _class(data["type"])(**values)
 
 
 def changed_event(event: DpEvent, **numbers: float) -> DpEvent:
@@ -84,7 +87,7 @@ def _changed(data: dict[str, Any], numbers: dict[str, float]) -> dict[str, Any]:
 
 
 def _class(name: str) -> Any:
-    """Give the class of an event: dp_accounting's, or dppipe's own."""
+    """Return the class of an event: dp_accounting's, or dppipe's own."""
     if name == "BallsInBinsDpEvent":
         from dppipe.privacy.events.balls_in_bins import event_class
 
@@ -95,28 +98,29 @@ def _class(name: str) -> Any:
 
 
 def _plain(field: str, form: str, value: Any) -> Any:
-    """Give a field of an event as plain data."""
+    """Return a field of an event as plain data; sequences become lists."""
     if form == "event":
         return event_to_data(value)
-    if form in ("events", "floats"):
-        return [
-            event_to_data(one) if form == "events" else _number(field, "share", one)
-            for one in value
-        ]
+    if form == "events":
+        return [event_to_data(one) for one in value]
+    if form == "floats":
+        return [_number(field, "share", one) for one in value]
     return _number(field, form, value)
 
 
 def _value(field: str, form: str, value: Any) -> Any:
-    """Give a field of an event from plain data; sequences become tuples, so that events can be keys."""
+    """Return a field of an event from plain data.
+
+    Sequences become tuples, so that events can be keys.
+    """
     if form == "event":
         return event_from_data(value)
     if form in ("events", "floats"):
         if not isinstance(value, list):
             raise PrivacyRefusal(f"event.{field}: expected a list, got {value!r}.")
-        return tuple(
-            event_from_data(one) if form == "events" else _number(field, "share", one)
-            for one in value
-        )
+        if form == "events":
+            return tuple(event_from_data(one) for one in value)
+        return tuple(_number(field, "share", one) for one in value)
     return _number(field, form, value)
 
 

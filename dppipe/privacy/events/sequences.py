@@ -1,7 +1,8 @@
-"""Sequences of events, made ready for an accountant: every event in one form, equal ones counted together.
+"""Sequences of events for accountants: every event in one form, equal ones counted.
 
-Nothing here decides a cost. `merge` refuses what can't be read as a finite sequence of chargeable events; it also folds
-several Gaussians on one sample into the one Gaussian that they are, which dp_accounting reads wrongly or not at all.
+Nothing here decides a cost. `merge` refuses what can't be read as a finite sequence of chargeable
+events; it also folds several Gaussians on one sample into the one Gaussian that they are, which
+dp_accounting reads wrongly or not at all.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ Counts = Mapping["DpEvent", int]
 _Counted = TypeVar("_Counted")
 
 MOST_COUNTED = 10**9
-"""The most times that one event is counted: far more than a run has steps, and few enough for every bound on round-off."""
+"""The most times that one event is counted: far more than a run has steps, and few enough for every
+bound on round-off."""
 
 
 def merge(steps: Steps) -> dict[DpEvent, int]:
-    """Count equal events together; the order of events never changes what a committed sequence costs."""
+    """Count equal events together.
+
+    The order of events never changes what a committed sequence costs.
+    """
     counts: dict[DpEvent, int] = {}
     for event, count in steps:
         _check_count(count)
@@ -41,7 +46,7 @@ def merge(steps: Steps) -> dict[DpEvent, int]:
 
 
 def cumulative(stages: Sequence[Mapping[_Counted, int]]) -> Iterator[dict[_Counted, int]]:
-    """Give all that is done up to each stage."""
+    """Return all that is done up to each stage."""
     counts: dict[_Counted, int] = {}
     for stage in stages:
         for what, count in stage.items():
@@ -50,9 +55,10 @@ def cumulative(stages: Sequence[Mapping[_Counted, int]]) -> Iterator[dict[_Count
 
 
 def first(steps: Steps, count: int) -> Steps:
-    """Give the first `count` of the steps."""
+    """Return the first `count` of the steps."""
     _check_count(count)
-    left, taken = count, []
+    left = count
+    taken = []
     for event, times in steps:
         if left <= 0:
             break
@@ -64,13 +70,14 @@ def first(steps: Steps, count: int) -> Steps:
 
 
 def between(steps: Steps, low: int, high: int) -> Steps:
-    """Give the steps after the first `low`, up to `high`."""
+    """Return the steps after the first `low`, up to `high`."""
     _check_count(low)
     if low > high:
         raise PrivacyRefusal(
             f"steps: expected step counts in ascending order, got {high} after {low}."
         )
-    taken, done = [], 0
+    taken = []
+    done = 0
     for event, times in first(steps, high):
         if done + times > low:
             taken.append((event, done + times - max(done, low)))
@@ -79,18 +86,22 @@ def between(steps: Steps, low: int, high: int) -> Steps:
 
 
 def gaussian_precision(counts: Mapping[DpEvent, int], *, relation: Relation) -> float | None:
-    """Give the sum of (sensitivity / noise)^2 where every event is a Gaussian on the whole data set; else None."""
+    """Return the sum of (sensitivity / noise)^2 of Gaussians on the whole dataset.
+
+    It is None where another event is among them.
+    """
     if not all(type(event).__name__ == "GaussianDpEvent" for event in counts):
         return None
     sensitivity = 2 if relation == "replace_one" else 1
-    ratios = [(sensitivity / event.noise_multiplier, count) for event, count in counts.items()]
-    return math.fsum(
-        count * (ratio * ratio) for ratio, count in ratios
-    )  # unlike a power, a product overflows to infinity
+    precisions: list[float] = []
+    for event, count in counts.items():
+        ratio = sensitivity / event.noise_multiplier
+        precisions.append(count * (ratio * ratio))  # unlike a power, it overflows to infinity
+    return math.fsum(precisions)
 
 
 def total(steps: Steps) -> int:
-    """Give the number of steps."""
+    """Return the number of steps."""
     return sum(count for _, count in steps)
 
 
@@ -102,11 +113,12 @@ def _check_count(count: int) -> None:
 
 
 def _parts(event: DpEvent) -> Iterator[tuple[DpEvent, int]]:
-    """Take compositions apart: what is released on the whole data set adds up by itself."""
+    """Take compositions apart: what is released on the whole dataset adds up by itself."""
     name = type(event).__name__
     if name == "SelfComposedDpEvent":
         _check_count(event.count)
-        yield from ((part, times * event.count) for part, times in _parts(event.event))
+        for part, times in _parts(event.event):
+            yield part, times * event.count
     elif name == "ComposedDpEvent":
         for inner in event.events:
             yield from _parts(inner)
@@ -117,7 +129,10 @@ def _parts(event: DpEvent) -> Iterator[tuple[DpEvent, int]]:
 
 
 def _is_plain(event: DpEvent) -> bool:
-    """Whether this is a Gaussian, sampled or not, in its one form with good numbers: nearly all events, told apart fast."""
+    """Whether this is a Gaussian, sampled or not, in its one form with valid numbers.
+
+    Nearly all events are, and the check is fast.
+    """
     name = type(event).__name__
     if name == "PoissonSampledDpEvent":
         return _is_rate(event.sampling_probability) and _is_gaussian(event.event)
@@ -146,7 +161,10 @@ def _is_noise(z: object) -> bool:
 
 
 def _one_form(event: DpEvent) -> DpEvent:
-    """Give the event with plain finite floats, one mechanism inside a sampler, and no sampler at rate 1."""
+    """Return the event in its one form.
+
+    It has plain finite floats, one mechanism inside a sampler, and no sampler at rate 1.
+    """
     import dp_accounting
 
     name = type(event).__name__
@@ -168,7 +186,8 @@ def _one_form(event: DpEvent) -> DpEvent:
         )
     if name == "SampledWithoutReplacementDpEvent" and event.sample_size > event.source_dataset_size:
         raise PrivacyRefusal(
-            f"event.sample_size: expected at most the {event.source_dataset_size} records there are, got {event.sample_size}."
+            f"event.sample_size: expected at most the {event.source_dataset_size} records there "
+            f"are, got {event.sample_size}."
         )
     if (name == "PoissonSampledDpEvent" and rate == 1) or (
         name == "SampledWithoutReplacementDpEvent"
@@ -179,21 +198,22 @@ def _one_form(event: DpEvent) -> DpEvent:
 
 
 def _one_mechanism(event: DpEvent) -> DpEvent:
-    """Fold Gaussians on the same sample into one: their precisions add up (Dong, Roth and Su 2019)."""
+    """Fold Gaussians on the same sample into one.
+
+    Their precisions add up (Dong, Roth and Su 2019).
+    """
     import dp_accounting
 
     parts = list(_parts(event))
     if len(parts) == 1 and parts[0][1] == 1:
         return parts[0][0]
-    multipliers = [
-        (part.noise_multiplier, times)
-        for part, times in parts
-        if isinstance(part, dp_accounting.GaussianDpEvent)
-    ]
-    if not parts or len(multipliers) < len(parts):
+    precisions: list[float] = []
+    for part, times in parts:
+        if isinstance(part, dp_accounting.GaussianDpEvent):
+            precisions.append(times / part.noise_multiplier**2)
+    if not parts or len(precisions) < len(parts):
         raise PrivacyRefusal(
-            "event: expected one mechanism or several Gaussians on each sample. The rest can't be charged."
+            "event: expected one mechanism or several Gaussians on each sample. The rest can't be "
+            "charged."
         )
-    return dp_accounting.GaussianDpEvent(
-        math.fsum(times / z**2 for z, times in multipliers) ** -0.5
-    )
+    return dp_accounting.GaussianDpEvent(math.fsum(precisions) ** -0.5)

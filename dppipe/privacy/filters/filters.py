@@ -1,8 +1,10 @@
-"""Privacy filters: when what is done next is chosen after seeing what was released, only certain sums still prove anything.
+"""Privacy filters: sums that hold even where steps follow released values.
 
-A filter fixes two numbers before anything is released, its capacity, and lets a mechanism run only if the sum of all costs
-stays within them. Under such full adaptivity composed PLD curves certify nothing (Rogers et al. 2016 define the notion);
-one Renyi order, zCDP, and (epsilon, delta) certificates do. Every filter here adds up an `amount` and a `delta`.
+Where the next step is chosen after seeing what was released, only certain sums prove anything. A
+filter fixes two numbers before anything is released, its capacity, and lets a mechanism run only if
+the sum of all costs stays within them. Under such full adaptivity composed PLD curves certify
+nothing (Rogers et al. 2016 define the notion); one Renyi order, zCDP, and (epsilon, delta)
+certificates do. Every filter here adds up an `amount` and a `delta`.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Commitment:
-    """What a run may do at most: its steps, and the certificate that its plan gives for all of them."""
+    """The most that a run may do: its steps, and its plan's certificate for all of them."""
 
     steps: Steps
     relation: Relation
@@ -63,8 +65,9 @@ class Commitment:
 class Filter(Options):
     """A rule that keeps adaptively chosen runs within one (epsilon, delta).
 
-    Guarantee: if the sum of the costs of everything that was ever started stays within `capacity`, all of it together is
-    (epsilon, delta)-differentially private, however each was chosen from what the earlier ones released.
+    Guarantee: if the sum of the costs of everything that was ever started stays within `capacity`,
+    all of it together is (epsilon, delta)-differentially private, however each was chosen from what
+    the earlier ones released.
     """
 
     kind: ClassVar[str]
@@ -72,11 +75,11 @@ class Filter(Options):
     """Whether a run that was stopped pays only for the steps that it did."""
 
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
-        """Give the most that costs may add up to."""
+        """Return the most that costs may add up to."""
         raise NotImplementedError
 
     def cost(self, run: Commitment) -> Amount:
-        """Give what a run adds; refuse (PrivacyRefusal) what the filter has no proof for."""
+        """Return what a run adds; refuse (PrivacyRefusal) what the filter has no proof for."""
         raise NotImplementedError
 
     def epsilon(self, used: Amount, *, delta: float) -> float:
@@ -92,15 +95,16 @@ class Filter(Options):
         return 0.0
 
     def to_data(self) -> dict[str, Any]:
-        """Give plain data that `read_filter` reads back."""
+        """Return plain data that `read_filter` reads back."""
         return {"kind": self.kind, **self.model_dump(mode="json")}
 
 
 class RdpFilter(Filter):
     """Adds up Renyi divergences at one order (Feldman and Zrnic 2021; Lecuyer 2021).
 
-    Guarantee: the order is fixed before the first run; taking the best order afterwards would prove nothing. The sum converts
-    to (epsilon, delta) by Canonne, Kamath and Steinke (2020, proposition 12).
+    Guarantee: the order is fixed before the first run; taking the best order afterwards would prove
+    nothing. The sum converts to (epsilon, delta) by Canonne, Kamath and Steinke (2020, proposition
+    12).
     """
 
     kind: ClassVar[str] = "rdp"
@@ -109,7 +113,7 @@ class RdpFilter(Filter):
     order: float = Field(gt=1, description="The Renyi order at which costs are added up.")
 
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
-        """Give the most that the divergences may add up to."""
+        """Return the most that the divergences may add up to."""
         return Amount(_room(self.order, epsilon=epsilon, delta=delta))
 
     def epsilon(self, used: Amount, *, delta: float) -> float:
@@ -121,25 +125,28 @@ class RdpFilter(Filter):
         from dppipe.privacy.rdp.divergences import divergences
 
         counts = merge(run.steps)
-        each = {
-            event: float(divergences(event, relation=run.relation, orders=(self.order,))[0])
-            for event in counts
-        }
-        return Amount(math.fsum(count * each[event] for event, count in counts.items()))
+        costs: list[float] = []
+        for event, count in counts.items():
+            (divergence,) = divergences(event, relation=run.relation, orders=(self.order,))
+            costs.append(count * float(divergence))
+        return Amount(math.fsum(costs))
 
 
 class ZcdpFilter(Filter):
-    """Adds up zero-concentrated privacy, for runs without sampling (Feldman and Zrnic 2021; Whitehouse et al. 2023).
+    """Adds up zero-concentrated privacy, for runs without sampling.
 
-    Guarantee: zCDP is not amplified by sampling, so a sampled event is refused. All runs together are rho-zCDP, which bounds
-    every order at once; so the capacity is the largest rho that some order converts to (epsilon, delta).
+    See Feldman and Zrnic (2021) and Whitehouse et al. (2023).
+
+    Guarantee: zCDP is not amplified by sampling, so a sampled event is refused. All runs together
+    are rho-zCDP, which bounds every order at once; so the capacity is the largest rho that some
+    order converts to (epsilon, delta).
     """
 
     kind: ClassVar[str] = "zcdp"
     refunds: ClassVar[bool] = True
 
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
-        """Give the most that rho may add up to."""
+        """Return the most that rho may add up to."""
         return Amount(
             max(_room(order, epsilon=epsilon, delta=delta) / order for order in _ALL_ORDERS)
         )
@@ -160,14 +167,15 @@ class ZcdpFilter(Filter):
 class BasicFilter(Filter):
     """Adds up the epsilons and deltas that runs are certified with (Rogers et al. 2016).
 
-    Guarantee: a run's certificate is that of its whole plan, so a run that was stopped pays for all of it.
+    Guarantee: a run's certificate is that of its whole plan, so a run that was stopped pays for all
+    of it.
     """
 
     kind: ClassVar[str] = "basic"
     refunds: ClassVar[bool] = False
 
     def capacity(self, *, epsilon: float, delta: float) -> Amount:
-        """Give the scope's own epsilon and delta."""
+        """Return the scope's own epsilon and delta."""
         return Amount(epsilon, delta)
 
     def epsilon(self, used: Amount, *, delta: float) -> float:
@@ -175,7 +183,7 @@ class BasicFilter(Filter):
         return used.amount
 
     def cost(self, run: Commitment) -> Amount:
-        """Give the run's certificate."""
+        """Return the run's certificate."""
         return Amount(*_certificate(run))
 
     def largest_certificate(self, room: Amount) -> float:
@@ -186,8 +194,9 @@ class BasicFilter(Filter):
 class AdvancedFilter(Filter):
     """Adds up the squares of the epsilons that runs are certified with (Whitehouse et al. 2023).
 
-    Guarantee: runs stop before sqrt(2 ln(1/d) S) + S/2 exceeds epsilon, S the sum of the squares, d the share of delta that
-    is set aside; the deltas of the runs add up to the rest. A run that was stopped pays for its whole plan.
+    Guarantee: runs stop before sqrt(2 ln(1/d) S) + S/2 exceeds epsilon, S the sum of the squares, d
+    the share of delta that is set aside; the deltas of the runs add up to the rest. A run that was
+    stopped pays for its whole plan.
     """
 
     kind: ClassVar[str] = "advanced"
@@ -209,7 +218,7 @@ class AdvancedFilter(Filter):
         return slope * math.sqrt(used.amount) + used.amount / 2
 
     def cost(self, run: Commitment) -> Amount:
-        """Give the square of the run's epsilon, and its delta."""
+        """Return the square of the run's epsilon, and its delta."""
         epsilon, delta = _certificate(run)
         return Amount(epsilon**2, delta)
 
@@ -224,26 +233,32 @@ FILTERS: dict[str, type[Filter]] = {
 
 
 def read_filter(data: dict[str, Any]) -> Filter:
-    """Read a filter from the plain data that `to_data` gave."""
-    kind = data.get("kind")
+    """Read a filter from the plain data that `to_data` returns."""
+    options = dict(data)
+    kind = options.pop("kind", None)
     if kind not in FILTERS:
         raise PrivacyRefusal(f"filter: expected one of {', '.join(FILTERS)}, got {kind!r}.")
-    return FILTERS[kind].from_data({name: value for name, value in data.items() if name != "kind"})
+    return FILTERS[kind].from_data(options)
 
 
 def best_order(*, epsilon: float, delta: float, like: Commitment | None = None) -> float:
-    """Give the order that leaves most room for runs like `like`; without one, an order that suits most sampled runs.
+    """Return the order that leaves most room for runs like `like`.
 
-    Above some order the divergence of a sampled step jumps up, so the order that is best for Gaussian noise alone (whose
-    divergence is in proportion to the order) would leave almost no room: two thirds of the way lose little on either side.
+    Without one, it is an order that suits most sampled runs. Above some order the divergence of a
+    sampled step jumps up, so the order that is best for Gaussian noise alone (whose divergence is
+    in proportion to the order) would leave almost no room: two thirds of the way lose little on
+    either side.
     """
     if like is not None:
-        costs = {order: RdpFilter(order=order).cost(like).amount for order in _ORDERS}
-        return max(
-            _ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / costs[order]
-        )
+        return max(_ORDERS, key=lambda order: _runs(like, order, epsilon=epsilon, delta=delta))
     best = max(_ORDERS, key=lambda order: _room(order, epsilon=epsilon, delta=delta) / order)
     return min(_ORDERS, key=lambda order: abs(order - (1 + (best - 1) * 2 / 3)))
+
+
+def _runs(like: Commitment, order: float, *, epsilon: float, delta: float) -> float:
+    """Return how many runs like this one fit at an order."""
+    cost = RdpFilter(order=order).cost(like).amount
+    return _room(order, epsilon=epsilon, delta=delta) / cost
 
 
 def _room(order: float, *, epsilon: float, delta: float) -> float:
@@ -254,7 +269,8 @@ def _rho(event: DpEvent, *, relation: Relation) -> float:
     name = type(event).__name__
     if name not in ("GaussianDpEvent", "LaplaceDpEvent"):
         raise PrivacyRefusal(
-            f"filter zcdp: expected releases on the whole data set, got {name}. Take a scope with filter rdp."
+            f"filter zcdp: expected releases on the whole data set, got {name}. Take a scope with "
+            "filter rdp."
         )
     loss = (2 if relation == "replace_one" else 1) / float(event.noise_multiplier)
     return loss**2 / 2
@@ -263,6 +279,7 @@ def _rho(event: DpEvent, *, relation: Relation) -> float:
 def _certificate(run: Commitment) -> tuple[float, float]:
     if not (0 <= run.epsilon < math.inf and 0 <= run.delta < 1):
         raise PrivacyRefusal(
-            f"filter: expected a finite certificate, got epsilon {run.epsilon!r} at delta {run.delta!r}."
+            f"filter: expected a finite certificate, got epsilon {run.epsilon!r} at delta "
+            f"{run.delta!r}."
         )
     return float(run.epsilon), float(run.delta)

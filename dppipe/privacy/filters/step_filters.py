@@ -2,8 +2,8 @@
 
 A committed run only has to count steps: its accountant has bounded the whole schedule beforehand.
 Where noise or rate follow released values, no accountant's curve proves anything, but some sums do
-(`dppipe.privacy.filters.filters`): each step is admitted only while its sum stays within a capacity.
-The residual budget of Hong, Wang and Zhou (2022) is the zCDP filter with R = 2 rho.
+(`dppipe.privacy.filters.filters`): each step is admitted only while its sum stays within a
+capacity. The residual budget of Hong, Wang and Zhou (2022) is the zCDP filter with R = 2 rho.
 """
 
 from __future__ import annotations
@@ -44,17 +44,15 @@ class Measure:
 class StepFilter:
     """Admits steps one by one while their costs fit in a capacity that was fixed beforehand.
 
-    Guarantee: if every step is charged before it is done, all of them together are (epsilon, delta)-differentially private for
-    the measure's budget, however each event was chosen from what earlier steps released. An event whose cost is unknown or
-    not a number doesn't fit.
+    Guarantee: if every step is charged before it is done, all of them together are (epsilon,
+    delta)-differentially private for the measure's budget, however each event was chosen from what
+    earlier steps released. An event whose cost is unknown or not a number doesn't fit.
     """
 
     def __init__(self, measure: Measure) -> None:
         self.measure = measure
-        self._spent = (
-            Fraction(),
-            Fraction(),
-        )  # exact: rounded sums of a million steps would creep below what was charged
+        # Exact: rounded sums of a million steps would creep below what was charged.
+        self._spent = (Fraction(), Fraction())
 
     def fits(self, event: DpEvent) -> bool:
         """Whether this step may be done."""
@@ -65,35 +63,38 @@ class StepFilter:
         after = self._after(event)
         if after is None:
             raise BudgetExhausted(
-                f"budget: the next step would exceed what the {self.measure.name} filter has left. Stop here."
+                f"budget: the next step would exceed what the {self.measure.name} filter has "
+                "left. Stop here."
             )
         self._spent = after
 
     def spent(self) -> Amount:
-        """Give what the charged steps add up to, in the filter's own measure."""
+        """Return what the charged steps add up to, in the filter's own measure."""
         amount, delta = self._spent
         return Amount(float(amount), float(delta))
 
     def _after(self, event: DpEvent) -> tuple[Fraction, Fraction] | None:
         try:
-            cost, capacity = self.measure.cost(event), self.measure.capacity
+            cost = self.measure.cost(event)
         except PrivacyRefusal:
             return None
         if not (math.isfinite(cost.amount) and math.isfinite(cost.delta)):
             return None
-        amount, delta = (
-            self._spent[0] + Fraction(cost.amount),
-            self._spent[1] + Fraction(cost.delta),
-        )
-        return (amount, delta) if amount <= capacity.amount and delta <= capacity.delta else None
+        capacity = self.measure.capacity
+        amount = self._spent[0] + Fraction(cost.amount)
+        delta = self._spent[1] + Fraction(cost.delta)
+        if amount <= capacity.amount and delta <= capacity.delta:
+            return amount, delta
+        return None
 
 
 class Odometer:
-    """Says what was spent at any moment, even at one that was chosen by looking at what was released.
+    """Bounds what was spent at any moment, even at one chosen by looking at releases.
 
-    Guarantee: it runs a filter for each of K budgets at delta/K. At whatever step one stops, the smallest budget that was
-    never exceeded bounds the run at delta, by a union bound over the K filters (Lécuyer 2021). The numbers that accountants
-    print during a run don't have that property: they hold for the committed end.
+    Guarantee: it runs a filter for each of K budgets at delta/K. At whatever step one stops, the
+    smallest budget that was never exceeded bounds the run at delta, by a union bound over the K
+    filters (Lécuyer 2021). The numbers that accountants print during a run don't have that
+    property: they hold for the committed end.
     """
 
     def __init__(
@@ -101,17 +102,14 @@ class Odometer:
     ) -> None:
         if not epsilons:
             raise PrivacyRefusal(
-                "odometer: expected at least one epsilon, got none. Give the budgets that it may claim."
+                "odometer: expected at least one epsilon, got none. Give the budgets that it may "
+                "claim."
             )
         share = budget.delta / len(epsilons)
-        self._filters = {
-            epsilon: step_filter(
-                kind,
-                budget=budget.model_copy(update={"epsilon": epsilon, "delta": share}),
-                planned=planned,
-            )
-            for epsilon in sorted(epsilons)
-        }
+        self._filters: dict[float, StepFilter] = {}
+        for epsilon in sorted(epsilons):
+            part = budget.model_copy(update={"epsilon": epsilon, "delta": share})
+            self._filters[epsilon] = step_filter(kind, budget=part, planned=planned)
 
     def fits(self, event: DpEvent) -> bool:
         """Whether some budget is left after this step."""
@@ -119,7 +117,10 @@ class Odometer:
 
     def charge(self, event: DpEvent) -> None:
         """Pay for a step in every filter; one that it doesn't fit is out for good."""
-        left = {epsilon: filter for epsilon, filter in self._filters.items() if filter.fits(event)}
+        left: dict[float, StepFilter] = {}
+        for epsilon, filter in self._filters.items():
+            if filter.fits(event):
+                left[epsilon] = filter
         if not left:
             raise BudgetExhausted(
                 "budget: the next step would exceed every budget of the odometer. Stop here."
@@ -129,15 +130,18 @@ class Odometer:
         self._filters = left
 
     def spent(self) -> float:
-        """Give the smallest budget that was never exceeded: the claim if the run ends here."""
+        """Return the smallest budget that was never exceeded: the claim if the run ends here."""
         return min(self._filters)
 
 
 def step_filter(kind: str, *, budget: Budget, planned: Steps) -> StepFilter:
-    """Give the filter that goes with an accountant; its one free parameter is the best for the planned steps.
+    """Return the filter that goes with an accountant.
+
+    Its one free parameter is the best for the planned steps.
 
     Args:
-        kind: An accountant's kind: rdp, tcdp, zcdp, gdp or advanced; the others have no filter that is proven.
+        kind: An accountant's kind: rdp, tcdp, zcdp, gdp or advanced; the others have no proven
+            filter.
         budget: What all steps together may cost.
         planned: The steps that are expected; choosing by them is free, as no record was read.
     """
@@ -152,7 +156,8 @@ def step_filter(kind: str, *, budget: Budget, planned: Steps) -> StepFilter:
     if kind == "advanced":
         return StepFilter(advanced_measure(budget, steps=max(1, total(planned))))
     raise PrivacyRefusal(
-        f"accountant: expected one with a filter for steps that follow released values, got {kind!r}. "
+        "accountant: expected one with a filter for steps that follow released values, got "
+        f"{kind!r}. "
         "Take rdp, which works with sampling, or zcdp or gdp without."
     )
 
@@ -163,7 +168,10 @@ def rdp_measure(budget: Budget, *, order: float) -> Measure:
 
 
 def gdp_measure(budget: Budget) -> Measure:
-    """Add up mu squared of Gaussians without sampling (Smith and Thakurta 2022; Koskela et al. 2023)."""
+    """Add up mu squared of Gaussians without sampling.
+
+    See Smith and Thakurta (2022) and Koskela et al. (2023).
+    """
     from dppipe.privacy.events.sequences import gaussian_precision
     from dppipe.privacy.gaussian import gaussian_scale
 
@@ -179,43 +187,42 @@ def gdp_measure(budget: Budget) -> Measure:
 
 
 def tcdp_measure(budget: Budget, *, omega: float) -> Measure:
-    """Add up rho at one limit omega, fixed beforehand (Bun et al. 2018); omega is one of `concentrated.LIMITS`."""
+    """Add up rho at one limit omega, fixed beforehand (Bun et al. 2018).
+
+    omega is one of `concentrated.LIMITS`.
+    """
     from dppipe.privacy.rdp.concentrated import LIMITS, sampled_rhos
 
     place = LIMITS.index(omega)
 
     def cost(event: DpEvent) -> Amount:
-        counts = merge([(event, 1)])
-        return Amount(
-            sum(
-                n * float(sampled_rhos(one, relation=budget.relation)[place])
-                for one, n in counts.items()
-            )
-        )
+        spent = 0.0
+        for one, count in merge([(event, 1)]).items():
+            spent += count * float(sampled_rhos(one, relation=budget.relation)[place])
+        return Amount(spent)
 
-    return Measure(
-        "tcdp", Amount(max(_room(budget, order) / order for order in LIMITS[: place + 1])), cost
-    )
+    capacity = max(_room(budget, order) / order for order in LIMITS[: place + 1])
+    return Measure("tcdp", Amount(capacity), cost)
 
 
 def advanced_measure(budget: Budget, *, steps: int) -> Measure:
-    """Add up squares of (epsilon, delta) steps (Whitehouse et al. 2023); half of delta is shared out over `steps`."""
+    """Add up squares of (epsilon, delta) steps (Whitehouse et al. 2023).
+
+    Half of delta is divided over `steps`.
+    """
     from dppipe.privacy.textbook.one_step import is_pure, step_epsilon
 
     capacity = AdvancedFilter().capacity(epsilon=budget.epsilon, delta=budget.delta)
-    each = (
-        capacity.delta / steps * (1 - 1e-9)
-    )  # so that their sum, rounded, is not above the capacity
+    each = capacity.delta / steps * (1 - 1e-9)  # their sum, rounded, is within the capacity
 
     def cost(event: DpEvent) -> Amount:
-        counts = merge([(event, 1)])
-        squares = (
-            n * step_epsilon(one, delta=each, relation=budget.relation) ** 2
-            for one, n in counts.items()
-        )
-        return Amount(
-            sum(squares), sum(0.0 if is_pure(one) else n * each for one, n in counts.items())
-        )
+        squares = 0.0
+        deltas = 0.0
+        for one, count in merge([(event, 1)]).items():
+            squares += count * step_epsilon(one, delta=each, relation=budget.relation) ** 2
+            if not is_pure(one):
+                deltas += count * each
+        return Amount(squares, deltas)
 
     return Measure("advanced", capacity, cost)
 
@@ -234,28 +241,22 @@ def _room(budget: Budget, order: float) -> float:
 
 
 def _best_order(budget: Budget, planned: Steps) -> float:
-    """Give the order at which the planned steps could be repeated most often."""
+    """Return the order at which the planned steps could be repeated most often."""
     from dppipe.privacy.rdp.divergences import ORDERS, divergences
 
-    counts = merge(planned)
-    spent = sum(
-        (n * divergences(event, relation=budget.relation) for event, n in counts.items()),
-        start=np.zeros(len(ORDERS)),
-    )
-    return max(
-        zip(ORDERS, spent, strict=True),
-        key=lambda pair: _room(budget, pair[0]) / max(pair[1], 1e-300),
-    )[0]
+    spent = np.zeros(len(ORDERS))
+    for event, count in merge(planned).items():
+        spent = spent + count * divergences(event, relation=budget.relation)
+    rooms = np.array([_room(budget, order) for order in ORDERS])
+    return ORDERS[int(np.argmax(rooms / np.maximum(spent, 1e-300)))]
 
 
 def _best_omega(budget: Budget, planned: Steps) -> float:
-    """Give the limit at which the planned steps could be repeated most often."""
+    """Return the limit at which the planned steps could be repeated most often."""
     from dppipe.privacy.rdp.concentrated import LIMITS, sampled_rhos
 
-    counts = merge(planned)
-    spent = sum(
-        (n * sampled_rhos(event, relation=budget.relation) for event, n in counts.items()),
-        start=np.zeros(len(LIMITS)),
-    )
+    spent = np.zeros(len(LIMITS))
+    for event, count in merge(planned).items():
+        spent = spent + count * sampled_rhos(event, relation=budget.relation)
     capacity = np.maximum.accumulate([_room(budget, order) / order for order in LIMITS])
     return LIMITS[int(np.argmax(capacity / np.maximum(spent, 1e-300)))]

@@ -1,7 +1,8 @@
-"""Concentrated differential privacy: Renyi divergences bounded by rho times the order, up to an order omega.
+"""Concentrated differential privacy: Renyi divergences at most rho times the order.
 
-zCDP (Bun and Steinke 2016) is the case without limit; sampling doesn't amplify it. tCDP (Bun, Dwork, Rothblum and Steinke 2018)
-is amplified. Both convert to (epsilon, delta) by the best order allowed, as any Renyi bound does.
+The bound holds up to an order omega. zCDP (Bun and Steinke 2016) is the case without limit;
+sampling doesn't amplify it. tCDP (Bun, Dwork, Rothblum and Steinke 2018) is amplified. Both convert
+to (epsilon, delta) by the best order allowed, as any Renyi bound does.
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LIMITS: tuple[float, ...] = (
-    *(float(order) for order in 1.01 ** np.arange(1, 417)),
-    *(float(order) for order in sorted({math.ceil(64 * 1.01**j) for j in range(280)})),
+    *map(float, 1.01 ** np.arange(1, 417)),
+    *map(float, sorted({math.ceil(64 * 1.01**power) for power in range(280)})),
 )
-"""The orders omega up to which sampled steps are bounded: one percent apart, fractional below 64 and whole above."""
+"""The orders omega up to which sampled steps are bounded: one percent apart, fractional below 64
+and whole above."""
 
 
 def zcdp_epsilon(rho: float, delta: float, *, omega: float = math.inf) -> float:
     """Convert at the best order up to omega (Canonne, Kamath and Steinke 2020, proposition 12)."""
     if rho == 0 or rho == math.inf:
         return rho
-    # The best order is near 1 + sqrt(ln(1/delta) / rho); every order gives a bound, so a fine grid is as good as a search.
+    # The best order is near 1 + sqrt(ln(1/delta) / rho); every order gives a bound, so a fine grid
+    # is as good as a search.
     centre = math.sqrt(math.log(1 / delta) / rho)
     orders = 1 + np.clip(centre * np.exp(np.linspace(-3, 3, 4001)), 1e-9, omega - 1)
     values = rho * orders + np.log1p(-1 / orders) - np.log(orders * delta) / (orders - 1)
@@ -40,7 +43,7 @@ def zcdp_epsilon(rho: float, delta: float, *, omega: float = math.inf) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float, *, omega: float = math.inf) -> float:
-    """Give the smallest delta at this epsilon over the orders up to omega."""
+    """Return the smallest delta at this epsilon over the orders up to omega."""
     if rho == 0 or rho == math.inf:
         return min(rho, 1.0)
     centre = max(epsilon / rho, 1.0)
@@ -50,7 +53,10 @@ def zcdp_delta(rho: float, epsilon: float, *, omega: float = math.inf) -> float:
 
 
 def release_rho(event: DpEvent, *, relation: Relation) -> float | None:
-    """Give the zCDP of a release on the whole data set: 1/2s^2 for Gaussian, epsilon^2/2 for Laplace; None if sampled."""
+    """Return the zCDP of a release on the whole dataset; None if it is sampled.
+
+    It is 1/2s^2 for Gaussian noise and epsilon^2/2 for Laplace noise.
+    """
     if type(event).__name__ not in ("GaussianDpEvent", "LaplaceDpEvent"):
         return None
     return float(((2.0 if relation == "replace_one" else 1.0) / event.noise_multiplier) ** 2 / 2)
@@ -58,17 +64,19 @@ def release_rho(event: DpEvent, *, relation: Relation) -> float | None:
 
 @functools.lru_cache(maxsize=1024)
 def sampled_rhos(event: DpEvent, *, relation: Relation) -> NDArray[np.float64]:
-    """Give, for each limit omega, a rho with which the event is (rho, omega)-tCDP.
+    """Return, for each limit omega, a rho with which the event is (rho, omega)-tCDP.
 
-    Guarantee: between two orders of the grid a divergence is at most that at the upper one, and rho times the order is at
-    least that at the lower one; so the largest ratio of neighbours up to omega bounds every order below it.
+    Guarantee: between two orders of the grid a divergence is at most that at the upper one, and rho
+    times the order is at least that at the lower one; so the largest ratio of neighbours up to
+    omega bounds every order below it.
     """
     rho = release_rho(event, relation=relation)
     if rho is not None:
         return np.full(len(LIMITS), rho)
     if type(event).__name__ != "PoissonSampledDpEvent" or relation == "replace_one":
         raise PrivacyRefusal(
-            f"accountant tcdp: expected Poisson sampling or none, got {type(event).__name__} under {relation}. "
+            f"accountant tcdp: expected Poisson sampling or none, got {type(event).__name__} "
+            f"under {relation}. "
             "Take accountant: pld."
         )
     values = divergences(event, relation=relation, orders=LIMITS)
@@ -82,15 +90,15 @@ class ConcentratedCurve:
     rho: float
 
     def epsilon(self, delta: float) -> float:
-        """Give the epsilon at this delta."""
+        """Return the epsilon at this delta."""
         return zcdp_epsilon(self.rho, delta)
 
     def delta(self, epsilon: float) -> float:
-        """Give the delta at this epsilon."""
+        """Return the delta at this epsilon."""
         return zcdp_delta(self.rho, epsilon)
 
     def parameters(self) -> dict[str, Any]:
-        """Give rho, which determines the curve."""
+        """Return rho, which determines the curve."""
         return {"rho": self.rho}
 
 
@@ -102,7 +110,7 @@ class TruncatedCurve:
 
     @classmethod
     def zero(cls) -> Self:
-        """Give the curve of doing nothing."""
+        """Return the curve of doing nothing."""
         return cls(np.zeros(len(LIMITS)))
 
     def plus(self, rhos: NDArray[np.float64], count: int) -> Self:
@@ -110,21 +118,26 @@ class TruncatedCurve:
         return replace(self, rhos=self.rhos + count * rhos)
 
     def epsilon(self, delta: float) -> float:
-        """Give the smallest epsilon over all limits."""
+        """Return the smallest epsilon over all limits."""
         return min(
             zcdp_epsilon(float(self.rhos[i]), delta, omega=LIMITS[i]) for i in self._worth_trying
         )
 
     def delta(self, epsilon: float) -> float:
-        """Give the smallest delta over all limits."""
+        """Return the smallest delta over all limits."""
         return min(
             zcdp_delta(float(self.rhos[i]), epsilon, omega=LIMITS[i]) for i in self._worth_trying
         )
 
     def parameters(self) -> dict[str, Any]:
-        """Give rho at some of the limits."""
-        shown = [i for i in self._worth_trying if self.rhos[i] < math.inf]
-        return {"omegas": [LIMITS[i] for i in shown], "rhos": [float(self.rhos[i]) for i in shown]}
+        """Return rho at some of the limits."""
+        omegas: list[float] = []
+        rhos: list[float] = []
+        for i in self._worth_trying:
+            if self.rhos[i] < math.inf:
+                omegas.append(LIMITS[i])
+                rhos.append(float(self.rhos[i]))
+        return {"omegas": omegas, "rhos": rhos}
 
     @property
     def _worth_trying(self) -> range:

@@ -21,47 +21,47 @@ class RenyiCurve:
 
     @classmethod
     def zero(cls, orders: tuple[float, ...]) -> Self:
-        """Give the curve of doing nothing."""
+        """Return the curve of doing nothing."""
         return cls(orders, np.zeros(len(orders)))
 
     def plus(self, divergences: NDArray[np.float64], count: int) -> Self:
-        """Add divergences a number of times: they add up at every order (Mironov 2017, proposition 1)."""
+        """Add divergences a number of times.
+
+        They add up at every order (Mironov 2017, proposition 1).
+        """
         return replace(self, divergences=self.divergences + count * divergences)
 
     def epsilon(self, delta: float) -> float:
-        """Give the smallest epsilon over all orders."""
+        """Return the smallest epsilon over all orders."""
         return float(self._epsilons(delta).min())
 
     def delta(self, epsilon: float) -> float:
-        """Give the smallest delta over all orders."""
+        """Return the smallest delta over all orders."""
         alphas = np.asarray(self.orders)
         logs = (alphas - 1) * (self.divergences - epsilon + np.log1p(-1 / alphas)) - np.log(alphas)
         return float(min(1.0, math.exp(min(0.0, float(logs.min()))), self._total_variation()))
 
     def parameters(self) -> dict[str, Any]:
-        """Give the divergence at each order where it is finite."""
-        known = [
-            (order, float(value))
-            for order, value in zip(self.orders, self.divergences, strict=True)
-            if value < math.inf
-        ]
-        return {
-            "orders": [order for order, _ in known],
-            "divergences": [value for _, value in known],
-        }
+        """Return the divergence at each order where it is finite."""
+        orders: list[float] = []
+        values: list[float] = []
+        for order, value in zip(self.orders, self.divergences, strict=True):
+            if value < math.inf:
+                orders.append(order)
+                values.append(float(value))
+        return {"orders": orders, "divergences": values}
 
     def _epsilons(self, delta: float) -> NDArray[np.float64]:
         """Convert at every order (Canonne, Kamath and Steinke 2020, proposition 12)."""
         if self._total_variation() <= delta:
             return np.zeros(len(self.orders))
         alphas = np.asarray(self.orders)
-        return np.asarray(
-            np.maximum(
-                self.divergences + np.log1p(-1 / alphas) - np.log(delta * alphas) / (alphas - 1),
-                0.0,
-            )
-        )
+        converted = self.divergences + np.log1p(-1 / alphas) - np.log(delta * alphas) / (alphas - 1)
+        return np.asarray(np.maximum(converted, 0.0))
 
     def _total_variation(self) -> float:
-        """Bound delta at epsilon 0 by the Kullback-Leibler divergence, which no Renyi divergence is below."""
+        """Bound delta at epsilon 0 by the Kullback-Leibler divergence.
+
+        No Renyi divergence lies below it.
+        """
         return math.sqrt(-math.expm1(-float(self.divergences.min())))

@@ -1,4 +1,7 @@
-"""Steps composed by the textbook theorems: how delta is shared out between the steps and the theorem's slack."""
+"""Steps composed by the textbook theorems.
+
+Delta is divided between the steps and the theorem's slack.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ _SMALLEST = 1e-250
 def textbook_curves(
     stages: Sequence[Counts], *, relation: Relation, advanced: bool, distinct: int | None
 ) -> Iterator[TextbookCurve]:
-    """Give the privacy curve after each stage, and refuse steps without an (epsilon, delta) of their own."""
+    """Yield the privacy curve after each stage.
+
+    Steps without an (epsilon, delta) of their own are refused.
+    """
     rounded, _ = coarsened(stages, distinct=distinct)
     for counts in cumulative(rounded):
         for event in counts:
@@ -48,23 +54,25 @@ class TextbookCurve:
     advanced: bool
 
     def epsilon(self, delta: float) -> float:
-        """Give the smallest epsilon that a theorem allows at this delta."""
+        """Return the smallest epsilon that a theorem allows at this delta."""
         return min(self._bounds(delta), default=0.0)
 
     def delta(self, epsilon: float) -> float:
         """Find the smallest delta whose epsilon is at most this, by bisection from above."""
         if self.epsilon(_SMALLEST) <= epsilon:
             return 0.0 if all(is_pure(event) for event, _ in self.counts) else _SMALLEST
-        low, high = math.log(_SMALLEST), 0.0
+        low = math.log(_SMALLEST)
+        high = 0.0
         while high - low > 1e-6:
             middle = (low + high) / 2
-            low, high = (
-                (low, middle) if self.epsilon(math.exp(middle)) <= epsilon else (middle, high)
-            )
+            if self.epsilon(math.exp(middle)) <= epsilon:
+                high = middle
+            else:
+                low = middle
         return math.exp(high)
 
     def parameters(self) -> dict[str, Any]:
-        """Give the number of steps that were composed."""
+        """Return the number of steps that were composed."""
         return {"steps": sum(count for _, count in self.counts)}
 
     def _bounds(self, delta: float) -> Iterator[float]:
@@ -79,12 +87,11 @@ class TextbookCurve:
             epsilons = self._epsilons(each)
             yield advanced_epsilon(epsilons, slack=slack * delta)
             steps = sum(count for _, count in epsilons)
-            yield optimal_epsilon(
-                max(epsilon for epsilon, _ in epsilons), delta=each, count=steps, total_delta=delta
-            )
+            largest = max(epsilon for epsilon, _ in epsilons)
+            yield optimal_epsilon(largest, delta=each, count=steps, total_delta=delta)
 
     def _epsilons(self, delta: float) -> Epsilons:
-        return [
-            (step_epsilon(event, delta=delta, relation=self.relation), count)
-            for event, count in self.counts
-        ]
+        found: list[tuple[float, int]] = []
+        for event, count in self.counts:
+            found.append((step_epsilon(event, delta=delta, relation=self.relation), count))
+        return found

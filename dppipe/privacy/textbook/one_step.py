@@ -1,4 +1,7 @@
-"""One step as an (epsilon, delta) mechanism, which is all that the textbook composition theorems know of it."""
+"""One step as an (epsilon, delta) mechanism.
+
+The textbook composition theorems know nothing else of it.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,13 @@ if TYPE_CHECKING:
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """Give ln(1 + q (e^epsilon - 1)): what sampling at a rate makes of epsilon; delta becomes q delta.
+    """Return ln(1 + q (e^epsilon - 1)), the epsilon after sampling at rate q.
 
-    Guarantee: for Poisson sampling under zero_out and add_remove, and for uniform subsets under replace_one (Balle, Barthe and
-    Gaboardi 2018). The popular q epsilon lies below it and is no bound.
+    Delta becomes q delta.
+
+    Guarantee: for Poisson sampling under zero_out and add_remove, and for uniform subsets under
+    replace_one (Balle, Barthe and Gaboardi 2018). The popular q epsilon lies below it and is no
+    bound.
     """
     if epsilon > 500:
         return epsilon + math.log(rate)
@@ -35,8 +41,12 @@ def is_pure(event: DpEvent) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def step_epsilon(event: DpEvent, *, delta: float, relation: Relation) -> float:
-    """Give the epsilon that one step costs at this delta (which a pure mechanism doesn't need)."""
-    name, replaced = type(event).__name__, relation == "replace_one"
+    """Return the epsilon that one step costs at this delta.
+
+    A pure mechanism doesn't need delta.
+    """
+    name = type(event).__name__
+    replaced = relation == "replace_one"
     if name in ("GaussianDpEvent", "LaplaceDpEvent"):
         return _release_epsilon(event, delta=delta, sensitivity=2.0 if replaced else 1.0)
     inner = type(getattr(event, "event", event)).__name__
@@ -47,14 +57,17 @@ def step_epsilon(event: DpEvent, *, delta: float, relation: Relation) -> float:
     ):
         rate = event.sampling_probability
         if delta >= rate and not is_pure(event):
-            return 0.0  # with probability 1-q the record isn't even drawn; who counts no delta for a pure step can't use that
+            # With probability 1-q the record isn't even drawn. A pure step counts no delta, so it
+            # can't use that.
+            return 0.0
         return amplified(_release_epsilon(event.event, delta=delta / rate, sensitivity=1.0), rate)
     if name == "SampledWithReplacementDpEvent" and replaced and inner == "GaussianDpEvent":
         return _drawn_again_epsilon(
             event.source_dataset_size, event.sample_size, event.event.noise_multiplier, delta
         )
     raise PrivacyRefusal(
-        f"accountant: expected a step with a known (epsilon, delta) under {relation}, got {name} of {inner}. "
+        f"accountant: expected a step with a known (epsilon, delta) under {relation}, got {name} "
+        f"of {inner}. "
         "Take accountant: pld, or rdp where it has a bound."
     )
 
@@ -65,9 +78,10 @@ def _release_epsilon(event: DpEvent, *, delta: float, sensitivity: float) -> flo
 
 
 def _drawn_again_epsilon(records: int, draws: int, z: float, delta: float) -> float:
-    """Bound a Gaussian on a sample drawn with replacement (Balle, Barthe and Gaboardi 2018, theorem 10).
+    """Bound a Gaussian on a sample drawn with replacement.
 
-    A record that is drawn k times moves the sum by 2k bounds; eta is the chance that it is drawn at all.
+    This is theorem 10 of Balle, Barthe and Gaboardi (2018). A record that is drawn k times moves
+    the sum by 2k bounds; eta is the chance that it is drawn at all.
     """
     eta = -math.expm1(draws * math.log1p(-1 / records)) if records > 1 else 1.0
     times = np.arange(1, draws + 1)
