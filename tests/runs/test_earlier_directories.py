@@ -65,7 +65,7 @@ def test_the_ledger_of_an_earlier_version_is_verified(kind: str) -> None:
 
 
 def test_every_kind_of_earlier_run_is_there() -> None:
-    assert KINDS == sorted([*FINISHED, *RESUMABLE, "python_interrupted"])
+    assert sorted([*FINISHED, *RESUMABLE, "python_interrupted"]) == KINDS
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "killed"])
