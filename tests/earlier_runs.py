@@ -138,7 +138,7 @@ def _make(kind: str) -> None:
 
 def make_all(folder: Path) -> None:
     """Make each run in a process of its own, in a neutral place, and move it into the folder."""
-    place = Path("/tmp/earlier")
+    place = Path("/tmp/earlier")  # the files of a run name it
     place.mkdir()
     (place / "spec.yaml").write_text(SPEC)
     environment = os.environ | {"DPPIPE_STORE": str(place / "budgets.db")}

@@ -1,5 +1,5 @@
-"""Benchmarks: what a private step costs next to an ordinary one, and next to Opacus where it is installed.
+"""Benchmarks: the cost of a private step next to an ordinary one, and to Opacus if installed.
 
-`measure.py` times and weighs; `workloads.py` holds the reference models; `dppipe bench` and `benchmarks/` are its two doors.
-Nothing here is a test: figures belong to the machine they were taken on.
+`measure.py` measures time and memory; `workloads.py` holds the reference models; `dppipe bench` and
+`benchmarks/` call them. Nothing here is a test: figures belong to the machine they were taken on.
 """

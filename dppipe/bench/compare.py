@@ -1,4 +1,4 @@
-"""One comparison: a subject (a spec's own model or a reference workload) against ordinary training and Opacus."""
+"""One comparison: a spec's own model or a reference workload, by dppipe, plainly and by Opacus."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
 
 Subject = dict[str, Any]
-"""What is benchmarked, as plain data: `{"workload": name}` or `{"spec": path, "overrides": [...], "plugins": folder}`."""
+"""What is benchmarked, as plain data.
+
+That is `{"workload": name}` or `{"spec": path, "overrides": [...], "plugins": folder}`.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,68 +45,68 @@ class Comparison:
         return next(times for times in self.contenders if times.contender == "dppipe")
 
     def to_data(self) -> dict[str, Any]:
-        """Give the figures as plain data."""
+        """Return the figures as plain data."""
         return asdict(self)
 
 
 def compare(
     subject: Subject, *, rounds: int, threads: int, opacus: bool = True, memory: bool = True
 ) -> Comparison:
-    """Time, and where the system allows weigh, all contenders on one subject."""
+    """Measure the time and, where the system allows, the memory of all contenders."""
     keep_freed_memory()
     torch.set_num_threads(threads)
     workload, clipper = workload_of(subject)
     torch.manual_seed(0)
     batch = workload.batch()
-    modes = [f"opacus {mode}" for mode in OPACUS_MODES] if opacus and opacus_installed() else []
+    contenders = ["plain again", "dppipe"]
+    if opacus and opacus_installed():
+        contenders += [f"opacus {mode}" for mode in OPACUS_MODES]
     plain = make_step("plain", workload, workload.make(), batch, clipper=clipper)
     found = []
-    for contender in ("plain again", "dppipe", *modes):
+    for contender in contenders:
         torch.manual_seed(0)
         try:
             step = make_step(contender, workload, workload.make(), batch, clipper=clipper)
             found.append(time_step(contender, step, plain, rounds=rounds))
         except Exception as error:  # Whatever stops a contender is its result.
-            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            first_line = next(iter(str(error).splitlines()), "")
+            reason = f"{type(error).__name__}: {first_line}"
             found.append(Times(contender, 0, 0, 0, 0, 0, failed=reason))
     if memory:
-        found = [replace(one, megabytes=_weighed(subject, one, threads)) for one in found]
+        found = [replace(one, megabytes=_peak(subject, one, threads)) for one in found]
     control, *rest = found
     return Comparison(workload.name, workload.title, threads, control, tuple(rest))
 
 
-def _weighed(subject: Subject, times: Times, threads: int) -> float | None:
+def _peak(subject: Subject, times: Times, threads: int) -> float | None:
+    if times.failed:
+        return None
     contender = "plain" if times.contender == "plain again" else times.contender
-    return (
-        None
-        if times.failed
-        else peak_in_child({"subject": subject, "contender": contender, "threads": threads})
-    )
+    return peak_in_child({"subject": subject, "contender": contender, "threads": threads})
 
 
 def workload_of(subject: Subject) -> tuple[Workload, Clips]:
-    """Give the model, batch and clipper of a subject."""
+    """Return the model, batch and clipper of a subject."""
     if "workload" in subject:
         known = {workload.name: workload for workload in WORKLOADS}
         if subject["workload"] not in known:
             raise UsageError(
-                f"--reference: expected letters of {''.join(known)}, got {subject['workload']!r}. Try: --reference abcde"
+                f"--reference: expected letters of {''.join(known)}, got {subject['workload']!r}. "
+                "Try: --reference abcde"
             )
         return known[subject["workload"]], Flat(max_grad_norm=1.0)
     from dppipe.spec.load import load_spec, placing_problems
 
-    path, overrides, plugins = (
-        Path(subject["spec"]),
-        subject.get("overrides", ()),
-        subject.get("plugins"),
-    )
+    path = Path(subject["spec"])
+    overrides = subject.get("overrides", ())
+    plugins = subject.get("plugins")
     with placing_problems(path, overrides=overrides):
         spec = load_spec(path, overrides=overrides, plugins=Path(plugins) if plugins else None)
         return spec_workload(spec), spec.clipping
 
 
 def spec_workload(spec: Spec) -> Workload:
-    """Give a spec's own model on made-up examples, as many as fit its expected batch."""
+    """Return a spec's own model on made-up examples, as many as its expected batch has."""
     from dppipe.lightning.networks import network_and_loss
     from dppipe.pipeline.run import build_module
 
@@ -121,26 +124,29 @@ def spec_workload(spec: Spec) -> Workload:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Give the geometric mean of positive numbers."""
+    """Return the geometric mean of positive numbers."""
     logs = torch.tensor(list(values), dtype=torch.float64).log()
     return float(logs.mean().exp())
 
 
 def machine() -> dict[str, Any]:
-    """Say what the figures were taken on."""
-    names = [
-        line.partition(":")[2].strip()
-        for line in _lines("/proc/cpuinfo")
-        if line.startswith("model name")
-    ]
-    processor = names[0] if names else platform.processor()
-    load = [float(part) for line in _lines("/proc/loadavg") for part in line.split()[:3]]
+    """Return what the figures were taken on."""
+    load: list[float] = []
+    for line in _lines("/proc/loadavg"):
+        load += map(float, line.split()[:3])
     return {
-        "processor": processor,
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "torch": torch.__version__,
         "load": load,
     }
+
+
+def _processor() -> str:
+    for line in _lines("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def _lines(path: str) -> list[str]:

@@ -1,9 +1,11 @@
-"""How steps are timed and weighed.
+"""How the time and the memory of steps are measured.
 
-Every sample of a contender stands between two samples of ordinary training, in one process, and counts as a ratio to their mean:
-what else the machine does hits both. Contenders come one after the other, so that none suffers from another's memory. Memory is
-the peak of a process of its own, above what it holds with model and batch before its first step. Freed memory is kept, as a run
-keeps it, so that no contender pays for pages that another has given back.
+- Every sample of a contender is taken between two samples of ordinary training, in one process, and
+  counts as a ratio to their mean: other load on the machine affects both.
+- Contenders come one after the other, so that none suffers from another's memory.
+- Memory is the peak of a process of its own, above what it holds with model and batch before its
+  first step.
+- Freed memory is kept, as a run keeps it, so that no contender pays for pages that another freed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from dppipe.bench.steps import Step
 
 WARM_UP = 2
 WEIGHINGS = 3
-"""Processes in which a contender is weighed: where its pieces come to lie differs from one to the next."""
+"""Processes in which a contender's memory is measured: its layout differs between processes."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Times:
     """The quartiles of the ratios."""
     samples: int
     megabytes: float | None = None
-    """The peak of memory, above model and batch, in a process of its own."""
+    """The peak memory, above model and batch, in a process of its own."""
     failed: str | None = None
     """Why there are no figures, where there are none."""
 
@@ -52,9 +54,12 @@ def time_step(name: str, step: Step, plain: Step, *, rounds: int) -> Times:
     for _ in range(WARM_UP):
         plain()
         step()
-    taken, ratios, before = [], [], _seconds(plain)
+    taken = []
+    ratios = []
+    before = _seconds(plain)
     for _ in range(rounds):
-        own, after = _seconds(step), _seconds(plain)
+        own = _seconds(step)
+        after = _seconds(plain)
         taken.append(own)
         ratios.append(2 * own / (before + after))
         before = after
@@ -73,7 +78,10 @@ def _times(name: str, seconds: list[float], ratios: list[float]) -> Times:
 
 
 def peak_megabytes(make: Callable[[], Step]) -> float:
-    """Give the peak memory of steady steps, and of all that is made for them, above what the process holds now."""
+    """Return the peak memory of steady steps, with all that is made for them.
+
+    What the process holds now is subtracted.
+    """
     _load_lazy_parts()
     before = _resident()
     step = make()
@@ -86,17 +94,18 @@ def peak_megabytes(make: Callable[[], Step]) -> float:
 
 
 def peak_in_child(arguments: Mapping[str, Any]) -> float | None:
-    """Weigh a contender in processes of its own, where the system can tell a process's peak, and give their median."""
+    """Return the median of a contender's peak memory over processes of its own.
+
+    The result is None where the system can't tell a process's peak.
+    """
     if not Path("/proc/self/clear_refs").exists():
         return None
     command = [sys.executable, "-m", "dppipe.bench.weigh", json.dumps(arguments)]
-    runs = (
-        subprocess.run(command, capture_output=True, text=True, check=False)
-        for _ in range(WEIGHINGS)
-    )
-    peaks = [
-        float(done.stdout.split()[-1]) for done in runs if done.returncode == 0 and done.stdout
-    ]
+    peaks = []
+    for _ in range(WEIGHINGS):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and done.stdout:
+            peaks.append(float(done.stdout.split()[-1]))
     return statistics.median(peaks) if peaks else None
 
 

@@ -1,6 +1,7 @@
-"""The steps that are compared: ordinary training, dppipe's private step, and Opacus in each of its modes.
+"""The steps that are compared: ordinary training, dppipe's private step, and Opacus in each mode.
 
-A step is forward, backward, per-sample clipping, noise and the optimizer's update, on one batch that stays the same.
+A step is forward, backward, per-sample clipping, noise and the optimizer's update, always on the
+same batch.
 """
 
 from __future__ import annotations
@@ -38,9 +39,15 @@ def plain_step(workload: Workload, model: nn.Module, batch: Any) -> Step:
 
 
 def private_step(workload: Workload, model: nn.Module, batch: Any, *, clipper: Clips) -> Step:
-    """Make dppipe's private step, as a run takes it: clipped sums onto one flat buffer, noise on it, one division."""
-    optimizer, engine = _optimizer(model), Engine(model, workload.per_sample_loss, clipper)
-    noise, bounds, rows = GaussianStream(stream_key("noise")), engine.bounds(), len(batch[0])
+    """Make dppipe's private step, as a run takes it.
+
+    Clipped sums go onto one flat buffer, then noise is added, then one division follows.
+    """
+    optimizer = _optimizer(model)
+    engine = Engine(model, workload.per_sample_loss, clipper)
+    noise = GaussianStream(stream_key("noise"))
+    bounds = engine.bounds()
+    rows = len(batch[0])
 
     def step() -> None:
         _, gradient, sums, _ = zeros_of(engine.parameters)
@@ -59,7 +66,7 @@ OPACUS_MODES = ("hooks", "functorch", "ew", "ghost")
 
 
 def opacus_installed() -> bool:
-    """Whether Opacus can be compared with."""
+    """Return whether Opacus is installed."""
     return find_spec("opacus") is not None
 
 
@@ -70,10 +77,10 @@ def opacus_step(workload: Workload, model: nn.Module, batch: Any, *, mode: str) 
     from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPTensorFastGradientClipping
 
-    rows, options = (
-        len(batch[0]),
-        {"max_grad_norm": 1.0, "use_ghost_clipping": True} if mode == "ghost" else {},
-    )
+    rows = len(batch[0])
+    options: dict[str, Any] = {}
+    if mode == "ghost":
+        options = {"max_grad_norm": 1.0, "use_ghost_clipping": True}
     wrapped = get_gsm_class(mode)(model, batch_first=True, loss_reduction="mean", **options)
     kind = DPOptimizerFastGradientClipping if mode == "ghost" else DPOptimizer
     optimizer = kind(
@@ -103,14 +110,11 @@ def make_step(
     """Make a contender's step: `plain`, `dppipe`, or `opacus` and a mode."""
     if contender.startswith("opacus "):
         return opacus_step(workload, model, batch, mode=contender.removeprefix("opacus "))
-    return (
-        private_step(workload, model, batch, clipper=clipper)
-        if contender == "dppipe"
-        else plain_step(workload, model, batch)
-    )
+    if contender == "dppipe":
+        return private_step(workload, model, batch, clipper=clipper)
+    return plain_step(workload, model, batch)
 
 
 def _optimizer(model: nn.Module) -> torch.optim.SGD:
-    return torch.optim.SGD(
-        [parameter for parameter in model.parameters() if parameter.requires_grad], lr=RATE
-    )
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return torch.optim.SGD(trained, lr=RATE)

@@ -1,4 +1,4 @@
-"""Weigh one contender in this process: `python -m dppipe.bench.weigh '{"workload": "a", "contender": "dppipe"}'`."""
+"""Measure the memory of one contender in this process; `measure.py` starts it with JSON."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from dppipe.engine.allocator import keep_freed_memory
 
 
 def weigh(arguments: dict[str, Any]) -> float:
-    """Give the megabytes that a contender's steps take above model and batch."""
+    """Return the megabytes that a contender's steps take above model and batch."""
     keep_freed_memory()
     torch.set_num_threads(arguments["threads"])
     workload, clipper = workload_of(arguments["subject"])
     torch.manual_seed(0)
-    model, batch = workload.make(), workload.batch()
+    model = workload.make()
+    batch = workload.batch()
     return peak_megabytes(
         lambda: make_step(arguments["contender"], workload, model, batch, clipper=clipper)
     )

@@ -1,4 +1,4 @@
-"""The models on which private steps are timed: five that the engine was tuned on and two that it was not."""
+"""The models on which private steps are timed: the engine was tuned on five of the seven."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Workload(NamedTuple):
 
 
 def classify(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """Give the loss of one label for each row."""
+    """Return the loss of one label for each row."""
     return F.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
 def tag(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """Give the mean loss over a row's positions."""
+    """Return the mean loss over a row's positions."""
     losses = F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten(), reduction="none")
     return losses.view_as(batch[1]).mean(1)
 
@@ -54,19 +54,13 @@ class WideBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.norm1, self.conv1 = (
-            nn.GroupNorm(16, inputs),
-            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
-        )
-        self.norm2, self.conv2 = (
-            nn.GroupNorm(16, outputs),
-            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
-        )
-        self.shortcut = (
-            nn.Conv2d(inputs, outputs, 1, stride, bias=False)
-            if stride > 1 or inputs != outputs
-            else None
-        )
+        self.norm1 = nn.GroupNorm(16, inputs)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.norm2 = nn.GroupNorm(16, outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.shortcut = None
+        if stride > 1 or inputs != outputs:
+            self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the layers."""
@@ -78,7 +72,8 @@ class WideBlock(nn.Module):
 
 def wide_resnet() -> nn.Module:
     """WRN-16-4 with group norm (De et al. 2022)."""
-    blocks, channels = [], 16
+    blocks: list[nn.Module] = []
+    channels = 16
     for width, stride in ((64, 1), (128, 2), (256, 2)):
         blocks += [WideBlock(channels, width, stride), WideBlock(width, width, 1)]
         channels = width
@@ -98,17 +93,19 @@ class Attention(nn.Module):
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.project, self.out = heads, nn.Linear(size, 3 * size), nn.Linear(size, size)
+        self.heads = heads
+        self.project = nn.Linear(size, 3 * size)
+        self.out = nn.Linear(size, size)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the layers."""
-        query, key, value = (
-            torch.unflatten(part, 2, (self.heads, -1)).transpose(1, 2)
-            for part in self.project(x).chunk(3, 2)
-        )
+        query, key, value = map(self._by_head, self.project(x).chunk(3, 2))
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         result: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return result
+
+    def _by_head(self, part: Tensor) -> Tensor:
+        return torch.unflatten(part, 2, (self.heads, -1)).transpose(1, 2)
 
 
 class Layer(nn.Module):
@@ -116,12 +113,11 @@ class Layer(nn.Module):
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()
-        self.norm1, self.attention = nn.LayerNorm(size), Attention(size, heads)
-        self.norm2, self.up, self.down = (
-            nn.LayerNorm(size),
-            nn.Linear(size, 4 * size),
-            nn.Linear(4 * size, size),
-        )
+        self.norm1 = nn.LayerNorm(size)
+        self.attention = Attention(size, heads)
+        self.norm2 = nn.LayerNorm(size)
+        self.up = nn.Linear(size, 4 * size)
+        self.down = nn.Linear(4 * size, size)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the layers."""
@@ -137,14 +133,17 @@ class Transformer(nn.Module):
         self, words: int = 10_000, size: int = 256, layers: int = 4, positions: int = 128
     ) -> None:
         super().__init__()
-        self.words, self.positions = nn.Embedding(words, size), nn.Embedding(positions, size)
+        self.words = nn.Embedding(words, size)
+        self.positions = nn.Embedding(positions, size)
         self.layers = nn.Sequential(*(Layer(size, 4) for _ in range(layers)))
-        self.norm, self.head = nn.LayerNorm(size), nn.Linear(size, words)
+        self.norm = nn.LayerNorm(size)
+        self.head = nn.Linear(size, words)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Run the layers."""
         places = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
-        result: Tensor = self.head(self.norm(self.layers(self.words(ids) + self.positions(places))))
+        embedded = self.words(ids) + self.positions(places)
+        result: Tensor = self.head(self.norm(self.layers(embedded)))
         return result
 
 
@@ -154,10 +153,8 @@ class Lora(nn.Module):
     def __init__(self, layer: nn.Linear, rank: int = 8) -> None:
         super().__init__()
         self.layer = layer.requires_grad_(False)
-        self.down, self.up = (
-            nn.Linear(layer.in_features, rank, bias=False),
-            nn.Linear(rank, layer.out_features, bias=False),
-        )
+        self.down = nn.Linear(layer.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, layer.out_features, bias=False)
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -181,10 +178,8 @@ class Tagger(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words, self.memory = (
-            nn.Embedding(8000, 128),
-            nn.LSTM(128, 256, batch_first=True, bidirectional=True),
-        )
+        self.words = nn.Embedding(8000, 128)
+        self.memory = nn.LSTM(128, 256, batch_first=True, bidirectional=True)
         self.head = nn.Linear(512, 20)
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -202,10 +197,12 @@ def sequences(
     rows: int, length: int, words: int, labels: int
 ) -> Callable[[], tuple[Tensor, Tensor]]:
     """Make rows of tokens with a label at every position."""
-    return lambda: (
-        torch.randint(0, words, (rows, length)),
-        torch.randint(0, labels, (rows, length)),
-    )
+
+    def batch() -> tuple[Tensor, Tensor]:
+        ids = torch.randint(0, words, (rows, length))
+        return ids, torch.randint(0, labels, (rows, length))
+
+    return batch
 
 
 TEXT = sequences(16, 128, 10_000, 10_000)

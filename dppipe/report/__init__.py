@@ -1,1 +1,1 @@
-"""Reports: what is told of runs, from their files alone."""
+"""Reports of runs, made from their files alone."""

@@ -1,4 +1,4 @@
-"""Runs side by side: how each ended, what it cost and what it reached, with mean and spread over runs of one name.
+"""Runs side by side: how each ended, what it cost and its metrics, with mean and spread by name.
 
 Everything is read from run directories; nothing of a run is loaded or run again.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ class FinishedRun:
     """How it ended, or `unfinished` where it has no summary yet."""
     steps: int
     epsilon: float | None
-    """What is claimed; None where nothing is: the run is not private, has failed, or is unfinished."""
+    """What is claimed; None for a run that isn't private, has failed, or is unfinished."""
     delta: float | None
     metrics: Mapping[str, float]
 
@@ -44,7 +45,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Sum up at least one number."""
+        """Summarise at least one number."""
         deviation = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), deviation, min(values), max(values))
 
@@ -60,77 +61,84 @@ class Comparison:
     epsilon: Spread | None
     delta: float | None
     metrics: Mapping[str, Spread]
-    """Each metric over the runs that have it; what starts with `nonprivate/` was computed without noise."""
+    """Each metric over the runs that have it.
+
+    Those whose names start with `nonprivate/` were computed without noise.
+    """
 
     def to_data(self) -> dict[str, Any]:
-        """Give plain data, for programs."""
+        """Return plain data, for programs."""
         return asdict(self)
 
 
 def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
-    """Read run directories, or all that stand somewhere below a folder such as `runs/digits`."""
+    """Read run directories, or all that are somewhere below a folder such as `runs/digits`."""
     found: dict[Path, FinishedRun] = {}
     for path in paths:
-        try:
-            plans = (
-                [path / "plan.json"]
-                if (path / "plan.json").is_file()
-                else sorted(path.rglob("plan.json"))
-            )
-        except OSError:
-            plans = []
+        plans = _plans(path)
         if not plans:
             raise UsageError(
                 f"{path}: expected a run directory, or a folder of them, got none with a plan.json."
             )
-        found |= {plan.parent.resolve(): _read(plan.parent) for plan in plans}
+        for plan in plans:
+            found[plan.parent.resolve()] = _read(plan.parent)
     return list(found.values())
+
+
+def _plans(path: Path) -> list[Path]:
+    own = path / "plan.json"
+    try:
+        return [own] if own.is_file() else sorted(path.rglob("plan.json"))
+    except OSError:
+        return []
 
 
 def compare_runs(runs: Sequence[FinishedRun]) -> list[Comparison]:
     """Put runs of one name together, in the order in which the names come."""
-    return [
-        _compare(name, [run for run in runs if run.name == name])
-        for name in dict.fromkeys(run.name for run in runs)
-    ]
+    by_name: dict[str, list[FinishedRun]] = {}
+    for run in runs:
+        by_name.setdefault(run.name, []).append(run)
+    return [_compare(name, group) for name, group in by_name.items()]
 
 
 def _compare(name: str, runs: Sequence[FinishedRun]) -> Comparison:
-    statuses = [run.status for run in runs]
+    statuses = Counter(run.status for run in runs)
     epsilons = [run.epsilon for run in runs if run.epsilon is not None]
     deltas = [run.delta for run in runs if run.delta is not None]
     return Comparison(
         name=name,
         runs=len(runs),
-        statuses={status: statuses.count(status) for status in dict.fromkeys(statuses)},
+        statuses=dict(statuses),
         private=len(deltas) == len(runs),
         epsilon=Spread.of(epsilons) if epsilons else None,
         delta=max(deltas, default=None),
-        metrics=dict(_metrics(runs)),
+        metrics=_metrics(runs),
     )
 
 
-def _metrics(runs: Sequence[FinishedRun]) -> Iterator[tuple[str, Spread]]:
-    for name in dict.fromkeys(name for run in runs for name in run.metrics):
-        yield name, Spread.of([run.metrics[name] for run in runs if name in run.metrics])
+def _metrics(runs: Sequence[FinishedRun]) -> dict[str, Spread]:
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for name, value in run.metrics.items():
+            values.setdefault(name, []).append(value)
+    return {name: Spread.of(found) for name, found in values.items()}
 
 
 def _read(path: Path) -> FinishedRun:
-    plan, summary = _json(path / "plan.json"), _json(path / "summary.json")
+    plan = _json(path / "plan.json")
+    summary = _json(path / "summary.json")
+    status = summary.get("status", "unfinished")
     try:
-        return TypeAdapter(FinishedRun).validate_python(
-            {
-                "path": str(path),
-                "name": plan.get("name", path.name),
-                "status": summary.get("status", "unfinished"),
-                "steps": summary.get("steps", 0),
-                "epsilon": summary.get("epsilon") if summary.get("status") != "failed" else None,
-                "delta": plan.get("delta"),
-                "metrics": {
-                    name: value for name, value in _scores(summary).items() if value is not None
-                },
-            }
-        )
+        facts = {
+            "path": str(path),
+            "name": plan.get("name", path.name),
+            "status": status,
+            "steps": summary.get("steps", 0),
+            "epsilon": None if status == "failed" else summary.get("epsilon"),
+            "delta": plan.get("delta"),
+            "metrics": _scores(summary),
+        }
+        return TypeAdapter(FinishedRun).validate_python(facts)
     except (ValidationError, TypeError):
         raise UsageError(
             f"{path / 'summary.json'}: expected what a run has written, got other types."
@@ -138,7 +146,9 @@ def _read(path: Path) -> FinishedRun:
 
 
 def _scores(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {**summary.get("metrics", {}), **summary.get("test", {})}
+    """Return the metrics of the last validation and of the test split that aren't null."""
+    scores = {**summary.get("metrics", {}), **summary.get("test", {})}
+    return {name: value for name, value in scores.items() if value is not None}
 
 
 def _json(path: Path) -> dict[str, Any]:

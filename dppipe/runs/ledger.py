@@ -7,7 +7,6 @@ budget; it can never hide spending.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import weakref
 from pathlib import Path
@@ -25,6 +24,7 @@ from dppipe.privacy.charges import (
     read_ledger,
 )
 from dppipe.privacy.events.plain import event_to_data
+from dppipe.runs.ledger_file import lock, overwrite_end, write_all
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -94,7 +94,7 @@ class Ledger:
             ) from error
         ledger = cls(path, fd=fd, plan=plan)
         try:
-            _lock(fd, path=path)
+            lock(fd, path=path)
             sync_names(path)
         except BaseException:
             ledger.close()
@@ -122,7 +122,7 @@ class Ledger:
             ) from error
         ledger = cls(path, fd=fd, plan=plan)
         try:
-            _lock(fd, path=path)
+            lock(fd, path=path)
             ledger._read_back(plan, seen=seen)
         except BaseException:
             ledger.close()
@@ -235,57 +235,15 @@ class Ledger:
             )
         try:
             if self.torn:
-                _overwrite_end(self._fd, data, over=len(self.torn))
+                overwrite_end(self._fd, data, over=len(self.torn))
             else:
-                _write_all(self._fd, data)
+                write_all(self._fd, data)
         except OSError as error:
             raise DppipeError(
                 f"{self.path}: row {self.rows + 1} can't be written: {error.strerror}. Nothing was "
                 "released for it. Make room or fix the disk, then resume the run."
             ) from error
         self._size += len(data) - len(self.torn)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-def _overwrite_end(fd: int, data: bytes, *, over: int) -> None:
-    flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-    fcntl.fcntl(fd, fcntl.F_SETFL, flags & ~os.O_APPEND)
-    try:
-        os.lseek(fd, -over, os.SEEK_END)
-        _write_all(fd, data)
-    finally:
-        fcntl.fcntl(fd, fcntl.F_SETFL, flags)
-
-
-def _lock(fd: int, *, path: Path) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise PrivacyRefusal(
-            f"{path}: expected no other writer, got {_holder(fd)}. Wait for it, or end it."
-        ) from error
-    except OSError as error:
-        raise UsageError(
-            f"{path}: expected a file system with locks, got {error.strerror}. Choose another."
-        ) from error
-
-
-def _holder(fd: int) -> str:
-    """Name the process that holds the lock, by the system's table of locks."""
-    inode = str(os.fstat(fd).st_ino)
-    try:
-        lines = Path("/proc/locks").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        lock = line.split()
-        if len(lock) > 5 and lock[1] == "FLOCK" and lock[5].split(":")[-1] == inode:
-            return f"the process {lock[4]}"
-    return "another process"
 
 
 _OPEN: weakref.WeakSet[Ledger] = weakref.WeakSet()

@@ -1,4 +1,7 @@
-"""Public weights, frozen parameters and adapters: what is trained is what the options say, in whole runs too."""
+"""Public weights, frozen parameters and adapters.
+
+What is trained is what the options say, in whole runs too.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,8 @@ def test_a_tied_parameter_is_trained_by_any_of_its_names() -> None:
         ),
         (
             {"lora": {"targets": ["2"]}},
-            r"model\.lora\.targets: expected .* match some linear layer, got '2', .* none of '1', '3'",
+            r"model\.lora\.targets: expected .* match some linear layer, got '2', .* none of '1', "
+            r"'3'",
         ),
     ],
 )
@@ -184,7 +188,7 @@ def test_a_layer_that_is_the_network_or_stands_twice_gets_one_adapter() -> None:
 
 
 def test_layers_whose_weights_are_read_past_them_get_no_adapter() -> None:
-    """Torch's encoder layer and attention would use the plain weight in evaluation, without the adapter that was trained."""
+    """In evaluation torch's encoder layer and attention would use the plain weight alone."""
     encoder = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     network = finish(nn.Sequential(encoder, nn.Linear(8, 2)), Mlp.from_data({"lora": {}}))
     assert trained(network) == {"1.down.weight", "1.up.weight"}

@@ -25,7 +25,8 @@ def test_the_doctor_lists_every_parameter_and_reads_no_record(run, tmp_path, mon
 def test_the_doctor_names_a_layer_that_mixes_examples(run, tmp_path, monkeypatch):
     (tmp_path / "mixing_nets.py").write_text(
         "from torch import nn\n\n\nclass Net(nn.Sequential):\n"
-        "    def __init__(self):\n        super().__init__(nn.Linear(8, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))\n"
+        "    def __init__(self):\n        super().__init__(nn.Linear(8, 4), nn.BatchNorm1d(4), "
+        "nn.Linear(4, 3))\n"
     )
     monkeypatch.chdir(tmp_path)
     shown = CliRunner().invoke(
@@ -40,11 +41,15 @@ def test_the_doctor_says_that_a_mean_loss_is_slow_and_how_to_make_it_fast(
     run, tmp_path, monkeypatch
 ):
     (tmp_path / "mean_nets.py").write_text(
-        "import pytorch_lightning as pl\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+        "import pytorch_lightning as pl\nimport torch\nimport torch.nn.functional as F\nfrom "
+        "torch import nn\n\n\n"
         "class Mean(pl.LightningModule):\n"
-        "    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(8, 3)\n"
-        "    def training_step(self, batch, batch_idx):\n        return F.cross_entropy(self.layer(batch[0]), batch[1])\n"
-        "    def configure_optimizers(self):\n        return torch.optim.SGD(self.parameters(), lr=0.1)\n\n\n"
+        "    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(8, "
+        "3)\n"
+        "    def training_step(self, batch, batch_idx):\n        return "
+        "F.cross_entropy(self.layer(batch[0]), batch[1])\n"
+        "    def configure_optimizers(self):\n        return torch.optim.SGD(self.parameters(), "
+        "lr=0.1)\n\n\n"
         "class Each(Mean):\n"
         "    def per_sample_loss(self, batch):\n"
         "        return F.cross_entropy(self.layer(batch[0]), batch[1], reduction='none')\n"
@@ -66,8 +71,10 @@ def test_the_doctor_says_that_a_mean_loss_is_slow_and_how_to_make_it_fast(
 
 def test_doctor_and_run_show_what_a_model_says_of_made_up_input(run, tmp_path, monkeypatch):
     (tmp_path / "word_nets.py").write_text(
-        "from torch import nn\n\n\nclass Words(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.table = nn.Embedding(9, 3)\n\n    def forward(self, x):\n        return self.table(x).mean(1)\n"
+        "from torch import nn\n\n\nclass Words(nn.Module):\n    def __init__(self):\n        "
+        "super().__init__()\n"
+        "        self.table = nn.Embedding(9, 3)\n\n    def forward(self, x):\n        return "
+        "self.table(x).mean(1)\n"
     )
     monkeypatch.chdir(tmp_path)
     words = ["spec.yaml", "--set", "model={class_path: word_nets.Words}"]
@@ -75,7 +82,8 @@ def test_doctor_and_run_show_what_a_model_says_of_made_up_input(run, tmp_path, m
     for command in (doctor, trained):
         assert command.exit_code == 2
         assert command.stderr.startswith(
-            "word_nets.py:10: expected code that takes made-up inputs of float32 [n, 8], got RuntimeError: "
+            "word_nets.py:10: expected code that takes made-up inputs of float32 [n, 8], got "
+            "RuntimeError: "
         )
         assert "Long, Int" in command.stderr
     assert not (tmp_path / "runs").exists()

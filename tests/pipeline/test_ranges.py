@@ -1,4 +1,7 @@
-"""Declared ranges of integers: a record is used if each of its integers is in range, however the records are read."""
+"""Declared ranges of integers.
+
+A record is used if each of its integers is in range, however the records are read.
+"""
 
 from __future__ import annotations
 

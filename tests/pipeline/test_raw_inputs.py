@@ -1,4 +1,7 @@
-"""`load_model`: it takes inputs as the data's file holds them, and is the user's own network all the same."""
+"""`load_model` takes inputs as the data's file holds them.
+
+What it returns is the user's own network all the same.
+"""
 
 from __future__ import annotations
 

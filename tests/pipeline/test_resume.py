@@ -1,4 +1,7 @@
-"""Runs that are interrupted, killed, copied and resumed: nothing lost but what a crash takes, nothing overspent."""
+"""Runs that are interrupted, killed, copied and resumed.
+
+Nothing is lost but what a crash takes, and nothing is overspent.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ LONG = ["train.steps=400", "train.checkpoint_every=7", "budget.epsilon=100"]
 
 @pytest.fixture
 def killed(run, tmp_path):
-    """Start the small spec in a process of its own, and stop it by a signal once it has charged some steps."""
+    """Start the small spec in a process of its own.
+
+    A signal stops it once it has charged some steps.
+    """
 
     def go(number: int, *, after: int = 20):
         path = tmp_path / "stopped"
@@ -193,7 +199,12 @@ def test_a_backup_that_was_put_back_is_refused(start, tmp_path, way):
 CSV = """
 version: 1
 name: small
-data: {kind: csv, path: d.csv, records: 40, numeric: [{column: age, std: 10}], target: {column: ill, classes: ["0", "1"]}}
+data:
+  kind: csv
+  path: d.csv
+  records: 40
+  numeric: [{column: age, std: 10}]
+  target: {column: ill, classes: ["0", "1"]}
 model: {kind: logistic}
 optimizer: {kind: sgd, lr: 0.5}
 sampler: {kind: poisson, sample_rate: 0.5}
@@ -349,7 +360,10 @@ def test_a_changed_plugin_is_refused_and_one_in_another_folder_is_not(
 
 
 def test_a_run_that_another_process_has_finished_meanwhile_is_left_as_it_is(start, monkeypatch):
-    """The checkpoint is read before the ledger's lock is taken: what happens in between must not be written over."""
+    """The checkpoint is read before the ledger's lock is taken.
+
+    What happens in between must not be written over.
+    """
     path, *_ = start(signal.SIGINT)
     open_ledger = Ledger.open
 
@@ -373,7 +387,10 @@ SHORT = ["train.steps=40", "train.checkpoint_every=7"]
     ("first", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["sigterm", "ctrl-c"]
 )
 def test_a_sigterm_that_follows_a_signal_loses_no_step(run, monkeypatch, first, code):
-    """Schedulers send it more than once; the run stops after the same step, and its checkpoint is still written."""
+    """Schedulers send it more than once.
+
+    The run stops after the same step, and its checkpoint is still written.
+    """
     finish = RunRecord.step
 
     def then_signals(record, **facts):
@@ -392,7 +409,10 @@ def test_a_sigterm_that_follows_a_signal_loses_no_step(run, monkeypatch, first, 
 
 
 def test_a_sigterm_before_the_first_step_charges_none(run, monkeypatch):
-    """A Trainer listens before its callbacks can, and by itself would take a step, charge it and lose it."""
+    """A Trainer listens before its callbacks can.
+
+    By itself it would take a step, charge it and lose it.
+    """
     begin = DPCallback.on_train_start
 
     def signal_first(callback, trainer, module):

@@ -44,9 +44,10 @@ def test_the_run_stops_exactly_at_the_budget(run, accountant, steps):
 
 
 def test_huge_noise_destroys_accuracy_and_no_budget_beats_the_private_run(run):
-    """If noise weren't really added, every run would learn as the last one does: 0.94 of three classes, typically.
+    """If noise weren't really added, every run would learn as the last one: 0.94, typically.
 
-    Means over three runs; a false alarm wants a mean six standard deviations off what was seen (0.28, 0.49, 0.93 and 0.95).
+    Means over three runs. A false alarm needs a mean that is six standard deviations off what was
+    seen (0.28, 0.49, 0.93 and 0.95).
     """
 
     def accuracy(*changes):
@@ -77,7 +78,10 @@ def test_a_reproducible_run_repeats_itself_bit_for_bit_and_says_it_gives_no_prot
 
 
 def test_two_runs_with_one_seed_draw_different_batches_and_noise(run):
-    """Without noise to speak of, only the batches differ; with no batch to speak of, only the noise does."""
+    """Without noise to speak of, only the batches differ.
+
+    With no batch to speak of, only the noise does.
+    """
     for change in (
         ["noise.noise_multiplier=1e-6", "budget.epsilon=1e15"],
         ["sampler.sample_rate=1e-9"],

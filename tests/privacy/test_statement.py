@@ -69,6 +69,32 @@ MADE = Statement(
     config_hash="c0ffee",
     ledger_head="1edge5",
 )
+WHOLE = (
+    "unit",
+    "relation",
+    "epsilon",
+    "delta",
+    "curve",
+    "accountant",
+    "accountant_version",
+    "certified",
+    "sampler",
+    "schedule",
+    "planned",
+    "executed",
+    "released",
+    "not_covered",
+    "noise_level",
+    "seeded",
+    "versions",
+    "config_hash",
+    "ledger_head",
+    "evaluation_looks",
+    "assumptions",
+    "guarantee",
+    "protects",
+)
+"""Fields that a machine-readable statement must have."""
 
 
 def changed(**changes: Any) -> Statement:
@@ -99,9 +125,7 @@ def test_a_printed_epsilon_is_never_below_the_computed_one(epsilon: float) -> No
 
 def test_the_machine_readable_form_is_json_and_whole() -> None:
     data = json.loads(json.dumps(statement_data(MADE), allow_nan=False))
-    for name in ("unit", "relation", "epsilon", "delta", "curve", "accountant", "accountant_version", "certified", "sampler",
-                 "schedule", "planned", "executed", "released", "not_covered", "noise_level", "seeded", "versions", "config_hash",
-                 "ledger_head", "evaluation_looks", "assumptions", "guarantee", "protects"):  # fmt: skip
+    for name in WHOLE:
         assert name in data
     assert set(data["not_covered"]) >= {
         "holdout",

@@ -1,4 +1,7 @@
-"""What a run writes is on the disk in the order that a power cut can't undo: each writer, by its system calls."""
+"""What a run writes is on the disk in an order that a power cut can't undo.
+
+Each writer is tested by its system calls.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ STEPS = 4
 
 @dataclass(frozen=True)
 class Call:
-    """One call that reached a file: what it did, to which path, and the file's size or whether it was durable."""
+    """A call that reached a file: what it did, to which path, and the size or durability after."""
 
     name: str
     path: str
@@ -55,7 +58,7 @@ class Call:
 
 @dataclass
 class Disk:
-    """Records the calls by which files are written, synced, renamed and removed, and where noise is added."""
+    """Records the calls that write, sync, rename and remove files, and where noise is added."""
 
     calls: list[Call] = field(default_factory=list)
 

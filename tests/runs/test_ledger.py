@@ -1,4 +1,7 @@
-"""The ledger's promises: durable before release, one writer, every changed byte found, a torn line never dropped."""
+"""The ledger is durable before release and has one writer.
+
+Every changed byte is found, and a torn line is never dropped.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +195,8 @@ def test_every_byte_put_in_or_taken_out_is_found(path: Path) -> None:
                 found = read_rows(io.BytesIO(changed), place=path, plan=PLAN)
             except LedgerCorrupt:
                 continue
-            # Only what a crash can leave behind is no corruption, and it is seen: a last line without its end.
+            # Only what a crash can leave behind is no corruption, and it is seen: a last line
+            # without its end.
             assert not found.ended
             assert len(changed) == len(whole) + (1 if found.torn else -1)
 

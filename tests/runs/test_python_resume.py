@@ -1,4 +1,4 @@
-"""Runs that a callback goes on with: under the plan that they began with, in the directory that they began in."""
+"""A callback resumes a run under its own plan, and in its own directory, alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dppipe ledger verify` names each fault that it knows, alone, in a real run damaged in just that way."""
+"""`dppipe ledger verify` names each fault that it knows.
+
+Each is shown alone, by a real run that is damaged in just that way.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +91,7 @@ def copy(originals: Path, tmp_path: Path) -> Callable[[str], Path]:
 
 
 def write_rows(run: Path, change: Callable[[Rows], Rows]) -> None:
-    """Write changed rows with a chain of their own, and a summary that names their head and number."""
+    """Write changed rows with a chain of their own, and a summary that fits them."""
     plan = (run / "plan.json").read_bytes()
     rows = change(list(read_ledger(run / "ledger.jsonl", plan=plan).charges))
     head = digest(plan)
@@ -211,7 +214,7 @@ def one_more(rows: Rows) -> Rows:
 
 
 def two_more(rows: Rows) -> Rows:
-    """Repeat it twice: the step that a filter refused at the end of a run may have had less noise."""
+    """Repeat it twice: the step that a filter refused at the end may have had less noise."""
     return one_more(one_more(rows))
 
 
@@ -301,7 +304,7 @@ def test_verify_names_rows_that_are_not_the_plans(copy: Callable[[str], Path], d
 
 
 def only(run: Path, *patterns: str) -> None:
-    """Expect exactly these faults, in this order, and the exit code of a ledger that isn't whole."""
+    """Expect exactly these faults, in this order, and the exit code of a damaged ledger."""
     code, faults = verify(run)
     assert code == 4
     assert len(faults) == len(patterns), faults

@@ -30,7 +30,8 @@ rests_on(
     gaussian,
 )
 rests_on(
-    r"Noise is Laplace noise from AES-256 in counter mode, keyed by the operating system's entropy\.",
+    r"Noise is Laplace noise from AES-256 in counter mode, keyed by the operating system's "
+    r"entropy\.",
     lambda f: fresh(f) and f.mechanism == "laplace",
 )
 rests_on(
@@ -47,26 +48,31 @@ rests_on(
     r"Each value is half the sum of four float64 Gaussians \(Holohan and Braghin 2021\)\.", secure
 )
 rests_on(
-    r"Clipped sums and noise are rounded to a common grid, 2\^36 points or more to a standard deviation, "
+    r"Clipped sums and noise are rounded to a common grid, 2\^36 points or more to a standard "
+    r"deviation, "
     r"before they are added, so the low-order digits of a release carry nothing \(Mironov 2012\)\.",
     secure,
 )
 rests_on(
-    r"The noise is raised by what the rounding can add to the sensitivity, for noise multipliers up to 1024\.",
+    r"The noise is raised by what the rounding can add to the sensitivity, for noise multipliers "
+    r"up to 1024\.",
     secure,
     lambda f: all(row["noise_multiplier"] <= 1024 for row in f.rows),
 )
 rests_on(
-    r"The clipped sums themselves are computed in floating point: their own rounding error is not covered\.",
+    r"The clipped sums themselves are computed in floating point: their own rounding error is not "
+    r"covered\.",
     secure,
 )
 rests_on(
-    r"Each (\w+)'s gradient was clipped \((\w+)\); a gradient that was not finite counted as zero\.",
+    r"Each (\w+)'s gradient was clipped \((\w+)\); a gradient that was not finite counted as "
+    r"zero\.",
     lambda f: f.private and not f.averages,
     lambda f, unit, clipping: (unit, clipping) == (f.unit, f.clipping),
 )
 rests_on(
-    r"Averages of gradients were clipped \((\w+)\); a gradient that was not finite counted as zero\.",
+    r"Averages of gradients were clipped \((\w+)\); a gradient that was not finite counted as "
+    r"zero\.",
     lambda f: f.private and f.averages,
     lambda f, clipping: clipping == f.clipping,
 )
@@ -93,7 +99,8 @@ rests_on(
     lambda f: f.private and f.sampler == "user",
 )
 rests_on(
-    r"Of a user with more than (\d+) records only the first so many, in the order of the data, take part\.",
+    r"Of a user with more than (\d+) records only the first so many, in the order of the data, "
+    r"take part\.",
     lambda f: f.private and f.sampler == "user",
     lambda f, count: int(count) == f.max_records_per_user,
 )
@@ -103,7 +110,8 @@ rests_on(
     lambda f: f.summary["steps"] <= len(f.steps),
 )
 rests_on(
-    r"From the first charge on, a record that could not be read, collated or evaluated contributed nothing, "
+    r"From the first charge on, a record that could not be read, collated or evaluated "
+    r"contributed nothing, "
     r"and ended nothing\.",
     private,
 )
@@ -115,7 +123,8 @@ rests_on(
 )
 rests_on(r"Records were evaluated in batches\.", lambda f: f.private and f.config is not None)
 rests_on(
-    r"That no record's gradient depends on another record was checked by value on made-up records before the "
+    r"That no record's gradient depends on another record was checked by value on made-up records "
+    r"before the "
     r"first charge\.",
     lambda f: f.private and f.summary["independence"] == "checked",
     lambda f: f.config is not None,
@@ -137,12 +146,14 @@ rests_on(
 )
 rests_on(r"The run was stopped before its plan ended\.", lambda f: f.stopped)
 rests_on(
-    r"When it stopped may depend on what was released, so the claim is what the whole plan can cost\.",
+    r"When it stopped may depend on what was released, so the claim is what the whole plan can "
+    r"cost\.",
     lambda f: f.stopped,
     lambda f: len(f.steps) < (f.asked_steps or 0),
 )
 rests_on(
-    r"Inputs were scaled by (.+) of the training records, released with noise \(multiplier (\S+)\) and charged "
+    r"Inputs were scaled by (.+) of the training records, released with noise \(multiplier "
+    r"(\S+)\) and charged "
     r"before the first step\.",
     lambda f: f.private and f.statistics is not None,
     lambda f, named, noise: says_statistics(f, named, noise) and f.rows[0]["step"] == 0,
@@ -161,7 +172,8 @@ def earlier_same(facts: Facts) -> bool:
 
 
 rests_on(
-    r"Training started from the weights of the private run (\S+) \((\d+) charges, ledger head (\w+)\)\.",
+    r"Training started from the weights of the private run (\S+) \((\d+) charges, ledger head "
+    r"(\w+)\)\.",
     lambda f: f.earlier is not None,
     says_earlier,
 )
@@ -172,20 +184,24 @@ rests_on(
 rests_on(r"The cost of that training is part of every epsilon here\.", earlier_same)
 rests_on(r"The settings of this run are taken as chosen without looking at them\.", earlier_same)
 rests_on(
-    r"The weights that training started from are in a file that isn't recognised as a private run's\.",
+    r"The weights that training started from are in a file that isn't recognised as a private "
+    r"run's\.",
     pretrained,
 )
 rests_on(
-    r"They are taken as public: if they were trained on these records, the cost of that training adds\.",
+    r"They are taken as public: if they were trained on these records, the cost of that training "
+    r"adds\.",
     pretrained,
 )
 rests_on(
-    r"The weights that the module came with are taken as independent of the records: if they were trained on "
+    r"The weights that the module came with are taken as independent of the records: if they were "
+    r"trained on "
     r"them, that cost adds\.",
     lambda f: f.config is None,
 )
 rests_on(
-    r"Records that didn't come in ready parts were split by a hash of each record, or of its user, with the "
+    r"Records that didn't come in ready parts were split by a hash of each record, or of its "
+    r"user, with the "
     r"public seed, so that none decides where another goes\.",
     lambda f: (
         f.private
@@ -196,7 +212,8 @@ rests_on(
     lambda f: f.plan["split"] == "hash",
 )
 rests_on(
-    r"Records that didn't come in ready parts were split by their positions, drawn from the public seed\.",
+    r"Records that didn't come in ready parts were split by their positions, drawn from the "
+    r"public seed\.",
     lambda f: (
         f.private and f.config is not None and (f.relation != "add_remove" or f.split_by_position)
     ),

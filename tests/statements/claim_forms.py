@@ -11,7 +11,8 @@ from statements.forms import always, form, private, protects
 # The claim.
 
 DIFFERENCE = {
-    "zero_out": "one {unit}'s contribution being there or being nothing, where the number of {units} is public",
+    "zero_out": "one {unit}'s contribution being there or being nothing, where the number of "
+    "{units} is public",
     "add_remove": "one {unit} being in the data or not, where even the number of {units} is secret",
     "replace_one": "one {unit} being replaced by any other, where the number of {units} is public",
 }
@@ -42,13 +43,15 @@ form(
     says_claim,
 )
 form(
-    r"Whatever is concluded from it is at most (\S+) times as probable as it would be had any one (\w+) "
+    r"Whatever is concluded from it is at most (\S+) times as probable as it would be had any one "
+    r"(\w+) "
     r"(.+), plus a probability of (\S+)\.",
     protects,
     says_factor,
 )
 form(
-    r"NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was trained on\.",
+    r"NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it "
+    r"was trained on\.",
     lambda f: not f.private,
 )
 form(
@@ -61,7 +64,8 @@ form(
 form(r"Its checkpoints are not private: don't release them\.", lambda f: f.failed)
 form(r"What it was charged stays spent\.", lambda f: f.failed)
 form(
-    r"NO CLAIM: an earlier version of dppipe split the records by position, and under add_remove one "
+    r"NO CLAIM: an earlier version of dppipe split the records by position, and under add_remove "
+    r"one "
     r"record then decides where others go\.",
     lambda f: f.split_by_position,
 )
@@ -71,11 +75,13 @@ form(
     lambda f: f.split_by_position,
 )
 form(
-    r"This run gives no protection: seeded, so that whoever knows the seed can take the noise away again\.",
+    r"This run gives no protection: seeded, so that whoever knows the seed can take the noise "
+    r"away again\.",
     lambda f: f.seeded,
 )
 form(
-    r"With fresh randomness the same plan would be \((\S+), (\S+)\)-differentially private with respect to (.+)\.",
+    r"With fresh randomness the same plan would be \((\S+), (\S+)\)-differentially private with "
+    r"respect to (.+)\.",
     lambda f: f.seeded,
     says_claim,
 )
@@ -250,17 +256,20 @@ def zero_out(facts: Facts) -> bool:
 
 
 form(
-    r"Abadi et al\. \(2016\) measure DP-SGD under add_remove: one record more or less in the data\.",
+    r"Abadi et al\. \(2016\) measure DP-SGD under add_remove: one record more or less in the "
+    r"data\.",
     protects,
 )
 form(
-    r"With the same sampler, sample rate, noise multiplier and number of steps, epsilon is the same number "
+    r"With the same sampler, sample rate, noise multiplier and number of steps, epsilon is the "
+    r"same number "
     r"under add_remove and zero_out\.",
     lambda f: zero_out(f) and same_under_both(f),
     lambda f: f.once("same", says_same),
 )
 form(
-    r"They differ in what is public: zero_out takes the number of (\w+) as public, add_remove doesn't\.",
+    r"They differ in what is public: zero_out takes the number of (\w+) as public, add_remove "
+    r"doesn't\.",
     lambda f: zero_out(f) and same_under_both(f),
     lambda f, units: units == f.units,
 )

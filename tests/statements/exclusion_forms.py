@@ -85,7 +85,8 @@ form(r"Training diagnostics were recorded without noise, under `nonprivate/`\.",
 form(r"Don't release them\.", diagnosed)
 form(r"No training diagnostics were recorded\.", lambda f: f.private and not diagnosed(f))
 form(
-    r"Other runs on the same records, and hyper-parameters chosen by looking at such runs, are not accounted "
+    r"Other runs on the same records, and hyper-parameters chosen by looking at such runs, are "
+    r"not accounted "
     r"for: their costs add to this one\.",
     lambda f: f.private and "scope" not in f.known,
 )
@@ -124,12 +125,14 @@ form(
     lambda f, name: name == f.option("budget", "scope"),
 )
 form(
-    r"All runs of the scope together cost at most epsilon (\S+) at delta (\S+), however each was chosen\.",
+    r"All runs of the scope together cost at most epsilon (\S+) at delta (\S+), however each was "
+    r"chosen\.",
     in_scope,
     says_terms,
 )
 form(
-    r"With the whole plan of this run counted, its (\d+) runs? ha(?:s|ve) spent epsilon (\S+) of that\.",
+    r"With the whole plan of this run counted, its (\d+) runs? ha(?:s|ve) spent epsilon (\S+) of "
+    r"that\.",
     in_scope,
     says_spent,
 )
@@ -171,12 +174,14 @@ form(
     lambda f: f.private and not secure(f),
 )
 form(
-    r"Noise and sums were added on a common grid; the sums themselves were computed in floating point\.",
+    r"Noise and sums were added on a common grid; the sums themselves were computed in floating "
+    r"point\.",
     secure,
 )
 form(r"Whoever runs the training sees the records \(the central model\)\.", private)
 form(
-    r"Training started from weights that are taken as public: nothing is promised to the people behind the "
+    r"Training started from weights that are taken as public: nothing is promised to the people "
+    r"behind the "
     r"records that they were trained on\.",
     pretrained,
 )

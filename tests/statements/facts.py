@@ -257,7 +257,7 @@ def is_shown(text: str, value: float, *, digits: int = 4) -> bool:
 
 
 def is_near(value: float, again: float | None) -> bool:
-    """Return whether a number agrees with one that was computed by other code, where there is one."""
+    """Return whether a number agrees with one of other code, where there is one."""
     return again is None or again * (1 - 2e-3) - 1e-4 <= value <= again * (1 + 2e-3) + 1e-4
 
 

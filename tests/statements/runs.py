@@ -50,7 +50,8 @@ SPECS: dict[str, tuple[str, ...]] = {
     "not_private": ("budget=none",),
     "seeded": ("reproducible=true",),
     "statistics": (
-        "data={kind: digits, normalize: {kind: private, noise_multiplier: 20.0}, on_bad_record: drop}",
+        "data={kind: digits, normalize: {kind: private, noise_multiplier: 20.0}, on_bad_record: "
+        "drop}",
     ),
     "made_up_users": (
         "data={kind: synthetic, size: 400, features: 4, classes: 3, users: 200}",

@@ -1,8 +1,8 @@
 """Every sentence of the statement of every kind of run, read against the run's files.
 
-A statement is cut into sentences, table rows and headings. Each must have a known form, say what the
-run's files say, and be due. Then each fact in a statement, and each fact in the files, is changed in
-turn: the reading must notice.
+A statement is cut into sentences, table rows and headings. Each must have a known form, say what
+the run's files say, and be due. Then each fact in a statement, and each fact in the files, is
+changed in turn: the reading must notice.
 """
 
 from __future__ import annotations
