@@ -35,7 +35,8 @@ def list_scopes(store: Place = None, as_json: AsJson = False) -> None:
         found = [opened.status(name) for name in opened.scopes()]
         place = opened.place
     except NoStore:
-        found, place = [], chosen_place(store)
+        found = []
+        place = chosen_place(store)
     if as_json:
         typer.echo(json.dumps([status_data(status) for status in found], indent=2))
         return
@@ -54,14 +55,11 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
     from dppipe.budgets.reconcile import joined_epsilon
 
     opened = _open(store)
-    status, joined = opened.status(name), joined_epsilon(opened, name)
+    status = opened.status(name)
+    joined = joined_epsilon(opened, name)
     if as_json:
-        typer.echo(
-            json.dumps(
-                status_data(status) | {"epsilon_had_all_runs_been_planned_together": joined},
-                indent=2,
-            )
-        )
+        data = status_data(status) | {"epsilon_had_all_runs_been_planned_together": joined}
+        typer.echo(json.dumps(data, indent=2))
         return
     typer.echo(status_text(status))
     if joined is not None:
@@ -98,10 +96,12 @@ def reconcile(
     from dppipe.budgets.reconcile import reconcile as settle_crashed
     from dppipe.errors import UsageError
 
-    places = dict(pair.rpartition("=")[::2] for pair in moved or [])
-    if "" in places:
-        raise UsageError("--moved: expected RUN=DIR, got no `=`.")
-    moved_to = {run: Path(place) for run, place in places.items()}
+    moved_to = {}
+    for pair in moved or []:
+        run, _, place = pair.rpartition("=")
+        if not run:
+            raise UsageError("--moved: expected RUN=DIR, got no `=`.")
+        moved_to[run] = Path(place)
     found = settle_crashed(_open(store), name, moved=moved_to)
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in found], indent=2))
@@ -120,10 +120,10 @@ def export(
     """Print one scope or all of them as JSON. Every entry that was ever made is there."""
     opened = _open(store)
     names = opened.scopes() if name is None else [name]
-    scopes = [
-        status_data(opened.status(one)) | {"history": [asdict(e) for e in opened.history(one)]}
-        for one in names
-    ]
+    scopes = []
+    for one in names:
+        history = [asdict(entry) for entry in opened.history(one)]
+        scopes.append(status_data(opened.status(one)) | {"history": history})
     typer.echo(json.dumps({"store": opened.place, "scopes": scopes}, indent=2))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,11 +32,10 @@ def compare(runs: Runs, as_json: AsJson = False) -> None:
     from dppipe.report.compare import compare_runs, find_runs
 
     compared = compare_runs(find_runs(runs))
-    typer.echo(
-        json.dumps([one.to_data() for one in compared], indent=2)
-        if as_json
-        else comparison_text(compared)
-    )
+    if as_json:
+        typer.echo(json.dumps([one.to_data() for one in compared], indent=2))
+    else:
+        typer.echo(comparison_text(compared))
 
 
 def comparison_text(compared: Sequence[Comparison]) -> str:
@@ -47,42 +46,61 @@ def comparison_text(compared: Sequence[Comparison]) -> str:
     below.
     """
     rows = [_row(one) for one in compared]
-    shared = {
-        name: text for name in ("ended", "delta") if (text := _shared([row[name] for row in rows]))
-    }
-    names = [
-        name for name in dict.fromkeys(name for row in rows for name in row) if name not in shared
-    ]
-    lines = [names, *([row.get(name, "") for name in names] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-    laid_out = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-    if max(map(len, laid_out)) > WIDTH:
-        laid_out = [
-            "\n\n".join(table({name: row[name] for name in names if row.get(name)}) for row in rows)
-        ]
-    said_once = (
-        ["", f"all: {', '.join(f'{name} {text}' for name, text in shared.items())}"]
-        if shared
-        else []
-    )
-    return "\n".join([*laid_out, *said_once])
+    shared = {}
+    for name in ("ended", "delta"):
+        text = _shared([row[name] for row in rows])
+        if text:
+            shared[name] = text
+    names = _columns(rows, left_out=shared)
+    lines = _lines(rows, names)
+    if max(map(len, lines)) > WIDTH:
+        lines = [_blocks(rows, names)]
+    if shared:
+        said_once = ", ".join(f"{name} {text}" for name, text in shared.items())
+        lines += ["", f"all: {said_once}"]
+    return "\n".join(lines)
+
+
+def _columns(rows: Sequence[Mapping[str, str]], *, left_out: Mapping[str, str]) -> list[str]:
+    """Return the names of all cells but those left out, in the order of their first row."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names |= dict.fromkeys(row)
+    return [name for name in names if name not in left_out]
+
+
+def _lines(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[str]:
+    """Lay rows out as lines of equal columns, under a heading."""
+    columns = []
+    for name in names:
+        cells = [name]
+        for row in rows:
+            cells.append(row.get(name, ""))
+        width = max(map(len, cells))
+        columns.append([cell.ljust(width) for cell in cells])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+
+
+def _blocks(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> str:
+    """Lay each row out as a table of its own."""
+    blocks = []
+    for row in rows:
+        blocks.append(table({name: row[name] for name in names if row.get(name)}))
+    return "\n\n".join(blocks)
 
 
 def _row(one: Comparison) -> dict[str, str]:
     """Return the cells of one name by their columns."""
-    ended = ", ".join(
-        status.replace("_", " ") if count == one.runs else f"{count} {status.replace('_', ' ')}"
-        for status, count in one.statuses.items()
-    )
+    endings = []
+    for status, count in one.statuses.items():
+        words = status.replace("_", " ")
+        endings.append(words if count == one.runs else f"{count} {words}")
     delta = shown_delta(one.delta) if one.delta is not None else ""
     scores = {name: _score(spread) for name, spread in one.metrics.items()}
     return {
         "name": one.name,
         "runs": str(one.runs),
-        "ended": ended,
+        "ended": ", ".join(endings),
         "epsilon": _epsilon(one),
         "delta": delta,
         **scores,
@@ -108,8 +126,6 @@ def _epsilon(one: Comparison) -> str:
 
 
 def _score(spread: Spread) -> str:
-    return (
-        f"{spread.mean:.4f}"
-        if spread.deviation is None
-        else f"{spread.mean:.4f} +- {spread.deviation:.4f}"
-    )
+    if spread.deviation is None:
+        return f"{spread.mean:.4f}"
+    return f"{spread.mean:.4f} +- {spread.deviation:.4f}"

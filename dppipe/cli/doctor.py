@@ -40,19 +40,20 @@ def report_text(report: EngineReport) -> str:
         by = f" by {one.kernel}" if one.kernel not in ("", one.form) else ""
         rows.append((one.name, one.group, f"{one.form}{by}", f"{one.values:,}", f"{one.held:,}"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  "
-        + "  ".join(
-            f"{cell:{'<' if place < 3 else '>'}{widths[place]}}" for place, cell in enumerate(row)
-        )
-        for row in rows
-    ]
-    slow = [
-        f"  {path}: one row at a time, because {reason}"
-        for path, reason in report.row_by_row.items()
-    ]
+    lines = []
+    for row in rows:
+        cells = []
+        for place, cell in enumerate(row):
+            is_text = place < 3
+            cells.append(cell.ljust(widths[place]) if is_text else cell.rjust(widths[place]))
+        lines.append(f"  {'  '.join(cells)}")
+    lines.append("")
+    for path, reason in report.row_by_row.items():
+        lines.append(f"  {path}: one row at a time, because {reason}")
+    if report.row_by_row:
+        lines.append("")
     verdict = (
         f"The engine agrees with a one-example loop on all {total:,} trainable values; no "
         "example's loss follows another's."
     )
-    return "\n".join([*lines, "", *slow, *([""] if slow else []), wrapped(verdict)])
+    return "\n".join([*lines, wrapped(verdict)])

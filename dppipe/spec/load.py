@@ -112,7 +112,7 @@ def spec_from_text(
 
 def _check(source: Source, registry: Registry) -> Spec:
     faults = [*source.faults, *map(source.locate, find_extremes(source.data))]
-    unread = [found.problem.path for found in faults]
+    unread = [fault.problem.path for fault in faults]
     gathered = gather_performance(source.data)
     faults += [source.locate(problem) for problem in gathered.problems]
     try:
@@ -120,13 +120,11 @@ def _check(source: Source, registry: Registry) -> Spec:
         problems = [] if unread else check_rules(spec)
     except ValidationError as error:
         # What couldn't be read is said already; what follows from it would only confuse.
-        problems = [
-            problem
-            for problem in map(
-                gathered.at_old_place, explain(error, gathered.data, registry=registry)
-            )
-            if not any(path and problem.path[: len(path)] == path for path in unread)
-        ]
+        problems = []
+        for found in explain(error, gathered.data, registry=registry):
+            problem = gathered.at_old_place(found)
+            if not any(path and problem.path[: len(path)] == path for path in unread):
+                problems.append(problem)
     located = [*faults, *map(source.locate, problems)]
     if located:
         raise error_of(located, text=source.document.text)

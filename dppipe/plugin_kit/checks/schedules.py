@@ -13,7 +13,7 @@ from dppipe.noise.base import NoiseSchedule
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 
 LENGTHS = (1, 2, 3, 100, 1001)
-EVERY_LENGTH = (*range(60), *LENGTHS, 3000, 100_000)
+EVERY_LENGTH = (*range(1, 60), *LENGTHS, 3000, 100_000, 0)
 HISTORIES: tuple[tuple[float, ...], ...] = (
     (),
     (1.0,),
@@ -60,7 +60,7 @@ def every_progress(schedule: NoiseSchedule) -> Remark:
 
 @check_each("noise")
 def every_length(schedule: NoiseSchedule) -> Remark:
-    """Runs of every length, from 0 to 100,000 steps, have a finite size > 0 at each."""
+    """Runs of 1, 2, 3 and more steps, up to 100,000, have a finite size > 0 at each."""
     if schedule.adaptive:
         return "adaptive: next_multiplier(history) says it"
     widest = 1.0

@@ -106,20 +106,17 @@ class Registry:
         return {group: tuple(found.select(group=group)) for group in found.groups}
 
     def _known(self, family: Family) -> str:
-        usable = {
-            source.kind
-            for source in self._sources(family)
-            if source.built_in or family.takes_plugins
-        }
+        usable = set()
+        for source in self._sources(family):
+            if source.built_in or family.takes_plugins:
+                usable.add(source.kind)
         return ", ".join(sorted(usable)) or "none"
 
     def _unknown(self, family: Family, kind: str) -> str:
         if kind == "class_path":
-            how = (
-                "Write a plugin, or take a known kind"
-                if family.takes_plugins
-                else "Take a known kind"
-            )
+            how = "Take a known kind"
+            if family.takes_plugins:
+                how = "Write a plugin, or take a known kind"
             return (
                 f"expected the name of {family.one}, got a class path. {how}: "
                 f"{self._known(family)}."
@@ -132,27 +129,24 @@ class Registry:
 def built_in_kinds(family: Family) -> list[str]:
     """Return the built-in kinds: a file of that name in the family's folder defines each."""
     folder = Path(dppipe.__file__).parent.joinpath(*family.package.split(".")[1:])
-    files = (
-        file
-        for file in folder.glob("*.py")
-        if file.stem != "base" and not file.name.startswith("_")
-    )
-    return sorted(
-        file.stem for file in files if f'kind="{file.stem}"' in file.read_text(encoding="utf-8")
-    )
+    kinds = []
+    for file in folder.glob("*.py"):
+        if file.stem == "base" or file.name.startswith("_"):
+            continue
+        if f'kind="{file.stem}"' in file.read_text(encoding="utf-8"):
+            kinds.append(file.stem)
+    return sorted(kinds)
 
 
 def load_built_in(family: Family, kind: str) -> type[Component]:
     """Import a built-in kind."""
     module = importlib.import_module(f"{family.package}.{kind}")
-    classes = (
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Component)
-    )
-    return next(
-        value for value in classes if value.kind == kind and value.__module__ == module.__name__
-    )
+    for value in vars(module).values():
+        if not (isinstance(value, type) and issubclass(value, Component)):
+            continue
+        if value.kind == kind and value.__module__ == module.__name__:
+            return value
+    raise LookupError(f"{module.__name__}: expected a class of kind {kind!r}, got none")
 
 
 def plugin_files(components: Iterable[Component]) -> dict[str, str]:

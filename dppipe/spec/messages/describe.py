@@ -60,10 +60,7 @@ def describe_type(annotation: Any, metadata: list[Any]) -> str:
     if origin is Literal:
         return join_choices([str(choice) for choice in arguments])
     if origin in (Union, types.UnionType):
-        members = [member for member in arguments if member is not type(None)]
-        return " or ".join(
-            describe_type(member, metadata if _is_number(member) else []) for member in members
-        )
+        return _describe_union(arguments, metadata)
     if origin in (tuple, list, set, frozenset):
         return _describe_list(origin, arguments)
     if (
@@ -73,6 +70,14 @@ def describe_type(annotation: Any, metadata: list[Any]) -> str:
     ):
         return f"a block with {join_choices(list(fields_by_key(annotation)), last='and')}"
     return _WORDS.get(origin or annotation, "a value") + limits
+
+
+def _describe_union(members: tuple[Any, ...], metadata: list[Any]) -> str:
+    words = []
+    for member in members:
+        if member is not type(None):
+            words.append(describe_type(member, metadata if _is_number(member) else []))
+    return " or ".join(words)
 
 
 def _describe_list(origin: Any, arguments: tuple[Any, ...]) -> str:
@@ -90,7 +95,9 @@ def fields_by_key(block: type[Options]) -> dict[str, FieldInfo]:
 
 def join_choices(choices: list[str], *, last: str = "or") -> str:
     """Join names: `a, b or c`."""
-    return f" {last} ".join([", ".join(choices[:-1]), choices[-1]] if len(choices) > 1 else choices)
+    if len(choices) < 2:
+        return "".join(choices)
+    return f"{', '.join(choices[:-1])} {last} {choices[-1]}"
 
 
 def find_in_type(wanted: type[_T], annotation: Any, metadata: Any = ()) -> _T | None:
@@ -100,17 +107,15 @@ def find_in_type(wanted: type[_T], annotation: Any, metadata: Any = ()) -> _T | 
 
 def options_in_type(annotation: Any) -> list[type[Options]]:
     """Find the blocks inside a type: `Split` in `Split | None`."""
-    return [
-        part
-        for part in _parts(annotation, ())
-        if isinstance(part, type) and issubclass(part, Options)
-    ]
+    found = []
+    for part in _parts(annotation, ()):
+        if isinstance(part, type) and issubclass(part, Options):
+            found.append(part)
+    return found
 
 
 def meant_block(annotation: Any, data: Any) -> type[Options] | None:
-    """Find the block inside a type that most of the keys which were given belong to; of equals the
-    first.
-    """
+    """Find the block inside a type that has most of the given keys; of equals, the first."""
     given = set(data) if isinstance(data, dict) else set()
     return max(
         options_in_type(annotation),
@@ -140,15 +145,12 @@ def _plain(number: float) -> str:
 
 
 def _limits(metadata: list[Any]) -> str:
-    metadata = [
-        part
-        for mark in metadata
-        for part in (mark.metadata if isinstance(mark, FieldInfo) else [mark])
-    ]
-    found = [
-        f"{sign} {_plain(getattr(mark, name))}"
-        for mark in metadata
-        for type_, sign, name in _LIMITS
-        if isinstance(mark, type_)
-    ]
+    marks: list[Any] = []
+    for mark in metadata:
+        marks += mark.metadata if isinstance(mark, FieldInfo) else [mark]
+    found = []
+    for mark in marks:
+        for type_, sign, name in _LIMITS:
+            if isinstance(mark, type_):
+                found.append(f"{sign} {_plain(getattr(mark, name))}")
     return f" {' and '.join(found)}" if found else ""

@@ -221,7 +221,8 @@ class _Reader:
             self._fault(
                 path,
                 event,
-                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases aren't read.",
+                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases aren't "
+                "read.",
             )
         tag = getattr(event, "tag", None)
         if tag:
