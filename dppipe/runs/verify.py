@@ -212,8 +212,10 @@ def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
     steps = charged_steps(found.charges)
     if found.torn and found.charges:
         last = found.charges[-1]
-        costliest = min(last.noise_multiplier, *(run.noise_multiplier for run in plan.noise))
-        steps.append((changed_event(last.event, noise_multiplier=costliest), 1))
+        noise = min(last.noise_multiplier, *(run.noise_multiplier for run in plan.noise))
+        rate = max(rate for _, rate, _ in plan.charged_runs())
+        costliest = changed_event(last.event, noise_multiplier=noise, sampling_probability=rate)
+        steps.append((costliest, 1))
     return steps
 
 
