@@ -39,16 +39,19 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 LIGHTNING = {"lightning", "lightning_fabric", "pytorch_lightning"}
-NEVER = {
-    "privacy": {"torch", *LIGHTNING},
-    "spec": {"torch", *LIGHTNING, "dp_accounting"},
-    "engine": LIGHTNING,
-    "planning": {"torch", *LIGHTNING},
-    "runs": LIGHTNING,
-    "learners": LIGHTNING,
-    "lightning": LIGHTNING,  # whichever name the user has loaded: `dppipe/lightning/namespaces.py`
-    "pipeline": LIGHTNING,
-} | dict.fromkeys(FAMILIES.split(), LIGHTNING)
+NEVER = (
+    {
+        "privacy": {"torch", *LIGHTNING},
+        "spec": {"torch", *LIGHTNING, "dp_accounting"},
+        "engine": LIGHTNING,
+        "planning": {"torch", *LIGHTNING},
+        "runs": LIGHTNING,
+        "learners": LIGHTNING,
+        "lightning": LIGHTNING,  # whichever name the user has loaded: `dppipe/lightning/names/namespaces.py`
+        "pipeline": LIGHTNING,
+    }
+    | dict.fromkeys(FAMILIES.split(), LIGHTNING)
+)
 
 
 def imports(path: Path, *, everywhere: bool) -> set[str]:

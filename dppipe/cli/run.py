@@ -106,7 +106,8 @@ def closing_text(outcome: Outcome) -> str:
     else:
         at = shown_delta(outcome.plan.delta or 0.0)
         facts["epsilon"] = (
-            f"{shown(outcome.epsilon)} at delta {at}, {outcome.plan.relation}, one {outcome.plan.unit}"
+            f"{shown(outcome.epsilon)} at delta {at}, {outcome.plan.relation}, "
+            f"one {outcome.plan.unit}"
         )
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:

@@ -22,10 +22,10 @@ from dppipe.errors import DppipeError
 from dppipe.learners.private_scaling import InputScaling
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.records.user_index import UserIndex, user_index
-from dppipe.lightning.bases import Callback
 from dppipe.lightning.beginning import RunOptions
 from dppipe.lightning.metrics.validation_progress import forget_validation
-from dppipe.lightning.namespaces import exceptions
+from dppipe.lightning.names.bases import Callback
+from dppipe.lightning.names.namespaces import exceptions
 from dppipe.lightning.private_training import PrivateTraining
 from dppipe.lightning.refusals import refuse_unsafe_trainer
 from dppipe.noise.base import NoiseSchedule

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from dppipe.errors import DppipeError, UsageError
-from dppipe.lightning.bases import TorchCheckpointIO
+from dppipe.lightning.names.bases import TorchCheckpointIO
 from dppipe.runs.tensors import load_tensors, refuse_misfit, save_tensors
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from dppipe.lightning.bases import LightningModule
+from dppipe.lightning.names.bases import LightningModule
 
 if TYPE_CHECKING:
     from dppipe.lightning.objectives import Objective

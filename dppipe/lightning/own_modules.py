@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from dppipe.errors import UsageError
-from dppipe.lightning.namespaces import is_lightning_module
+from dppipe.lightning.names.namespaces import is_lightning_module
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl

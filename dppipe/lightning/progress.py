@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dppipe.lightning.bases import Callback
+from dppipe.lightning.names.bases import Callback
 from dppipe.planning.plan import Plan
 from dppipe.privacy.printing import shown
 

@@ -13,7 +13,7 @@ import torch
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.lightning.clocks import clock_faults
 from dppipe.lightning.metrics.monitors import callback_monitors, private_monitor_fault
-from dppipe.lightning.namespaces import classes, is_overridden
+from dppipe.lightning.names.namespaces import classes, is_overridden
 from dppipe.lightning.strategies import PrivateDDP
 from dppipe.privacy.budget import Relation
 from dppipe.runs.metric_names import Holdout

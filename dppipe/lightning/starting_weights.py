@@ -17,9 +17,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.ranks import Ranks
-from dppipe.planning.finished_runs import finished_runs
+from dppipe.planning.earlier.finished_runs import finished_runs
+from dppipe.planning.earlier.recognition import run_id
 from dppipe.planning.plan import Plan
-from dppipe.planning.recognition import run_id
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.registration import module_hashes
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch.distributed as dist
 
-from dppipe.lightning.bases import DDPStrategy, settle
-from dppipe.lightning.namespaces import name_of
+from dppipe.lightning.names.bases import DDPStrategy, settle
+from dppipe.lightning.names.namespaces import name_of
 
 
 class PrivateDDP(DDPStrategy):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dppipe.errors import Interrupted
-from dppipe.lightning.namespaces import exceptions
+from dppipe.lightning.names.namespaces import exceptions
 
 if TYPE_CHECKING:
     from dppipe.lightning.callback import DPCallback

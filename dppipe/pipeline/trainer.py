@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import UsageError
 from dppipe.lightning.checkpoints import DurableCheckpoints
-from dppipe.lightning.namespaces import NAMES, chosen_name, exceptions, library, name_of
+from dppipe.lightning.names.namespaces import NAMES, chosen_name, exceptions, library, name_of
 from dppipe.lightning.strategies import PrivateDDP
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import UsageError
 from dppipe.planning.clipping_plan import clipping_numbers
-from dppipe.planning.earlier import with_earlier
-from dppipe.planning.leftover import naming_earlier
+from dppipe.planning.earlier.leftover import naming_earlier
+from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.noise_scale import affordable_charges, noise_scale, nothing_fits
 from dppipe.planning.odometers import odometer, rounding
 from dppipe.planning.plan import CurvePoint

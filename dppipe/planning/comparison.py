@@ -17,7 +17,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.planning.batch_numbers import sampling_numbers
 from dppipe.planning.budget_numbers import stated_budget
 from dppipe.planning.clipping_plan import clipping_numbers
-from dppipe.planning.earlier import with_earlier
+from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.timetable import Timetable
 
 if TYPE_CHECKING:

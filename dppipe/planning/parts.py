@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.noise.base import NoiseSchedule
-    from dppipe.planning.earlier import Earlier
+    from dppipe.planning.earlier.runs import Earlier
     from dppipe.planning.plan import Plan
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget

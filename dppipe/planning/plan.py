@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dppipe.errors import UsageError
 from dppipe.planning.data_source import DataSource
-from dppipe.planning.earlier import Earlier
+from dppipe.planning.earlier.runs import Earlier
 from dppipe.planning.step_runs import BatchRun, BoundRun, CurvePoint, NoiseRun
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.noise_split import gradient_multiplier

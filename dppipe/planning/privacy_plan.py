@@ -13,10 +13,10 @@ from typing import Any, Unpack
 from dppipe.planning.batch_numbers import batch_sizes, make_timetable, sampling_numbers
 from dppipe.planning.budget_numbers import budget_numbers
 from dppipe.planning.data_source import source_of_data
+from dppipe.planning.earlier.recognition import recognise
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.parts import PrivateParts, parts_of
 from dppipe.planning.plan import Plan
-from dppipe.planning.recognition import recognise
 from dppipe.planning.stated import DEFAULT_FACTS, StatedFacts
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 

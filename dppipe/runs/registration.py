@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.errors import DppipeError
-from dppipe.planning.finished_runs import FinishedRun, finished_runs
-from dppipe.planning.recognition import runs_of
-from dppipe.planning.stored_tensors import tensor_hash, tensor_hashes
+from dppipe.planning.earlier.finished_runs import FinishedRun, finished_runs
+from dppipe.planning.earlier.recognition import runs_of
+from dppipe.planning.earlier.stored_tensors import tensor_hash, tensor_hashes
 from dppipe.runs.directory import RunDirectory
 
 

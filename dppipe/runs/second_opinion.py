@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dppipe.planning.earlier import with_earlier
+from dppipe.planning.earlier.runs import with_earlier
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.charges import charged_steps, read_ledger
 from dppipe.privacy.second_opinion import SecondOpinion, second_opinion

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dppipe.errors import BudgetExhausted, UsageError
-from dppipe.planning.earlier import with_earlier
+from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.plan import Plan
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget

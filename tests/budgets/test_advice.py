@@ -18,7 +18,7 @@ from dppipe.clipping.flat import Flat
 from dppipe.errors import BudgetExhausted
 from dppipe.noise.constant import Constant
 from dppipe.noise.linear import Linear
-from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.planning.replanning import replanned

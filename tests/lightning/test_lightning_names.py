@@ -20,7 +20,7 @@ from dppipe.cli.app import app
 from dppipe.data.synthetic import Synthetic
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.lightning.module import SpecModule
-from dppipe.lightning.namespaces import every_name, loaded_names
+from dppipe.lightning.names.namespaces import every_name, loaded_names
 from dppipe.lightning.objectives import Objective
 from dppipe.noise import Constant
 from dppipe.optim import Sgd

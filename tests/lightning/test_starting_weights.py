@@ -25,7 +25,7 @@ from dppipe.cli.app import app
 from dppipe.clipping import Flat
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
-from dppipe.planning.finished_runs import finished_runs
+from dppipe.planning.earlier.finished_runs import finished_runs
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord

@@ -14,11 +14,11 @@ from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.noise.constant import Constant
 from dppipe.noise.linear import Linear
 from dppipe.optim import schedules
-from dppipe.planning.earlier import Earlier, EarlierRun
+from dppipe.planning.earlier.recognition import runs_of
+from dppipe.planning.earlier.runs import Earlier, EarlierRun
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import plan_privacy
-from dppipe.planning.recognition import runs_of
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.plain import event_from_data

@@ -15,7 +15,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant, Dynamic, Exponential, Linear
 from dppipe.optim import schedules
 from dppipe.planning.comparison import refuse_other_parts
-from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
 from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Pld, Rdp

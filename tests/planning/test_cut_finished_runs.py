@@ -8,8 +8,8 @@ import pytest
 from dp_accounting import GaussianDpEvent
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier import ChargedEvent, EarlierRun
-from dppipe.planning.finished_runs import FinishedRun, FinishedRuns
+from dppipe.planning.earlier.finished_runs import FinishedRun, FinishedRuns
+from dppipe.planning.earlier.runs import ChargedEvent, EarlierRun
 from dppipe.privacy.events.plain import event_to_data
 
 

@@ -15,11 +15,11 @@ from dppipe.clipping.jl import Jl
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
-from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun, merged
-from dppipe.planning.finished_runs import FinishedRun, FinishedRuns, finished_runs
+from dppipe.planning.earlier.finished_runs import FinishedRun, FinishedRuns, finished_runs
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, merged
+from dppipe.planning.earlier.stored_tensors import tensor_hash, tensor_hashes
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
-from dppipe.planning.stored_tensors import tensor_hash, tensor_hashes
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.plain import event_to_data
@@ -206,7 +206,7 @@ def test_lines_of_several_writers_stay_whole_and_a_torn_one_stays_alone(tmp_path
 WRITER = """
 import sys
 from pathlib import Path
-from dppipe.planning.finished_runs import FinishedRun, FinishedRuns
+from dppipe.planning.earlier.finished_runs import FinishedRun, FinishedRuns
 
 line = FinishedRun.model_validate_json(Path(sys.argv[1]).read_text())
 for _ in range(20):

@@ -11,7 +11,7 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 from dppipe.clipping.flat import Flat
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.constant import Constant
-from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp

@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun, with_earlier
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, with_earlier
 from dppipe.privacy.accountants.base import Accountant, Certificate, Estimate, require_certificate
 from dppipe.privacy.accountants.gdp import Gdp
 from dppipe.privacy.accountants.pld import Pld

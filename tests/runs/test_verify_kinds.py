@@ -18,7 +18,7 @@ from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.noise.constant import Constant
 from dppipe.noise.linear import Linear
 from dppipe.optim import schedules
-from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import plan_privacy

@@ -32,7 +32,7 @@ from dppipe.lightning.isolation.readable_records import (
 )
 from dppipe.lightning.isolation.rehearsal import naming_mistakes
 from dppipe.lightning.isolation.silenced_output import silenced
-from dppipe.lightning.namespaces import is_overridden
+from dppipe.lightning.names.namespaces import is_overridden
 from dppipe.lightning.networks import index_argument
 from dppipe.lightning.patches import Patches
 

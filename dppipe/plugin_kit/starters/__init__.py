@@ -1,1 +1,4 @@
-"""What `dppipe plugins new` starts from: one file a family, each with a plugin that works, its test and its place in a spec."""
+"""What `dppipe plugins new` starts from.
+
+There is one file a family: a plugin that works, its test, and its place in a spec.
+"""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier import refuse_earlier, with_earlier
+from dppipe.planning.earlier.runs import refuse_earlier, with_earlier
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.printing import shown
 from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
-    from dppipe.planning.earlier import Earlier
+    from dppipe.planning.earlier.runs import Earlier
     from dppipe.planning.timetable import Timetable
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget

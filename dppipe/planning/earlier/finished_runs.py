@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.earlier import EarlierRun
+from dppipe.planning.earlier.runs import EarlierRun
 
 _NAME = "finished_runs.jsonl"
 

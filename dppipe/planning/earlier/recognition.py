@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier import ChargedEvent, Earlier, EarlierRun, merged
-from dppipe.planning.finished_runs import finished_runs
+from dppipe.planning.earlier.finished_runs import finished_runs
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, merged
+from dppipe.planning.earlier.stored_tensors import tensor_hashes
 from dppipe.planning.plan import Plan
-from dppipe.planning.stored_tensors import tensor_hashes
 from dppipe.privacy.charges import LedgerRows, charged_steps, read_ledger
 from dppipe.privacy.events.plain import changed_event, event_to_data
 from dppipe.privacy.events.sequences import merge

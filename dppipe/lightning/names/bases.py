@@ -14,7 +14,7 @@ import types
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dppipe.lightning.namespaces import chosen_name, every_name, library
+from dppipe.lightning.names.namespaces import chosen_name, every_name, library
 
 
 class _Joined:

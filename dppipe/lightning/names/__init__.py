@@ -1,0 +1,1 @@
+"""Lightning's two import names, and base classes that work under both."""
