@@ -24,7 +24,7 @@ class $class_name(Data, kind="$kind"):
 
     size: int = Field(1000, gt=0, description="The number of records.")
 
-    # What a plan needs is known without reading a record: from options, a file's header or constants.
+    # What a plan needs is known without reading a record: by options, a header or constants.
 
     @property
     def task(self) -> Task:
