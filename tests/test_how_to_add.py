@@ -18,13 +18,14 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text()
 _, _, GUIDE = PAGE.partition("# How to add a part\n")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
 INSERTION = re.compile(r"In `([^`]+)`, after `([^`]+)`, add `([^`]+)`\.")
+REPLACEMENT = re.compile(r"In `([^`]+)`, replace `([^`]+)` by `([^`]+)`\.")
 NEW_FILE = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
 def copy_repository(place: Path) -> Path:
     """Copy what the steps need."""
-    for name in ("dppipe", "tests", "pipelines"):
+    for name in ("dppipe", "tests", "pipelines", "plugins"):
         shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", place)
     return place
@@ -39,13 +40,21 @@ def carry_out(section: str, root: Path) -> None:
         text = (root / path).read_text()
         assert text.count(f"{anchor}\n") >= 1, f"{path} has no line {anchor!r}"
         (root / path).write_text(text.replace(f"{anchor}\n", f"{anchor}\n{line}\n", 1))
+    for path, old, new in REPLACEMENT.findall(section):
+        text = (root / path).read_text()
+        assert text.count(old) == 1, f"{path} has no {old!r}"
+        (root / path).write_text(text.replace(old, new))
 
 
 def run_command(line: str, root: Path) -> str:
     """Run a command of the page in the copy and return what it prints."""
     words = line.removeprefix("$ ").split()
-    modules = {"dppipe": ["-m", "dppipe"], "pytest": ["-m", "pytest", "-p", "no:cacheprovider"]}
-    command = [sys.executable, *modules[words[0]], *words[1:]]
+    programs = {
+        "dppipe": ["-m", "dppipe"],
+        "pytest": ["-m", "pytest", "-p", "no:cacheprovider"],
+        "python": [],
+    }
+    command = [sys.executable, *programs[words[0]], *words[1:]]
     environment = os.environ | {"PYTHONPATH": str(root), "DPPIPE_STORE": str(root / "budgets.db")}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

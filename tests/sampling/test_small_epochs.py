@@ -7,8 +7,8 @@ from itertools import product
 
 import numpy
 import pytest
+from secret_streams import secret_stream
 
-from dppipe.randomness.streams import secret_stream
 from dppipe.sampling.balls_in_bins import BallsInBins
 from dppipe.sampling.base import Sampler
 from dppipe.sampling.shuffle import Shuffle
