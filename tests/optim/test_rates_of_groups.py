@@ -28,12 +28,12 @@ def optimizer_of(kind: str, **options: Any) -> Optimizer:
 
 def weights(seed: int) -> nn.Parameter:
     generator = torch.Generator().manual_seed(seed)
-    return nn.Parameter(torch.randn(4, generator=generator, dtype=torch.float64))
+    return nn.Parameter(torch.randn(2, 2, generator=generator, dtype=torch.float64))
 
 
 def gradient(step: int, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(100 * seed + step)
-    return torch.randn(4, generator=generator, dtype=torch.float64)
+    return torch.randn(2, 2, generator=generator, dtype=torch.float64)
 
 
 def take(optimizer: Any, *, steps: range) -> None:
