@@ -8,6 +8,7 @@ import pytest
 
 from dppipe.clipping.flat import Flat
 from dppipe.clipping.jl import Jl
+from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant, Cosine, Dynamic, Exponential, Linear, NoiseSchedule, Piecewise
 from dppipe.optim import schedules
 from dppipe.planning.parts import PrivateParts
@@ -65,6 +66,7 @@ def check_cut(parts: PrivateParts) -> None:
             mine, theirs = cut.batch(step), whole.batch(step)
             assert mine.sample_rate == theirs.sample_rate
             assert mine.expected_batch_size == theirs.expected_batch_size
+            assert mine.expected_batch_size == pytest.approx(mine.sample_rate * RECORDS)
         for runs in (cut.noise, cut.batches, cut.bounds):
             assert not runs or sum(run.steps for run in runs) == cut.steps
         check_paid(parts, cut)
@@ -108,6 +110,18 @@ def test_a_bound_that_may_fail_is_paid_for_by_the_steps_that_are_left() -> None:
     for plan in (whole, cut):
         cost = parts.accountant.compose(parts.committed(plan), relation="zero_out")
         assert plan.epsilon == pytest.approx(cost.epsilon(DELTA - plan.failure_delta), rel=1e-9)
+
+
+@pytest.mark.parametrize("sampler", range(len(SAMPLERS)))
+def test_bounds_that_may_fail_are_refused_at_just_less_than_their_uses_need(sampler: int) -> None:
+    parts = parts_of(SAMPLERS[sampler], NOISES[0], moves=False)
+    whole = planned(parts)
+    uses = sum(whole.batch(step).sample_rate for step in range(1, STEPS + 1))
+    needed = uses * Jl(projections=80).failure_probability()
+    assert needed < DELTA
+    planned(replace(parts, clipping=Jl(projections=80, delta=1.001 * needed)))
+    with pytest.raises(PrivacyRefusal, match=r"clipping\.delta: expected at least"):
+        planned(replace(parts, clipping=Jl(projections=80, delta=0.999 * needed)))
 
 
 @pytest.mark.parametrize("sampler", range(len(SAMPLERS)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -182,3 +183,16 @@ def test_an_original_that_was_moved_goes_on_once_it_is_said_and_only_if_it_is_tr
     assert goes_on(moved, data, gone=True)
     shutil.copytree(moved.path, run.path)
     assert not goes_on(moved, data, gone=True)
+
+
+def test_a_plan_that_was_written_again_is_found_though_its_times_were_set_back(
+    tmp_path: Path,
+    data: Idx,
+) -> None:
+    run = begun(tmp_path / "run", data)
+    before = run.plan.stat()
+    run.plan.write_bytes(run.plan.read_bytes())
+    os.utime(run.plan, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = run.plan.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert not goes_on(run, data)

@@ -40,6 +40,12 @@ def test_every_epoch_has_all_its_batches_and_every_record_once(size: int, kind: 
             assert sorted(numpy.concatenate(batches).tolist()) == list(range(records))
 
 
+def test_an_epoch_of_any_length_has_as_many_batches() -> None:
+    sampler = BallsInBins(expected_batch_size=1)
+    for records in range(1, 400):  # the rate of 49 batches, taken back, is a little below 49
+        assert len(draw(sampler, records)) == sampler.epoch_length(records) == records
+
+
 def test_more_batches_than_records_are_all_there_and_most_are_empty() -> None:
     sampler = BallsInBins(expected_batch_size=0.05)
     for records in range(1, 8):
