@@ -6,95 +6,68 @@ It needs no data and no spec.
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dppipe.cli.account_answers import (
+    ScheduleOptions,
     answer_opinion,
     find_answers,
     make_questions,
     parse_deltas,
 )
+from dppipe.cli.account_options import (
+    AccountantKind,
+    BatchSize,
+    Curve,
+    Deltas,
+    Epsilon,
+    MaxBatchSize,
+    Mechanism,
+    NoiseMultiplier,
+    Plot,
+    Records,
+    RelationName,
+    SampleRate,
+    SamplerKind,
+    SecondOpinionToo,
+    StepDelta,
+    StepEpsilon,
+    Steps,
+)
 from dppipe.cli.account_sampler import sampler_from_options
-from dppipe.cli.account_theorems import compose_by_theorems, refuse_other_options
+from dppipe.cli.account_theorems import compose_by_theorems, refuse_other_options, refuse_step_delta
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.account import answer_table, one_answer, theorem_table
 from dppipe.cli.printing.account_plot import write_plot
 from dppipe.cli.printing.second_opinion import CONTRADICTION
-from dppipe.errors import UsageError
 from dppipe.privacy.support import ACCOUNTANTS
 
 if TYPE_CHECKING:
     from dppipe.planning.questions import Answer
     from dppipe.privacy.second_opinion import SecondOpinion
 
-_TEXTBOOK = "Textbook exercises"
-_Deltas = Annotated[
-    list[str],
-    typer.Option(
-        help="The delta of the claim; several, or separated by commas, give a table.",
-        metavar="<float>",
-    ),
-]
-
 
 def account(
     context: typer.Context,
-    delta: _Deltas,
-    sample_rate: Annotated[
-        float | None, typer.Option(help="The chance of each record to be in a step's batch.")
-    ] = None,
-    noise_multiplier: Annotated[
-        float | None, typer.Option(help="Noise over the bound of one record; else worked out.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="The number of steps; else the most that fit is worked out.")
-    ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="The budget; without it epsilon is worked out.")
-    ] = None,
-    accountant: Annotated[
-        str, typer.Option(help=f"{', '.join(ACCOUNTANTS)}, or all of them.")
-    ] = "pld",
-    sampler: Annotated[
-        str | None,
-        typer.Option(help="The kind of sampler.", show_default="poisson; full_batch at rate 1"),
-    ] = None,
-    relation: Annotated[
-        str | None,
-        typer.Option(help="What neighbours differ in.", show_default="the sampler's own"),
-    ] = None,
-    mechanism: Annotated[str, typer.Option(help="The noise: gaussian or laplace.")] = "gaussian",
-    records: Annotated[
-        int | None, typer.Option(help="The number of records, where the sampler needs it.")
-    ] = None,
-    batch_size: Annotated[
-        float | None, typer.Option(help="The expected batch size, instead of the sample rate.")
-    ] = None,
-    max_batch_size: Annotated[
-        int | None, typer.Option(help="The largest batch of truncated_poisson.")
-    ] = None,
-    curve: Annotated[
-        int, typer.Option(min=0, help="Show epsilon after so many parts of the steps.")
-    ] = 0,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Write the curve as a picture; needs the extra dppipe[plot]."),
-    ] = None,
-    step_epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="Compose mechanisms of this epsilon by each theorem.", rich_help_panel=_TEXTBOOK
-        ),
-    ] = None,
-    step_delta: Annotated[
-        float, typer.Option(help="The delta of each such mechanism.", rich_help_panel=_TEXTBOOK)
-    ] = 0.0,
-    second_opinion: Annotated[
-        bool, typer.Option("--second-opinion", help="Ask dp_accounting's own PLD too.")
-    ] = False,
+    delta: Deltas,
+    sample_rate: SampleRate = None,
+    noise_multiplier: NoiseMultiplier = None,
+    steps: Steps = None,
+    epsilon: Epsilon = None,
+    accountant: AccountantKind = "pld",
+    sampler: SamplerKind = None,
+    relation: RelationName = None,
+    mechanism: Mechanism = "gaussian",
+    records: Records = None,
+    batch_size: BatchSize = None,
+    max_batch_size: MaxBatchSize = None,
+    curve: Curve = 0,
+    plot: Plot = None,
+    step_epsilon: StepEpsilon = None,
+    step_delta: StepDelta = 0.0,
+    second_opinion: SecondOpinionToo = False,
     as_json: AsJson = False,
 ) -> None:
     """Work out epsilon, the noise or the steps, whichever of them isn't given.
@@ -111,11 +84,7 @@ def account(
         rows = compose_by_theorems(step_epsilon, step_delta, steps=steps, rate=rate, deltas=deltas)
         typer.echo(json.dumps({"results": rows}, indent=2) if as_json else theorem_table(rows))
         return
-    if step_delta:
-        raise UsageError(
-            f"--step-delta: expected none without --step-epsilon, got {step_delta:g}. "
-            "Give both, or leave it out."
-        )
+    refuse_step_delta(step_delta)
     made, rate = sampler_from_options(
         sampler,
         sample_rate=sample_rate,
@@ -123,17 +92,8 @@ def account(
         batch_size=batch_size,
         most=max_batch_size,
     )
-    questions = make_questions(
-        made,
-        rate,
-        per_charge=made.epoch_length(records) if made.epochwise else 1,
-        relation=relation,
-        mechanism=mechanism,
-        deltas=deltas,
-        noise=noise_multiplier,
-        steps=steps,
-        epsilon=epsilon,
-    )
+    schedule = ScheduleOptions(relation, mechanism, noise_multiplier, steps, epsilon)
+    questions = make_questions(made, rate, schedule, records=records, deltas=deltas)
     kinds = list(ACCOUNTANTS) if accountant == "all" else [accountant]
     answers, refused = find_answers(questions, kinds, points=max(curve, 64 if plot else 0))
     if plot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dppipe.cli.account_sampler import check_positive, load_named
 from dppipe.errors import PrivacyRefusal, UsageError
@@ -32,29 +32,36 @@ def parse_deltas(given: list[str]) -> list[float]:
     return values
 
 
+class ScheduleOptions(NamedTuple):
+    """What was given of the schedule; one of noise, steps and epsilon is missing."""
+
+    relation: str | None
+    mechanism: str
+    noise: float | None
+    steps: int | None
+    epsilon: float | None
+
+
 def make_questions(
     sampler: Sampler,
     rate: float,
+    given: ScheduleOptions,
     *,
-    per_charge: int,
-    relation: str | None,
-    mechanism: str,
+    records: int | None,
     deltas: list[float],
-    noise: float | None,
-    steps: int | None,
-    epsilon: float | None,
 ) -> list[Question]:
     """Return one question for each delta; refuse options that are out of range."""
     from dppipe.planning.questions import Question
 
-    _check_numbers(noise=noise, steps=steps, epsilon=epsilon)
-    if mechanism not in ("gaussian", "laplace"):
-        raise UsageError(f"--mechanism: expected gaussian or laplace, got {mechanism!r}.")
-    known: Any = relation or relations(sampler.kind)[0]
+    _check_numbers(noise=given.noise, steps=given.steps, epsilon=given.epsilon)
+    if given.mechanism not in ("gaussian", "laplace"):
+        raise UsageError(f"--mechanism: expected gaussian or laplace, got {given.mechanism!r}.")
+    known: Any = given.relation or relations(sampler.kind)[0]
     if known not in ("zero_out", "add_remove", "replace_one"):
         raise UsageError(
             f"--relation: expected zero_out, add_remove or replace_one, got {known!r}."
         )
+    per_charge = sampler.epoch_length(records) if sampler.epochwise else 1
     questions = []
     for delta in deltas:
         question = Question(
@@ -62,11 +69,11 @@ def make_questions(
             sample_rate=rate,
             per_charge=per_charge,
             relation=known,
-            mechanism=mechanism,
+            mechanism=given.mechanism,
             delta=delta,
-            noise_multiplier=noise,
-            steps=steps,
-            epsilon=epsilon,
+            noise_multiplier=given.noise,
+            steps=given.steps,
+            epsilon=given.epsilon,
         )
         questions.append(question)
     return questions

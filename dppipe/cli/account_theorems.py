@@ -26,6 +26,15 @@ def refuse_other_options(context: typer.Context) -> None:
             )
 
 
+def refuse_step_delta(delta: float) -> None:
+    """Refuse `--step-delta` where `--step-epsilon` isn't given."""
+    if delta:
+        raise UsageError(
+            f"--step-delta: expected none without --step-epsilon, got {delta:g}. "
+            "Give both, or leave it out."
+        )
+
+
 def compose_by_theorems(
     epsilon: float, delta: float, *, steps: int | None, rate: float, deltas: list[float]
 ) -> list[dict[str, Any]]:
