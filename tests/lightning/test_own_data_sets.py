@@ -75,7 +75,7 @@ def watched(monkeypatch):
     Telling.__module__ = "telling_records"
     monkeypatch.setitem(sys.modules, "telling_records", module)
     drawn.clear()
-    read, sealed = RecordReader.read, PrivateModel.sealed
+    read, isolated = RecordReader.read, PrivateModel.isolated
     moved = []
 
     def noted_read(reader, *args):
@@ -88,12 +88,12 @@ def watched(monkeypatch):
     @contextmanager
     def noted_sealed(model):
         before = states()
-        with sealed(model):
+        with isolated(model):
             yield
         moved.append(before != states())
 
     monkeypatch.setattr(RecordReader, "read", noted_read)
-    monkeypatch.setattr(PrivateModel, "sealed", noted_sealed)
+    monkeypatch.setattr(PrivateModel, "isolated", noted_sealed)
     return moved
 
 
