@@ -26,10 +26,8 @@ WIDTH = 9
 BATCH = 8.0
 """The expected batch size."""
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
-EXTREMES = (
-    *(0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150),
-    *(math.inf, -math.inf, math.nan),
-)
+FINITE = (0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150)
+EXTREMES = (*FINITE, math.inf, -math.inf, math.nan)
 """Values that a gradient may hold, ordinary ones among them."""
 
 
@@ -141,11 +139,11 @@ def extreme_records(clipper: Clipper) -> Remark:
         return "its norms are estimates: their failure is paid for in delta, not tried here"
     for shift, state in enumerate(states(clipper)):
         records = _extreme_records(shift)
-        other = _extreme_records(shift + 7)[0]
         for relation in RELATIONS:
             if clipper.refusal(relation) is None:
-                changed = neighbour(records, (3 * shift + 2) % len(records), other, relation)
-                judge_neighbours(clipper, state, (records, changed), relation)
+                for index in (shift % 6, (shift + 1) % 6, 6):
+                    changed = neighbour(records, index, -records[index], relation)
+                    judge_neighbours(clipper, state, (records, changed), relation)
     return None
 
 
@@ -213,12 +211,13 @@ def statistics_move_little(clipper: Clipper) -> Remark:
 
 
 def _extreme_records(shift: int) -> dict[int, Tensor]:
-    """Return seven records of extreme values in different mixtures, the last of ordinary ones."""
+    """Return seven records: of any values, of finite ones in turn, and the last of ordinary ones."""
     records = {}
     for index in range(6):
+        values = FINITE if index % 2 else EXTREMES
         row = []
         for place in range(WIDTH):
-            row.append(EXTREMES[(shift + index * (place + 1) + place // 3) % len(EXTREMES)])
+            row.append(values[(shift + index * (place + 1) + place // 3) % len(values)])
         records[index] = torch.tensor(row, dtype=torch.float64)
     records[6] = torch.linspace(-5, 5, WIDTH, dtype=torch.float64) + shift
     return records
