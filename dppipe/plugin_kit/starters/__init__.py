@@ -1,1 +1,1 @@
-"""What `dppipe plugins new` starts from: one file a family, each with a plugin that works, its test and its place in a spec."""
+"""Templates of `dppipe plugins new`: per family a plugin that works, its test and a spec."""

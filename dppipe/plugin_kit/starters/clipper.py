@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class $class_name(Clipper, kind="$kind"):
     """Shrinks every gradient smoothly, so that none sits exactly at the bound."""
 
-    softness: float = Field(0.1, gt=0, description="How gradually the bound is reached, as a share of it.")
+    softness: float = Field(0.1, gt=0, description="How gradually the bound is reached.")
 
-    def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # one example: [groups], [groups] -> [groups]
+    def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [groups], [groups] -> [groups]
         return bounds / (norms + self.softness * bounds)
 '''
 

@@ -24,7 +24,7 @@ class $class_name(Data, kind="$kind"):
 
     size: int = Field(1000, gt=0, description="The number of records.")
 
-    # What a plan asks for is said without reading a record: by options, by a file's header or by constants.
+    # A plan needs these without reading a record: from options, a file's header or constants.
 
     @property
     def task(self) -> Task:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class $class_name(Model, kind="$kind"):
-    """One hidden layer on the flattened input, normalised by itself: nothing mixes the examples of a batch."""
+    """One hidden layer, normalised per example: nothing mixes the examples of a batch."""
 
     width: int = Field(32, gt=0, description="Units in the hidden layer.")
 
@@ -28,7 +28,8 @@ class $class_name(Model, kind="$kind"):
         from torch import nn
 
         hidden = nn.Linear(math.prod(input_shape), self.width)
-        return nn.Sequential(nn.Flatten(), hidden, nn.LayerNorm(self.width), nn.Tanh(), nn.Linear(self.width, outputs))
+        last = nn.Linear(self.width, outputs)
+        return nn.Sequential(nn.Flatten(), hidden, nn.LayerNorm(self.width), nn.Tanh(), last)
 '''
 
 TEST = """

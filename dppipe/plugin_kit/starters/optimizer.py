@@ -5,7 +5,7 @@ from __future__ import annotations
 from dppipe.plugin_kit.starters.starter import Starter
 
 PLUGIN = '''\
-"""A plugin optimizer: it sees privatised gradients only, so whatever it does with them costs no privacy."""
+"""A plugin optimizer: it sees privatised gradients only, so nothing it does costs privacy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class $class_name(Optimizer, kind="$kind"):
     """Adam with Nesterov's momentum."""
 
     lr: float = Field(0.01, gt=0, description="The learning rate.")
-    weight_decay: float = Field(0.0, ge=0, description="The share of each weight that is added to its gradient.")
+    weight_decay: float = Field(0.0, ge=0, description="Weight decay, as in SGD.")
 
     def build(self, params: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
         import torch

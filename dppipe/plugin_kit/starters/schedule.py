@@ -17,7 +17,8 @@ class $class_name(NoiseSchedule, kind="$kind"):
 
     end: float = Field(0.7, gt=0, le=1, description="The last value, as a multiple of the first.")
 
-    def multiplier(self, progress: float) -> float:  # 0.0 at the first step, 1.0 at the last; the budget sets the size
+    # Progress is 0.0 at the first step and 1.0 at the last; the budget sets the size.
+    def multiplier(self, progress: float) -> float:
         return 1 + (self.end - 1) * progress
 '''
 

@@ -1,4 +1,4 @@
-"""The shape of a start: templates in which `$kind` and `$class_name` stand for the new plugin's names."""
+"""The shape of a template: `$kind` and `$class_name` are replaced by the new plugin's names."""
 
 from __future__ import annotations
 
