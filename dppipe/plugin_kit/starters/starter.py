@@ -64,7 +64,7 @@ class Starter:
     """Other blocks that suit it better than the usual ones."""
 
     def pipeline(self) -> str:
-        """Give the template of a spec that uses the plugin."""
+        """Return the template of a spec that uses the plugin."""
         blocks = BLOCKS | self.others | {self.block: self.options}
         return PIPELINE_HEAD + "".join(
             f"{name + ':':<12}{value}\n" for name, value in blocks.items()
