@@ -143,7 +143,8 @@ def run_checks(trial: Trial) -> list[Outcome]:
 
 def all_checks() -> list[Check]:
     """Return the checks of every family; those of any kind come first."""
-    from dppipe.plugin_kit.checks import any_kind, clipper_states, clipper_sums  # noqa: F401 - with them come all the others
+    # These modules import all others that register checks.
+    from dppipe.plugin_kit.checks import any_kind, clipper_states, clipper_sums  # noqa: F401
 
     return sorted(CHECKS, key=lambda check: check.block != "any")
 

@@ -33,7 +33,7 @@ from dppipe.plugin_kit.checks.clipper_sums import (
     clipped,
     extreme_records,
     inner_product,
-    judge_neighbours,
+    judge_sums,
     neighbour,
     noise_is_enough,
     physical_batches_add_up,
@@ -92,7 +92,9 @@ def test_one_record_changes_the_clipped_sum_by_at_most_the_stated_sensitivity(
         changed = neighbour(
             records, at % len(rows), torch.tensor(other, dtype=torch.float64), relation
         )
-        judge_neighbours(clipper, known[which], (records, changed), relation)
+        state = known[which]
+        sums = (clipped(clipper, records, state), clipped(clipper, changed, state))
+        judge_sums(clipper, state, sums, relation)
 
     check()
 

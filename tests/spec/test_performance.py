@@ -190,3 +190,21 @@ def test_a_run_of_an_earlier_version_goes_on(
     other = spec_from_text("".join(lines), overrides=["clipping.max_grad_norm=2"])
     with pytest.raises(PrivacyRefusal, match=r"clipping\.max_grad_norm: expected 1\.0"):
         check_unchanged(other, plan, begun, accept_changes=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "several"),
+    [
+        ([], False),
+        (["performance.strategy=ddp"], True),
+        (["performance.devices=2"], True),
+        (["performance.num_nodes=2"], True),
+    ],
+)
+def test_the_strategy_reaches_the_trainer(base: str, changes: list[str], several: bool) -> None:
+    from dppipe.lightning.strategies import PrivateDDP
+    from dppipe.pipeline.trainer import _hardware
+
+    found = _hardware(spec_from_text(base, overrides=changes))["strategy"]
+    assert isinstance(found, PrivateDDP) == several
+    assert several or found == "auto"

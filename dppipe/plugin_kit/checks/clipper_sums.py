@@ -36,10 +36,8 @@ WIDTH = 9
 BATCH = 8.0
 """The expected batch size."""
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
-EXTREMES = (
-    *(0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150),
-    *(math.inf, -math.inf, math.nan),
-)
+FINITE = (0.0, 5e-324, 1e-300, 1e-30, 1e-12, 1e-3, 1.0, -1.0, 50.0, 1e12, 1e30, -1e150)
+EXTREMES = (*FINITE, math.inf, -math.inf, math.nan)
 """Values that a gradient may hold, ordinary ones among them."""
 
 
@@ -122,10 +120,10 @@ def neighbour(
     return changed
 
 
-def judge_neighbours(
+def judge_sums(
     clipper: Clipper,
     state: Any,
-    pair: tuple[Mapping[int, Tensor], Mapping[int, Tensor]],
+    sums: tuple[Tensor, Tensor],  # [WIDTH] each
     relation: Relation,
 ) -> None:
     """Raise a Fault unless the clipped sums of two neighbours are within the stated sensitivity."""
@@ -133,14 +131,14 @@ def judge_neighbours(
     if not bool((bounds.isfinite() & (bounds > 0)).all()):
         raise Fault(f"expected finite bounds > 0 after any releases, got {bounds.tolist()}.")
     stated = sensitivity(clipper, bounds.double().tolist(), relation)
-    first, second = (clipped(clipper, records, state) for records in pair)
+    first, second = sums
     if not bool(first.isfinite().all()):
         raise Fault("expected a finite clipped sum of any gradients, got another.")
     moved = float((first - second).norm())
     if not moved <= stated * (1 + 1e-6):
         raise Fault(
-            f"expected one record to move the sum by at most {stated:g} under {relation}, "
-            f"got {moved:g}."
+            f"expected one record to move the sum by at most {stated:g} under {relation}, got "
+            f"{moved:g}."
         )
 
 
@@ -151,11 +149,15 @@ def extreme_records(clipper: Clipper) -> Remark:
         return "its norms are estimates: their failure is paid for in delta, not tried here"
     for shift, state in enumerate(states(clipper)):
         records = _extreme_records(shift)
-        other = _extreme_records(shift + 7)[0]
-        for relation in RELATIONS:
-            if refusal(clipper, relation) is None:
-                changed = neighbour(records, (3 * shift + 2) % len(records), other, relation)
-                judge_neighbours(clipper, state, (records, changed), relation)
+        whole = clipped(clipper, records, state)
+        for index in (shift % 6, (shift + 1) % 6, 6):
+            taken_out = clipped(clipper, neighbour(records, index, whole, "zero_out"), state)
+            turned = neighbour(records, index, -records[index], "replace_one")
+            replaced = clipped(clipper, turned, state)
+            for relation in RELATIONS:
+                if refusal(clipper, relation) is None:
+                    other = replaced if relation == "replace_one" else taken_out
+                    judge_sums(clipper, state, (whole, other), relation)
     return None
 
 
@@ -224,12 +226,13 @@ def statistics_move_little(clipper: Clipper) -> Remark:
 
 
 def _extreme_records(shift: int) -> dict[int, Tensor]:
-    """Return seven records of extreme values in different mixtures, the last of ordinary ones."""
+    """Return seven records: of any and of finite values in turn, the last of ordinary ones."""
     records = {}
     for index in range(6):
+        values = FINITE if index % 2 else EXTREMES
         row = []
         for place in range(WIDTH):
-            row.append(EXTREMES[(shift + index * (place + 1) + place // 3) % len(EXTREMES)])
+            row.append(values[(shift + index * (place + 1) + place // 3) % len(values)])
         records[index] = torch.tensor(row, dtype=torch.float64)
     records[6] = torch.linspace(-5, 5, WIDTH, dtype=torch.float64) + shift
     return records
