@@ -10,6 +10,9 @@
     │   └── BudgetExhausted  3  the next step would exceed the budget
     └── Interrupted     130/143 stopped by a signal; the run can be resumed
 
+Exit code 4 is no error: `dppipe ledger verify` and `--second-opinion` end with it where what they
+have checked doesn't hold.
+
 A message has the shape `place: what was expected, got value. What to do.` and never holds a
 record's value.
 """

@@ -162,7 +162,7 @@ def cut_groups(kind: str, variant: int, state: Any, record: Tensor) -> Tensor:
 
 
 def weigh(clipper: Any, state: Any, norm: float) -> float:
-    """Give the factor of a gradient of this norm, for clippers with one."""
+    """Return the factor of a gradient of this norm, for clippers with one."""
     bound = clipper.max_grad_norm
     if clipper.kind == "automatic":
         return (
