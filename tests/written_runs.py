@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from private_steps import step_charge
+
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.ledger import Charge, Ledger
 
 
-def write_run(folder: Path, parts: PrivateParts, plan: Plan, *, charged: int) -> None:
+def write_run(folder: Path, parts: PrivateParts, plan: StepPlan, *, charged: int) -> None:
     """Write a run that has charged its statistics, where it has some, and so many steps."""
     folder.mkdir()
     (folder / "plan.json").write_bytes(plan.to_json())
@@ -21,7 +23,7 @@ def write_run(folder: Path, parts: PrivateParts, plan: Plan, *, charged: int) ->
         (folder / "summary.json").write_text(json.dumps(known))
 
 
-def charges(parts: PrivateParts, plan: Plan, *, charged: int) -> list[Charge]:
+def charges(parts: PrivateParts, plan: StepPlan, *, charged: int) -> list[Charge]:
     """Return the rows of a run's statistics and of its first steps."""
     rows = []
     if parts.scaling is not None:
@@ -35,9 +37,9 @@ def charges(parts: PrivateParts, plan: Plan, *, charged: int) -> list[Charge]:
     return rows
 
 
-def _row(plan: Plan, *, step: int, event: object, z: float) -> Charge:
+def _row(plan: StepPlan, *, step: int, event: object, z: float) -> Charge:
     assert plan.relation is not None
-    return Charge(
+    return step_charge(
         step=step,
         event=event,
         mechanism=plan.mechanism if step else "gaussian",

@@ -14,8 +14,8 @@ from dppipe.budgets.fitting import affordable_noise, affordable_steps, scale_noi
 from dppipe.budgets.scopes import Status
 from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.plan import Plan
 from dppipe.planning.replanning import replanned
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.events.sequences import first, total
 
 _DIGITS = 4
@@ -25,7 +25,7 @@ _SMALLEST = 0.01
 """No smaller epsilon is advised: a run within it would learn nothing."""
 
 
-def affordable_epsilon(others: Status, plan: Plan, parts: PrivateParts) -> float | None:
+def affordable_epsilon(others: Status, plan: StepPlan, parts: PrivateParts) -> float | None:
     """Return the largest `budget.epsilon` of four digits with which a run fits; None if none does.
 
     Guarantee: planned with this epsilon the run fits beside `others`; with the next larger number
@@ -53,7 +53,7 @@ def affordable_epsilon(others: Status, plan: Plan, parts: PrivateParts) -> float
     return _largest(fits, guess=min(guess, plan.epsilon))
 
 
-def with_advice(message: str, others: Status, plan: Plan, parts: PrivateParts) -> str:
+def with_advice(message: str, others: Status, plan: StepPlan, parts: PrivateParts) -> str:
     """Add the epsilon that fits to a message about a run that doesn't."""
     epsilon = affordable_epsilon(others, plan, parts)
     if epsilon is None:
@@ -61,7 +61,7 @@ def with_advice(message: str, others: Status, plan: Plan, parts: PrivateParts) -
     return f"{message} Or set budget.epsilon: {epsilon:g}, with which it fits."
 
 
-def _guess(others: Status, plan: Plan, parts: PrivateParts) -> float | None:
+def _guess(others: Status, plan: StepPlan, parts: PrivateParts) -> float | None:
     """Return roughly the epsilon that fits; None if none does.
 
     Where the noise is calibrated to epsilon, the run gets more noise; else it takes fewer steps.

@@ -25,10 +25,11 @@ from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
 from dppipe.component import Component
 from dppipe.errors import BudgetExhausted, PrivacyRefusal, StoreFailed
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
-from dppipe.privacy.charges import LedgerRows, digest, read_ledger
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.events.sequences import total
+from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
+from dppipe.privacy.ledger_rows import digest
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def bind_run(
     scope: str,
     *,
     run_dir: Path,
-    plan: Plan,
+    plan: StepPlan,
     parts: PrivateParts,
     data: Component | None = None,
 ) -> Binding:

@@ -19,8 +19,10 @@ from dppipe.budgets.identity import read_identity
 from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
 from dppipe.errors import DppipeError
-from dppipe.privacy.charges import charged_steps, digest, read_ledger
+from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.filters.filters import Commitment
+from dppipe.privacy.ledger_reading import read_ledger
+from dppipe.privacy.ledger_rows import digest
 
 
 @dataclass(frozen=True)

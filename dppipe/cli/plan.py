@@ -13,7 +13,7 @@ from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.spec_file import read_spec
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
 
 
 def plan(
@@ -43,7 +43,7 @@ def plan(
         typer.echo(json.dumps(both, indent=2))
 
 
-def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
+def plan_text(plan: StepPlan, *, scope: Mapping[str, str] | None = None) -> str:
     """Lay a plan out for a person, within 80 columns; `scope` is what its shared budget says."""
     from dppipe.cli.printing.wrapping import table, wrapped
     from dppipe.privacy.printing import shown, shown_delta
@@ -66,7 +66,7 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
         facts |= {
             "noise multiplier": f"{span} ({_mechanism(plan)}){_adapting(plan)}",
             "noise split": _split(plan),
-            "inputs": _scaling(plan),
+            "before the steps": _preludes(plan),
             "starts from": _earlier(plan),
             "budget": f"epsilon {plan.budget_epsilon:g} at delta "
             f"{shown_delta(plan.delta or 0.0)}{_set_aside(plan)}",
@@ -86,16 +86,16 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
     return "\n\n".join([f"{plan.name}", *parts])
 
 
-def _steps(plan: Plan) -> str:
+def _steps(plan: StepPlan) -> str:
     each = f"(an epoch is {plan.steps_per_epoch})"
     return f"{plan.steps} {each}; the run ends at {_ends(plan)}"
 
 
-def _mechanism(plan: Plan) -> str:
+def _mechanism(plan: StepPlan) -> str:
     return f"{plan.mechanism}, secure" if plan.secure else plan.mechanism
 
 
-def _odometer_heading(plan: Plan) -> str:
+def _odometer_heading(plan: StepPlan) -> str:
     return (
         "; in brackets, the claim at a stop\nthat follows what was released (docs/accounting.md)"
         if plan.odometer
@@ -103,7 +103,7 @@ def _odometer_heading(plan: Plan) -> str:
     )
 
 
-def _spent(plan: Plan, step: int) -> str:
+def _spent(plan: StepPlan, step: int) -> str:
     from dppipe.privacy.printing import shown
 
     claim = plan.odometer_claim(step)
@@ -112,7 +112,7 @@ def _spent(plan: Plan, step: int) -> str:
     )
 
 
-def _adapting(plan: Plan) -> str:
+def _adapting(plan: StepPlan) -> str:
     return (
         "; then it follows released values, and a filter admits each step"
         if plan.schedule == "filter"
@@ -120,7 +120,7 @@ def _adapting(plan: Plan) -> str:
     )
 
 
-def _drawn(plan: Plan) -> str:
+def _drawn(plan: StepPlan) -> str:
     """Name what a step draws: users where the sampler takes them with all their records, else
     records.
     """
@@ -131,7 +131,7 @@ def _span(first: float, last: float, *, moves: bool) -> str:
     return f"{first:.6g} at first, {last:.6g} at last" if moves else f"{first:.6g}"
 
 
-def _sampler(plan: Plan) -> str:
+def _sampler(plan: StepPlan) -> str:
     first, last, moves = plan.batch(1), plan.batch(plan.steps), len(plan.batches) > 1
     rate = _span(first.sample_rate, last.sample_rate, moves=moves)
     size = _span(first.expected_batch_size, last.expected_batch_size, moves=moves)
@@ -141,18 +141,18 @@ def _sampler(plan: Plan) -> str:
     )
 
 
-def _bound(plan: Plan) -> str:
+def _bound(plan: StepPlan) -> str:
     first, last = (plan.max_grad_norm * plan.bound_factor(step) for step in (1, plan.steps))
     return _span(first, last, moves=len(plan.bounds) > 1)
 
 
-def _fixed(plan: Plan) -> bool:
+def _fixed(plan: StepPlan) -> bool:
     return plan.empty_batch_probability == 0 and plan.largest_likely_batch == math.ceil(
         plan.expected_batch_size
     )
 
 
-def _batches(plan: Plan) -> str:
+def _batches(plan: StepPlan) -> str:
     if plan.empty_batch_probability is None:
         return ""
     if _fixed(plan):
@@ -161,7 +161,7 @@ def _batches(plan: Plan) -> str:
     return f"{largest}; empty with probability {plan.empty_batch_probability:.2g}"
 
 
-def _twice(plan: Plan) -> str:
+def _twice(plan: StepPlan) -> str:
     return (
         "; averages of examples are clipped, so noise is scaled to twice the bound"
         if plan.averages
@@ -169,7 +169,7 @@ def _twice(plan: Plan) -> str:
     )
 
 
-def _set_aside(plan: Plan) -> str:
+def _set_aside(plan: StepPlan) -> str:
     return (
         f", of which {plan.failure_delta:g} pays for bounds that may fail"
         if plan.failure_delta
@@ -177,7 +177,7 @@ def _set_aside(plan: Plan) -> str:
     )
 
 
-def _split(plan: Plan) -> str:
+def _split(plan: StepPlan) -> str:
     if plan.statistics_std is None:
         return ""
     count = (
@@ -188,7 +188,7 @@ def _split(plan: Plan) -> str:
     return f"of each step's cost a part goes to {count}; the gradient's own multiplier is {own:.6g}"
 
 
-def _rounding(plan: Plan) -> str:
+def _rounding(plan: StepPlan) -> str:
     from dppipe.privacy.printing import shown
 
     if not plan.rounding_cost:
@@ -197,21 +197,20 @@ def _rounding(plan: Plan) -> str:
     return f"{len(plan.noise)} noise multipliers are accounted as fewer, rounded down: {cost}"
 
 
-def _scaling(plan: Plan) -> str:
+def _preludes(plan: StepPlan) -> str:
+    """Say what is released before the first step, and what that costs."""
     from dppipe.privacy.printing import shown
+    from dppipe.runs.statement.other_releases import planned_phrase
 
-    if plan.scaling_noise_multiplier is None:
+    if not plan.releases:
         return ""
     cost = f"epsilon {shown(plan.epsilon_after(0))}"
     if plan.earlier is not None:
         cost += " with the earlier runs"
-    return (
-        f"scaled by private {plan.scaling_statistics}, noise multiplier "
-        f"{plan.scaling_noise_multiplier:g}: {cost}"
-    )
+    return f"{', '.join(planned_phrase(release) for release in plan.releases)}: {cost}"
 
 
-def _earlier(plan: Plan) -> str:
+def _earlier(plan: StepPlan) -> str:
     from dppipe.privacy.printing import shown
 
     if plan.earlier is None:
@@ -226,7 +225,7 @@ def _earlier(plan: Plan) -> str:
     return f"the weights of {plan.earlier.names}: {cost}; {how}"
 
 
-def _ends(plan: Plan) -> str:
+def _ends(plan: StepPlan) -> str:
     if plan.schedule == "filter":
         return "the budget, if that comes first"
     return "its planned steps" if plan.ends_at == "steps" else "the budget"

@@ -16,7 +16,7 @@ from dppipe.cli.spec_file import first_rank, read_spec
 from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.runs.outcome import Outcome
     from dppipe.spec.spec import Spec
 
@@ -57,7 +57,7 @@ def run(
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
 
 
-def _shared_budget(spec: Spec, plan: Plan) -> str:
+def _shared_budget(spec: Spec, plan: StepPlan) -> str:
     """Refuse a run that doesn't fit into its scope, else say what is left there.
 
     A run without a scope, whose records stand in one, gets a warning.
@@ -74,7 +74,7 @@ def _shared_budget(spec: Spec, plan: Plan) -> str:
     return ""
 
 
-def _opening(plan: Plan) -> str:
+def _opening(plan: StepPlan) -> str:
     if not plan.private:
         return f"{plan.name}: {plan.steps} steps, NOT PRIVATE"
     planned = f"planned: {shown(plan.epsilon or 0.0)} by {plan.accountant}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
+    from dppipe.privacy.release import Prelude
 
 __all__ = [
     "Data",
@@ -101,6 +102,12 @@ class Data(Component):
 
         normalize = getattr(self, "normalize", None)
         return normalize if isinstance(normalize, PrivateScaling) else None
+
+    @property
+    def preludes(self) -> tuple[Prelude, ...]:
+        """What is released of the training records before the first step."""
+        scaling = self.private_scaling
+        return () if scaling is None else (scaling,)
 
     @property
     def public_scaling(self) -> tuple[Constants, ...]:

@@ -36,7 +36,6 @@ class ClippingDiagnostics:
     def summarise(
         self,
         clipped_sum: Tensor,  # [P]
-        *,
         bounds: Tensor,  # [G]
         noise_std: float,
     ) -> None:

@@ -16,14 +16,14 @@ from dppipe.learners.ranks import Ranks
 if TYPE_CHECKING:
     from dppipe.learners.records.loader import LogicalBatch
     from dppipe.learners.records.reading import PhysicalBatch
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
 
 
 @dataclass
 class PlainStep:
     """One logical step without a budget."""
 
-    plan: Plan
+    plan: StepPlan
     network: nn.Module
     per_sample_loss: Callable[[nn.Module, Any], Tensor]
     ranks: Ranks = field(default_factory=Ranks)

@@ -9,10 +9,11 @@ on.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from dppipe.data.reading.private_scaling import padded
@@ -20,18 +21,15 @@ from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.users import check_users, users_of
 from dppipe.data.reading.validity import valid_of
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.learners.bounded import Bounded
+from dppipe.learners.gate import Gate
 from dppipe.learners.ranks import Ranks
-from dppipe.privacy.charges import Charge
-from dppipe.randomness.gaussian import GaussianStream
-from dppipe.randomness.streams import stream_key
 from dppipe.runs.directory import RunDirectory, write_json
-from dppipe.runs.follower import Follower
-from dppipe.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from dppipe.data.base import Splits
     from dppipe.data.reading.private_scaling import PrivateScaling
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.runs.ledger import Ledger
 
 
@@ -45,56 +43,70 @@ class InputScaling:
     """How many entries of an input's first dimension are scaled; None for all."""
 
     def scale(
-        self, plan: Plan, record: RunRecord | Follower, *, ranks: Ranks, seed: int | None
+        self, plan: StepPlan, run: RunDirectory | None, gate: Gate | None, *, ranks: Ranks
     ) -> None:
-        """Release the statistics on the first rank; scale every split in place, on all ranks."""
+        """Release the statistics, or read those released before; scale every split in place.
+
+        Args:
+            plan: The plan of the run.
+            run: The run directory; None on every rank but the first.
+            gate: What the statistics are released through; None without a budget.
+            ranks: This process among those that train together.
+        """
         constants = None
-        if isinstance(record, RunRecord):
-            constants = release_constants(
-                self, plan=plan, ledger=record.ledger, run=record.run, seed=seed
-            )
-        scale_splits(self.splits, ranks.agree(constants))
+        if run is not None and run.statistics.exists():
+            constants = read_constants(run)
+        constants = ranks.agree(constants)
+        if constants is None:
+            constants = self._release(plan, gate, ranks=ranks)
+            if run is not None:
+                write_json(run.statistics, constants.model_dump(mode="json"))
+        scale_splits(self.splits, constants)
+
+    def _release(self, plan: StepPlan, gate: Gate | None, *, ranks: Ranks) -> Constants:
+        """Charge and release the statistics of the training records.
+
+        Guarantee: one unit moves the noised sum by at most the sensitivity that the noise is scaled
+        to. Under `zero_out` it is that much; under `replace_one` twice, which the accountant
+        counts. Without a budget nothing is noised or charged.
+        """
+        whole = _inputs(self.splits.train)
+        bound = self.scaling.sensitivity(whole[:, : self.features].shape[1])
+        if gate is None:
+            total = self._total(plan)
+        else:
+            release = gate.next()
+            if release is None or release.what != "statistics":
+                raise PrivacyRefusal(
+                    "data.normalize: expected a plan that has statistics before its first step, "
+                    "got another. Make the plan from the same spec."
+                )
+            shown = replace(release, facts={**release.facts, "sensitivity": bound})
+            total = gate.add_noise(shown, lambda: Bounded(self._total(plan), bound, per_rank=False))
+        count = plan.records or len(whole)
+        scaled = self.scaling.constants(total.numpy(), count=count)
+        return padded(scaled, whole.shape[1])
+
+    def _total(self, plan: StepPlan) -> Tensor:
+        """Return the sum over usable records; a user's are averaged without the dropped ones."""
+        train = self.splits.train
+        inputs = _inputs(train)[:, : self.features]
+        users = check_users(users_of(train), stated=plan.records) if plan.unit == "user" else None
+        valid = valid_of(train)
+        if valid is not None:
+            inputs = inputs[valid]
+            users = None if users is None else users[valid]
+        return torch.from_numpy(self.scaling.total(inputs, users))
 
 
-def release_constants(
-    data: InputScaling, *, plan: Plan, ledger: Ledger, run: RunDirectory, seed: int | None
-) -> Constants:
-    """Charge and release the statistics of the training records, or read those released before.
-
-    Guarantee: one unit moves the noised sum by at most the sensitivity that the noise is scaled to.
-    Under `zero_out` it is that much; under `replace_one` twice, which the accountant counts.
-    Without a budget nothing is noised or charged.
-    """
-    if run.statistics.exists():
-        return read_constants(run)
-    if plan.private and (ledger.rows or ledger.torn):
+def refuse_lost_statistics(run: RunDirectory, ledger: Ledger, plan: StepPlan) -> None:
+    """Refuse to go on with a run that was charged for statistics and lost them."""
+    was_charged = bool(ledger.rows or ledger.torn)
+    if plan.releases and was_charged and not run.statistics.exists():
         raise PrivacyRefusal(
             f"{run.statistics}: expected the statistics that were charged for, got no file. "
             "Start a new run."
         )
-    scaling = data.scaling
-    train = data.splits.train
-    whole = _inputs(train)
-    inputs = whole[:, : data.features]
-    users = check_users(users_of(train), stated=plan.records) if plan.unit == "user" else None
-    total = _total(scaling, inputs, users, valid=valid_of(train))
-    flat = torch.from_numpy(total)
-    if plan.private:
-        bound = scaling.sensitivity(inputs.shape[1])
-        ledger.charge(_charge(scaling, plan, bound=bound))
-        stream = GaussianStream(stream_key("statistics", seed=seed), secure=plan.secure)
-        stream.add_(flat, std=scaling.noise_multiplier * bound)
-    scaled = scaling.constants(flat.numpy(), count=plan.records or len(inputs))
-    constants = padded(scaled, whole.shape[1])
-    write_json(run.statistics, constants.model_dump(mode="json"))
-    return constants
-
-
-def _total(scaling: PrivateScaling, inputs: Any, users: Any, *, valid: Any) -> Any:
-    """Return the sum over usable records; a user's are averaged without the dropped ones."""
-    if valid is None:
-        return scaling.total(inputs, users)
-    return scaling.total(inputs[valid], None if users is None else users[valid])
 
 
 def read_constants(run: RunDirectory) -> Constants:
@@ -113,26 +125,6 @@ def scale_splits(splits: Splits, constants: Constants) -> None:
     for part in splits:
         if part is not None:
             constants.apply(_inputs(part))
-
-
-def _charge(scaling: PrivateScaling, plan: Plan, *, bound: float) -> Charge:
-    if plan.relation is None:
-        raise PrivacyRefusal(
-            "normalize: expected a plan with a relation. Statistics are private under one only."
-        )
-    return Charge(
-        step=0,
-        event=scaling.event(),
-        mechanism="gaussian",
-        sampler="full_batch",
-        sample_rate=1.0,
-        noise_multiplier=float(scaling.noise_multiplier),
-        max_grad_norm=bound,
-        relation=plan.relation,
-        unit=plan.unit,
-        count=1,
-        epsilon=plan.epsilon_after(0),
-    )
 
 
 def _inputs(dataset: Any) -> Any:

@@ -1,20 +1,20 @@
 """The private step: the one place where per-example gradients and noise meet.
 
 Read `PrivateStep.__call__` from top to bottom; it follows DP-SGD (Abadi et al. 2016, Algorithm 1):
-ask the budget, charge, sample, clip and sum, add noise, divide. The charge is durable before
-anything noisy can be seen. At the end an adaptive clipper looks at what was released.
+ask the budget, charge, sample, clip and sum, add noise, divide. The gate asks, charges and adds the
+noise (`gate.py`); the charge is durable before anything noisy can be seen. At the end an adaptive
+clipper looks at what was released.
 
 Nothing here imports Lightning. Only three things wait for the device: a clipper or schedule that
 follows released values, diagnostics, and norms that are estimated (`jl`).
-Read next: `releases.py`, how far one unit can move what is noised here.
+Read next: `sensitivity.py`, how far one unit can move what is noised here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,25 +24,21 @@ from torch import Tensor
 from dppipe.clipper_abilities import Averages, Transforms, in_state, next_state
 from dppipe.engine.groups import bound_values, place_bounds
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
-from dppipe.learners.buffers import zeros_of
-from dppipe.learners.charging import charging
+from dppipe.learners.bounded import Beside, Bounded
+from dppipe.learners.buffers import Buffers, zeros_of
 from dppipe.learners.contributions import Contributions
 from dppipe.learners.diagnostics import ClippingDiagnostics
-from dppipe.learners.ranks import Ranks
-from dppipe.learners.releases import add_statistics, count_statistics, noise_unit, norm_of
-from dppipe.learners.step_noise import PlannedNoise, StepNoise
-from dppipe.randomness.gaussian import GaussianStream, NoiseSource
-from dppipe.randomness.streams import stream_key
-from dppipe.runs.follower import NoLedger
-from dppipe.runs.ledger import Charge, Ledger
+from dppipe.learners.gate import Gate
+from dppipe.learners.sensitivity import add_statistics, count_statistics, noise_unit, norm_of
+from dppipe.learners.upcoming import UpcomingSteps
 
 if TYPE_CHECKING:
     from dppipe.engine import Engine
     from dppipe.learners.records.loader import LogicalBatch
     from dppipe.learners.records.whole_units import UnitOf
-    from dppipe.planning.plan import Plan
     from dppipe.planning.privacy_plan import PrivateParts
-    from dppipe.privacy.budget import Relation
+    from dppipe.planning.step_plan import StepPlan
+    from dppipe.privacy.release import Release
 
 
 @dataclass
@@ -60,29 +56,19 @@ class PrivateStep:
     """
 
     parts: PrivateParts
-    relation: Relation
-    plan: Plan
+    plan: StepPlan
     engine: Engine
-    ledger: Ledger | NoLedger
-    noise: NoiseSource
+    gate: Gate
+    upcoming: UpcomingSteps
     clipper_state: Mapping[str, Any]
-    ranks: Ranks = field(default_factory=Ranks)
-    count_noise: GaussianStream = field(default_factory=lambda: GaussianStream(stream_key("count")))
     diagnostics: ClippingDiagnostics | None = None
-    step_noise: StepNoise | None = None
-    """Decides each step's noise multiplier; by default the plan does."""
     max_grad_norm: float = field(default=0.0, init=False)
     """The norm of the bounds that the last step was clipped with."""
     noise_multiplier: float = field(default=0.0, init=False)
     """The accounted multiplier of the last step."""
-    taken: int = field(default=0, init=False)
-    """The last step of the plan that was taken."""
 
     def __post_init__(self) -> None:
         clipping = self.parts.clipping
-        self.taken = self.plan.start_after(self.ledger.step)
-        self._multipliers = self.step_noise or PlannedNoise(self.plan)
-        self._ledger_writer = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self._unit_of: UnitOf | None = None
         if isinstance(clipping, Averages):
             expected = self.plan.expected_batch_size
@@ -92,90 +78,107 @@ class PrivateStep:
         self._statistics = 0
         if self.plan.statistics_std is not None:
             self._statistics = count_statistics(clipping, self._place(self._bounds(1)))
-        # All K counts together cost what one would: each gets sqrt(K) times the noise.
-        self._count_std = math.sqrt(self._statistics) * (self.plan.statistics_std or 0.0)
+
+    @property
+    def taken(self) -> int:
+        """The last step of the plan that was taken."""
+        return self.upcoming.taken
+
+    def goes_on(self) -> bool:
+        """Return whether the next step may be taken."""
+        return self.upcoming.goes_on()
 
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Return the privatised gradient of every trainable parameter.
 
         `place` moves a physical batch to the training device.
         """
-        step = self.taken + 1
-        noise_multiplier = self._multipliers.multiplier(step)
-        if noise_multiplier is None:
+        release = self.gate.next()
+        if release is None or release.what != "step":
             planned = f"the planned {self.plan.steps} steps"
-            raise BudgetExhausted(f"step {step} would exceed the budget or {planned}: refused")
-        clipping = self.parts.clipping
+            raise BudgetExhausted(
+                f"step {self.taken + 1} would exceed the budget or {planned}: refused"
+            )
+        step = int(release.facts["step"])
         bounds = self._bounds(step)
-        clipper = in_state(clipping, self.clipper_state)
-        expected = self.plan.batch(step).expected_batch_size
-        unit = noise_unit(clipping, bounds, self.relation, order=self.engine.order)
         limits = self._place(bounds)
-        noise_std = self.plan.gradient_multiplier(noise_multiplier) * unit
-        flat, gradient, sums, counts = zeros_of(self.engine.parameters, counts=self._statistics)
-        charge = self.charge_of(step, bounds, noise_multiplier)
-        self._multipliers.charge(charge.event)
-        # Whatever happens from here on, the step is charged and can't be taken again.
-        self.taken = step
-        # The row is durable at the end of the block: the disk works while the model does.
-        with charging(self.ledger, charge, writer=self._ledger_writer):
-            contributions = Contributions(self.engine, place, sums, limits, clipper)
-            for physical in batch.draw(step, self._unit_of):
-                added = contributions.add(physical)
-                add_statistics(clipper, added.norms, limits, into=counts, units=added.units)
-                if self.diagnostics is not None:
-                    self.diagnostics.add(added)
-            self.ranks.sum_(flat)
+        buffers = zeros_of(self.engine.parameters, counts=self._statistics)
+        bounded = self._bounded(step, bounds, limits, buffers)
 
+        def compute() -> Bounded:
+            self._add_up(batch, step, limits, buffers, place=place)
+            return bounded
+
+        self.gate.add_noise(self._with_bound(release, bounds), compute)
+        self.noise_multiplier = float(release.facts["noise_multiplier"])
+        noise_std = bounded.noise_std(self.noise_multiplier) / bounded.over
+        return self._adapt(buffers, noise_std=noise_std, expected=bounded.over)
+
+    def _add_up(
+        self,
+        batch: LogicalBatch,
+        step: int,
+        limits: Tensor,  # [G]
+        buffers: Buffers,
+        *,
+        place: Callable[[Any], Any],
+    ) -> None:
+        """Draw the step's records, and add up their clipped gradients and statistics."""
+        clipper = in_state(self.parts.clipping, self.clipper_state)
+        contributions = Contributions(self.engine, place, buffers.sums, limits, clipper)
+        for physical in batch.draw(step, self._unit_of):
+            added = contributions.add(physical)
+            add_statistics(clipper, added.norms, limits, into=buffers.counts, units=added.units)
+            if self.diagnostics is not None:
+                self.diagnostics.add(added)
+
+    def _bounded(
+        self, step: int, bounds: Sequence[float], limits: Tensor, buffers: Buffers
+    ) -> Bounded:
+        """Return the step's buffers with what one unit can change in them."""
+        unit = noise_unit(self.parts.clipping, bounds, self.gate.relation, order=self.engine.order)
+        diagnose = None
         if self.diagnostics is not None:
-            self.diagnostics.summarise(gradient, bounds=limits, noise_std=noise_std)
-        if self.ranks.first:
-            self.noise.add_(gradient, std=noise_std, over=expected)
-            if self._statistics:
-                self.count_noise.add_(counts, std=self._count_std, over=expected)
-        self.ranks.broadcast_(flat)
+            diagnose = partial(self.diagnostics.summarise, buffers.gradient, limits)
+        return Bounded(
+            buffers.gradient,
+            unit,
+            over=self.plan.batch(step).expected_batch_size,
+            beside=self._beside(buffers.counts),
+            buffer=buffers.flat,
+            diagnose=diagnose,
+        )
 
-        self.noise_multiplier = noise_multiplier
-        self._multipliers.observe(gradient)
-        return self._adapt(sums, counts, noise_std=noise_std / expected, expected=expected)
+    def _beside(self, counts: Tensor) -> Beside | None:
+        """Return an adaptive clipper's counts, with what one unit can change in them.
 
-    def _adapt(
-        self, sums: dict[str, Tensor], counts: Tensor, *, noise_std: float, expected: float
-    ) -> dict[str, Tensor]:
+        All K counts together cost what one would: each gets sqrt(K) times the noise.
+        """
+        std = self.plan.statistics_std
+        if not self._statistics or std is None:
+            return None
+        return Beside(counts, math.sqrt(self._statistics) / 2, noise_multiplier=2 * std)
+
+    def _adapt(self, buffers: Buffers, *, noise_std: float, expected: float) -> dict[str, Tensor]:
         """Show the clipper what was released; return the gradient in the model's coordinates."""
         clipping = self.parts.clipping
         state = self.clipper_state
         released = {
             # This waits for the device: the next bounds depend on the means.
-            "means": tuple(counts.tolist()) if self._statistics else (),
-            "gradient": sums,
+            "means": tuple(buffers.counts.tolist()) if self._statistics else (),
+            "gradient": buffers.sums,
             "noise_std": noise_std,
             "expected_batch_size": expected,
         }
         self.clipper_state = next_state(clipping, state, released)
-        return clipping.restore(state, sums) if isinstance(clipping, Transforms) else sums
+        if isinstance(clipping, Transforms):
+            return clipping.restore(state, buffers.sums)
+        return buffers.sums
 
-    def goes_on(self) -> bool:
-        """Return whether the next step may be taken."""
-        return self._multipliers.multiplier(self.taken + 1) is not None
-
-    def charge_of(self, step: int, bounds: Sequence[float], noise_multiplier: float) -> Charge:
-        """Return what a step costs; its event has the multiplier and rate that the step uses."""
+    def _with_bound(self, release: Release, bounds: Sequence[float]) -> Release:
+        """Return the release with the bound that the step clips at, which its row shows."""
         self.max_grad_norm = norm_of(bounds, order=self.engine.order)
-        rate = self.plan.batch(step).sample_rate
-        return Charge(
-            step=step,
-            event=self.parts.event(noise_multiplier, rate=rate),
-            mechanism=self.plan.mechanism,
-            sampler=self.plan.sampler,
-            sample_rate=rate,
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=self.max_grad_norm,
-            relation=self.relation,
-            unit=self.plan.unit,
-            count=self.plan.charges(step),
-            epsilon=self.plan.epsilon_after(step),
-        )
+        return replace(release, facts={**release.facts, "max_grad_norm": self.max_grad_norm})
 
     def close_torn_charge(self) -> None:
         """Charge the step whose row a crash has cut off, although nothing of it was released.
@@ -183,23 +186,25 @@ class PrivateStep:
         In an epoch-wise plan the step may have begun an epoch. It is charged as if it had, where
         the plan has another epoch.
         """
-        if not self.ledger.torn:
+        ledger = self.gate.ledger
+        if not ledger.torn:
             return
         goes_on = self.taken < self.plan.steps
-        step = self.taken + 1 if goes_on else self.ledger.step + 1
+        step = self.taken + 1 if goes_on else ledger.step + 1
         if step > self.plan.steps:
             raise PrivacyRefusal(
                 f"ledger: expected at most {self.plan.steps} steps, got a torn row after them. "
                 "It isn't a run's."
             )
-        admitted = self._multipliers.multiplier(step)
+        noise = self.upcoming.noise
+        admitted = noise.multiplier(step)
         multiplier = admitted or self.plan.noise_multiplier(step)
-        charge = self.charge_of(step, self._bounds(step), multiplier)
-        self.ledger.close_torn(charge)
+        release = self._with_bound(self.upcoming.step(step, multiplier), self._bounds(step))
+        ledger.close_torn(self.gate.charge_of(release))
         if admitted is not None:
-            self._multipliers.charge(charge.event)
+            noise.charge(release.event)
         if goes_on:
-            self.taken = step
+            self.upcoming.taken = step
 
     def _bounds(self, step: int) -> tuple[float, ...]:  # -> [G]
         """Return the step's clipping bounds as Python floats, for the noise and the charge."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from torch import Tensor
 
-    from dppipe.planning.plan import Plan
     from dppipe.planning.privacy_plan import PrivateParts
+    from dppipe.planning.step_plan import StepPlan
 
 
 class StepNoise(Protocol):
@@ -43,7 +43,7 @@ class StepNoise(Protocol):
 class PlannedNoise:
     """The noise that was fixed before any record was read."""
 
-    plan: Plan
+    plan: StepPlan
 
     def multiplier(self, step: int) -> float | None:
         """Return the planned multiplier; there is none after the last planned step."""
@@ -66,7 +66,7 @@ class FilteredNoise:
     """
 
     parts: PrivateParts
-    plan: Plan
+    plan: StepPlan
     filter: StepFilter
     history: list[float] = field(default_factory=list)
     """The norm of each released gradient: noisy, so that looking at it costs nothing."""
@@ -99,7 +99,7 @@ class FilteredNoise:
 
 def make_step_noise(
     parts: PrivateParts,
-    plan: Plan,
+    plan: StepPlan,
     *,
     charged: Iterable[DpEvent] = (),
     history: Iterable[float] = (),

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
 from dppipe.learners.plain_step import PlainStep
-from dppipe.learners.private_scaling import InputScaling
+from dppipe.learners.private_scaling import InputScaling, refuse_lost_statistics
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.step import PrivateStep
 from dppipe.lightning.averages import WeightAverage
-from dppipe.lightning.fit import Fit, make_private_step
+from dppipe.lightning.fit import Fit, make_private_step, open_gate
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
 from dppipe.lightning.starting_weights import StartingWeights
 from dppipe.optim.averaging.base import Averaging
 from dppipe.planning.comparison import refuse_other_parts
 from dppipe.planning.data_source import source_of_dataset
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.follower import Follower
 from dppipe.runs.python_resume import check_resumed
@@ -54,7 +54,7 @@ class RunOptions:
 
 def plan_fit(
     trainer: pl.Trainer, parts: PrivateParts, options: RunOptions, loader: PrivateLoader
-) -> Plan:
+) -> StepPlan:
     """Return the plan of a fit whose Trainer says how long it lasts."""
     return plan_privacy(
         parts,
@@ -82,7 +82,7 @@ def begin_fit(
     trainer: pl.Trainer,
     model: PrivateModel | PlainModel,
     parts: PrivateParts,
-    plan: Plan,
+    plan: StepPlan,
     options: RunOptions,
     *,
     ranks: Ranks,
@@ -118,7 +118,7 @@ def _fit_of(
     trainer: pl.Trainer,
     model: PrivateModel | PlainModel,
     parts: PrivateParts,
-    plan: Plan,
+    plan: StepPlan,
     options: RunOptions,
     record: RunRecord | Follower,
     *,
@@ -126,23 +126,28 @@ def _fit_of(
     restored: Mapping[str, Any],
 ) -> Fit:
     """Release statistics if there are any, and make the step."""
-    if options.scaling is not None:
-        options.scaling.scale(plan, record, ranks=ranks, seed=options.seed)
+    run = record.run if isinstance(record, RunRecord) else None
     step: PrivateStep | PlainStep
     if parts.budget is None:
+        if options.scaling is not None:
+            options.scaling.scale(plan, run, None, ranks=ranks)
         step = PlainStep(plan, model.network, model.loss, ranks, taken=restored.get("steps", 0))
     else:
-        step = make_private_step(
+        if isinstance(record, RunRecord):
+            refuse_lost_statistics(record.run, record.ledger, plan)
+        gate, upcoming = open_gate(
             parts,
             parts.budget,
             plan,
-            model.engine,
-            record.ledger,
+            record,
             ranks=ranks,
             seed=options.seed,
             restored=restored,
             resume=options.resume,
         )
+        if options.scaling is not None:
+            options.scaling.scale(plan, run, gate, ranks=ranks)
+        step = make_private_step(parts, plan, model.engine, gate, upcoming, restored=restored)
     average = None
     if options.averaging is not None:
         means = restored.get("average")
@@ -151,7 +156,7 @@ def _fit_of(
 
 
 def _open_record(
-    plan: Plan,
+    plan: StepPlan,
     parts: PrivateParts,
     options: RunOptions,
     *,

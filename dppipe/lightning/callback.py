@@ -31,8 +31,8 @@ from dppipe.lightning.refusals import refuse_unsafe_trainer
 from dppipe.noise.base import NoiseSchedule
 from dppipe.noise.constant import Constant
 from dppipe.optim.averaging.base import Averaging
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
@@ -65,7 +65,7 @@ class DPCallback(Callback):
         holdout: Literal["public", "private"] = "private",
         reproducible_seed: int | None = None,
         checkpoint_every: int | None = None,
-        plan: Plan | None = None,
+        plan: StepPlan | None = None,
         config: str | None = None,
         data: Component | None = None,
         resume: RunDirectory | None = None,
@@ -79,7 +79,7 @@ class DPCallback(Callback):
             noise=noise or Constant(),
             accountant=accountant or Pld(),
             budget=budget,
-            scaling=scaling.scaling if scaling is not None else None,
+            preludes=() if scaling is None else (scaling.scaling,),
         )
         options = RunOptions(
             name=name,
@@ -101,7 +101,7 @@ class DPCallback(Callback):
         self.signals = self._training.signals
 
     @property
-    def plan(self) -> Plan | None:
+    def plan(self) -> StepPlan | None:
         """The plan of the run; None until the fit starts, unless one was given."""
         return self._training.plan
 

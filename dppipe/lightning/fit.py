@@ -11,19 +11,19 @@ from torch import Tensor
 from dppipe.clipper_abilities import first_state
 from dppipe.engine import Engine
 from dppipe.learners.diagnostics import ClippingDiagnostics
+from dppipe.learners.gate import Gate
 from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.ranks import Ranks
+from dppipe.learners.sources import NoiseSources
 from dppipe.learners.step import PrivateStep
 from dppipe.learners.step_noise import FilteredNoise, StepNoise, make_step_noise
+from dppipe.learners.upcoming import UpcomingSteps
 from dppipe.lightning.averages import WeightAverage
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.charges import read_ledger
-from dppipe.randomness.gaussian import GaussianStream, NoiseSource
-from dppipe.randomness.laplace import LaplaceStream
-from dppipe.randomness.streams import stream_key
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.follower import Follower
 from dppipe.runs.outcome import Stop
@@ -101,24 +101,55 @@ class Fit:
         }
         if isinstance(step, PrivateStep):
             held["clipper_state"] = dict(step.clipper_state)
-            if isinstance(step.step_noise, FilteredNoise):
-                held["history"] = list(step.step_noise.history)
+            if isinstance(step.upcoming.noise, FilteredNoise):
+                held["history"] = list(step.upcoming.noise.history)
         if self.average is not None:
             held["average"] = dict(self.average.means)
         return held
 
 
-def make_private_step(
+def open_gate(
     parts: PrivateParts,
     budget: Budget,
-    plan: Plan,
-    engine: Engine,
-    ledger: Any,
+    plan: StepPlan,
+    record: RunRecord | Follower,
     *,
     ranks: Ranks,
     seed: int | None,
     restored: Mapping[str, Any],
     resume: RunDirectory | None,
+) -> tuple[Gate, UpcomingSteps]:
+    """Return the gate of a fit and the releases that are left, after those that are charged."""
+    ledger = record.ledger
+    run = record.run if isinstance(record, RunRecord) else None
+    released = len(plan.releases) if run is not None and run.statistics.exists() else 0
+    upcoming = UpcomingSteps(
+        plan,
+        parts,
+        _step_noise(parts, plan, ranks=ranks, restored=restored, resume=resume),
+        taken=plan.start_after(ledger.step),
+        done=ranks.agree(released),
+    )
+    gate = Gate(
+        ledger,
+        upcoming,
+        budget.relation,
+        plan.unit,
+        sources=NoiseSources(seed, secure=plan.secure),
+        ranks=ranks,
+        process=parts.noise.process(),
+    )
+    return gate, upcoming
+
+
+def make_private_step(
+    parts: PrivateParts,
+    plan: StepPlan,
+    engine: Engine,
+    gate: Gate,
+    upcoming: UpcomingSteps,
+    *,
+    restored: Mapping[str, Any],
 ) -> PrivateStep:
     """Return the private step of a fit, with what a checkpoint has restored.
 
@@ -126,32 +157,21 @@ def make_private_step(
     """
     step = PrivateStep(
         parts,
-        budget.relation,
         plan,
         engine,
-        ledger,
-        _noise_source(plan, seed=seed),
+        gate,
+        upcoming,
         restored.get("clipper_state") or first_state(parts.clipping, engine.groups.sizes),
-        ranks,
-        count_noise=GaussianStream(stream_key("count", seed=seed), secure=plan.secure),
         diagnostics=ClippingDiagnostics() if plan.diagnostics == "nonprivate" else None,
-        step_noise=_step_noise(parts, plan, ranks=ranks, restored=restored, resume=resume),
     )
     step.close_torn_charge()
-    step.taken = ranks.agree(step.taken)
+    upcoming.taken = gate.ranks.agree(upcoming.taken)
     return step
-
-
-def _noise_source(plan: Plan, *, seed: int | None) -> NoiseSource:
-    key = stream_key("noise", seed=seed)
-    if plan.mechanism == "laplace":
-        return LaplaceStream(key)
-    return GaussianStream(key, secure=plan.secure)
 
 
 def _step_noise(
     parts: PrivateParts,
-    plan: Plan,
+    plan: StepPlan,
     *,
     ranks: Ranks,
     restored: Mapping[str, Any],

@@ -26,8 +26,8 @@ from dppipe.lightning.patches import Patches
 from dppipe.lightning.refusals import refuse_unsafe_optimizers
 from dppipe.lightning.signals import StopSignals
 from dppipe.lightning.starting_weights import StartingWeights
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
+from dppipe.planning.step_plan import StepPlan
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
 from dppipe.runs.metric_names import learning_rates
@@ -43,7 +43,7 @@ class PrivateTraining:
     Guarantee: every gradient that `backward` writes was clipped, noised and charged.
     """
 
-    def __init__(self, parts: PrivateParts, options: RunOptions, *, plan: Plan | None) -> None:
+    def __init__(self, parts: PrivateParts, options: RunOptions, *, plan: StepPlan | None) -> None:
         private = parts.budget is not None
         self.parts = parts
         self.options = options

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dppipe.lightning.names.bases import Callback
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.printing import shown
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_LINES = 10.0
 class ProgressBar(Callback):
     """Shows the steps taken and the epsilon spent and left, after each step."""
 
-    def __init__(self, plan: Plan, *, console: Console, taken: int = 0) -> None:
+    def __init__(self, plan: StepPlan, *, console: Console, taken: int = 0) -> None:
         self._plan = plan
         self._console = console
         self._taken = taken

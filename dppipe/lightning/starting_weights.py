@@ -19,7 +19,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.learners.ranks import Ranks
 from dppipe.planning.earlier.finished_runs import finished_runs
 from dppipe.planning.earlier.recognition import run_id
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.registration import module_hashes
 
@@ -88,7 +88,9 @@ class StartingWeights:
         own = {"run": self._own} if self._own is not None else {}
         return {"start": sorted(self.hashes), **own}
 
-    def check(self, trainer: pl.Trainer, module: nn.Module, plan: Plan, *, ranks: Ranks) -> None:
+    def check(
+        self, trainer: pl.Trainer, module: nn.Module, plan: StepPlan, *, ranks: Ranks
+    ) -> None:
         """Refuse weights that were trained before, unless the plan counts that training."""
         self.refuse_foreign_checkpoint(trainer)
         _refuse_other_plans(plan, ranks)
@@ -132,7 +134,7 @@ class StartingWeights:
                     f"{_FRESH}"
                 )
 
-    def _uncounted(self, hashes: Collection[str], plan: Plan) -> str | None:
+    def _uncounted(self, hashes: Collection[str], plan: StepPlan) -> str | None:
         counted = plan.earlier.ids if plan.earlier is not None else frozenset()
         for run in finished_runs().find(hashes, strict=False):
             if run.run not in counted and run.run != self._own:
@@ -150,7 +152,7 @@ def _note(module: nn.Module, where: str) -> None:
             _TRAINED[parameter] = where
 
 
-def _refuse_other_plans(plan: Plan, ranks: Ranks) -> None:
+def _refuse_other_plans(plan: StepPlan, ranks: Ranks) -> None:
     """Refuse to train where processes have found different earlier runs, and so differ in plans."""
     if ranks.any(ranks.agree(plan.to_json()) != plan.to_json()):
         raise PrivacyRefusal(

@@ -16,6 +16,8 @@ from dppipe.component import AutoFloat, Component, Field
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+    from dppipe.noise.process import NoiseProcess, Restart
+
 
 class NoiseSchedule(Component):
     """How the noise multiplier changes over a run.
@@ -26,6 +28,8 @@ class NoiseSchedule(Component):
 
     adaptive: ClassVar[bool] = False
     """Whether the noise follows released values. Then a filter admits each step, not a plan."""
+    restart: ClassVar[Restart] = "pays"
+    """Whether the rest of a block that was cut off has to be paid for anew."""
     constant: ClassVar[bool] = False
     """Whether all steps have the same multiplier, so that the number of steps needn't be known."""
 
@@ -72,6 +76,25 @@ class NoiseSchedule(Component):
         if self.mechanism == "laplace":
             return dp_accounting.LaplaceDpEvent(float(noise_multiplier))
         return dp_accounting.GaussianDpEvent(float(noise_multiplier))
+
+    @property
+    def block(self) -> int:
+        """How many steps one charge covers: more than 1 only where their noise is correlated."""
+        return 1
+
+    @property
+    def needs_separation(self) -> int | None:
+        """How many steps at least must lie between two uses of a unit; None if that is no matter.
+
+        The proof of correlated noise needs a sampler that promises it (`Sampler.separation`).
+        """
+        return None
+
+    def process(self) -> NoiseProcess:
+        """Return how the noise of one step relates to that of others: independently, by default."""
+        from dppipe.noise.process import Independent
+
+        return Independent()
 
     def next_multiplier(self, history: Sequence[float]) -> float:
         """Return the relative size of the next step's noise; only where `adaptive` is True.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.utils.data import DataLoader
 
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.spec.spec import Spec
 
 
@@ -73,7 +73,7 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     return _score(model, test, spec)
 
 
-def _test_records(run: RunDirectory, spec: Spec, plan: Plan) -> DataLoader[Any]:
+def _test_records(run: RunDirectory, spec: Spec, plan: StepPlan) -> DataLoader[Any]:
     splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
     if spec.data.private_scaling is not None:
         scale_splits(splits, read_constants(run))

@@ -12,12 +12,12 @@ from dppipe.lightning.names.namespaces import exceptions
 
 if TYPE_CHECKING:
     from dppipe.lightning.callback import DPCallback
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.runs.outcome import Outcome
 
 
 @contextmanager
-def naming_interruptions(private: DPCallback, plan: Plan) -> Iterator[None]:
+def naming_interruptions(private: DPCallback, plan: StepPlan) -> Iterator[None]:
     """Turn the errors with which an interrupted fit ends into `Interrupted`."""
     try:
         yield
@@ -38,7 +38,7 @@ def naming_interruptions(private: DPCallback, plan: Plan) -> Iterator[None]:
         raise interrupted(private.outcome, plan, exit_code=private.signals.exit_code) from None
 
 
-def interrupted(outcome: Outcome | None, plan: Plan, *, exit_code: int) -> Interrupted:
+def interrupted(outcome: Outcome | None, plan: StepPlan, *, exit_code: int) -> Interrupted:
     """Return the error that says where a run was stopped, and how to resume it."""
     if outcome is None:
         return Interrupted(

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.pipeline.load import spec_of
 from dppipe.planning.privacy_plan import make_plan
-from dppipe.privacy.charges import LedgerCorrupt, read_ledger
+from dppipe.privacy.ledger_reading import LedgerCorrupt, read_ledger
 from dppipe.runs.changes import check_unchanged
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan, read_summary, refuse_finished
 from dppipe.runs.origin import check_origin
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.spec.spec import Spec
 
 
@@ -30,7 +30,7 @@ def prepare_resume(
     plugins: Path | None = None,
     accept_changes: bool = False,
     original_is_gone: bool = False,
-) -> tuple[RunDirectory, Spec, Plan, int]:
+) -> tuple[RunDirectory, Spec, StepPlan, int]:
     """Check that a run may be resumed; return its spec, its plan and the last step behind it.
 
     Nothing is changed.
@@ -74,7 +74,7 @@ def _refuse_other_plan(spec: Spec, run: RunDirectory) -> None:
         )
 
 
-def _refuse_old_split(plan: Plan, run: RunDirectory) -> None:
+def _refuse_old_split(plan: StepPlan, run: RunDirectory) -> None:
     """Refuse an `add_remove` run of a version that split records by position.
 
     There one record moved many others.

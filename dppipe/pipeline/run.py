@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
     from dppipe.data.base import Data, Splits
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.spec.spec import Spec
 
 SCORING_BATCH_SIZE = 1024
@@ -40,7 +40,7 @@ SCORING_BATCH_SIZE = 1024
 
 def run_spec(
     spec: Spec,
-    plan: Plan,
+    plan: StepPlan,
     *,
     run_dir: Path | None = None,
     resume: RunDirectory | None = None,
@@ -75,7 +75,7 @@ def run_spec(
 
 def _fit(
     spec: Spec,
-    plan: Plan,
+    plan: StepPlan,
     module: pl.LightningModule,
     splits: Splits,
     *,
@@ -109,7 +109,7 @@ def _fit(
 
 
 def _private_callback(
-    spec: Spec, plan: Plan, splits: Splits, *, run_dir: Path | None, resume: RunDirectory | None
+    spec: Spec, plan: StepPlan, splits: Splits, *, run_dir: Path | None, resume: RunDirectory | None
 ) -> DPCallback:
     return DPCallback(
         sampler=spec.sized_sampler(),

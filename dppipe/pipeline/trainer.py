@@ -14,13 +14,13 @@ from dppipe.lightning.strategies import PrivateDDP
 if TYPE_CHECKING:
     import pytorch_lightning as pl
 
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.spec.spec import Spec
 
 
 def make_trainer(
     spec: Spec,
-    plan: Plan,
+    plan: StepPlan,
     module: pl.LightningModule,
     *,
     most_steps: int,

@@ -11,7 +11,7 @@ from dppipe.planning.timetable import Timetable, steps_for
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
-    from dppipe.planning.plan import BatchRun
+    from dppipe.planning.step_plan import BatchRun
 
 _RARE = 1e-6
 """The chance that a batch is larger than the largest likely one."""
@@ -45,6 +45,8 @@ def sampling_numbers(table: Timetable) -> dict[str, Any]:
         "sampler": sampler.kind,
         "epochwise": sampler.epochwise,
         "steps_per_epoch": table.epoch,
+        "block": table.parts.noise.block,
+        "restart": "pays" if sampler.epochwise else table.parts.noise.restart,
         "sample_rate": table.rate,
         "expected_batch_size": table.expected,
     }

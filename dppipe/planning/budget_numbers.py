@@ -16,7 +16,7 @@ from dppipe.planning.earlier.leftover import naming_earlier
 from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.noise_scale import affordable_charges, noise_scale, nothing_fits
 from dppipe.planning.odometers import odometer, rounding
-from dppipe.planning.plan import CurvePoint
+from dppipe.planning.step_runs import CurvePoint
 from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.events.sequences import first
 from dppipe.privacy.filters.step_filters import step_filter
@@ -35,7 +35,7 @@ def budget_numbers(table: Timetable, *, allow_estimate: bool) -> dict[str, Any]:
     if budget is None:
         return _plain_numbers(table)
     parts.refuse_together(budget)
-    parts.refuse_statistics(budget)
+    parts.refuse_preludes(budget)
     with naming_earlier(table, budget):
         accountant = with_earlier(
             parts.accountant,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dppipe.clipping.base import Clipper
-    from dppipe.planning.plan import NoiseRun
+    from dppipe.planning.step_plan import NoiseRun
 
 
 def clipping_numbers(

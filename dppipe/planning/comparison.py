@@ -22,7 +22,7 @@ from dppipe.planning.timetable import Timetable
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
-    from dppipe.planning.plan import BatchRun, BoundRun, NoiseRun, Plan
+    from dppipe.planning.step_plan import BatchRun, BoundRun, NoiseRun, StepPlan
 
 _TOLERANCE = 1e-9
 """How far numbers may be apart, relatively: other machines round the last digit otherwise."""
@@ -31,7 +31,11 @@ _COST_TOLERANCE = 1e-6
 
 
 def refuse_other_parts(
-    plan: Plan, parts: PrivateParts, *, holdout: Literal["public", "private"], reproducible: bool
+    plan: StepPlan,
+    parts: PrivateParts,
+    *,
+    holdout: Literal["public", "private"],
+    reproducible: bool,
 ) -> None:
     """Refuse a plan that other parts were planned with, or that states less than its steps cost.
 
@@ -66,7 +70,7 @@ def refuse_other_parts(
 
 def _stated(parts: PrivateParts) -> dict[str, Any]:
     """Return what a plan repeats of its parts, whatever the number of records and steps."""
-    facts = {"scaling_noise_multiplier": None, "scaling_statistics": None, **parts.facts}
+    facts = parts.facts
     del facts["earlier"]  # only planning finds the earlier runs, so the parts of a run have none
     is_private = parts.budget is not None
     follows_releases = is_private and parts.noise.adaptive
@@ -78,7 +82,7 @@ def _stated(parts: PrivateParts) -> dict[str, Any]:
     }
 
 
-def _number_differences(plan: Plan, parts: PrivateParts) -> list[str]:
+def _number_differences(plan: StepPlan, parts: PrivateParts) -> list[str]:
     """Compare the numbers that follow from the parts and the plan's own records and steps."""
     sampler = parts.sampler
     table = Timetable(
@@ -106,14 +110,14 @@ def _number_differences(plan: Plan, parts: PrivateParts) -> list[str]:
     return differences + _schedule_differences(plan, table)
 
 
-def _uses(plan: Plan) -> float:
+def _uses(plan: StepPlan) -> float:
     """Return how often a record is used in the run, on average."""
     if not plan.batches:
         return plan.sample_rate * plan.steps
     return math.fsum(run.sample_rate * run.steps for run in plan.batches)
 
 
-def _value_differences(plan: Plan, expected: dict[str, Any]) -> list[str]:
+def _value_differences(plan: StepPlan, expected: dict[str, Any]) -> list[str]:
     differences = []
     for name, value in expected.items():
         got = getattr(plan, name)
@@ -122,7 +126,7 @@ def _value_differences(plan: Plan, expected: dict[str, Any]) -> list[str]:
     return differences
 
 
-def _schedule_differences(plan: Plan, table: Timetable) -> list[str]:
+def _schedule_differences(plan: StepPlan, table: Timetable) -> list[str]:
     """Compare what changes from step to step, where the parts decide it for this plan."""
     parts = table.parts
     knows_last_step = table.steps is not None
@@ -137,7 +141,7 @@ def _schedule_differences(plan: Plan, table: Timetable) -> list[str]:
     return differences
 
 
-def _scale(plan: Plan, table: Timetable) -> float:
+def _scale(plan: StepPlan, table: Timetable) -> float:
     """Return the noise scale of the parts; for `auto`, the one that the plan starts with."""
     scale = table.parts.noise.noise_multiplier
     if scale != "auto":
@@ -171,7 +175,7 @@ def _values_at(
     return runs[place].model_dump(exclude={"steps"})
 
 
-def _cost_differences(plan: Plan, parts: PrivateParts) -> list[str]:
+def _cost_differences(plan: StepPlan, parts: PrivateParts) -> list[str]:
     """Compose the plan's own steps: they must not cost more than the plan states."""
     budget = parts.budget
     if budget is None:

@@ -9,13 +9,13 @@ from dppipe.randomness.gaussian import LARGEST_STD, LEAST_STD, SECURE_LARGEST_MU
 
 if TYPE_CHECKING:
     from dppipe.noise.base import NoiseSchedule
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
 
 _ROOM = 2.0**16
 """Room for what a plan doesn't know: the number of groups, and how far a bound adapts."""
 
 
-def refuse_noise(plan: Plan, noise: NoiseSchedule) -> None:
+def refuse_noise(plan: StepPlan, noise: NoiseSchedule) -> None:
     """Refuse noise that float32 can't hold, and secure noise that its proof doesn't cover."""
     if plan.secure and noise.adaptive:
         raise PrivacyRefusal(

@@ -10,7 +10,7 @@ from dppipe.privacy.events.sequences import total
 from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import CurvePoint
+    from dppipe.planning.step_runs import CurvePoint
     from dppipe.planning.timetable import Timetable
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
@@ -30,7 +30,7 @@ def odometer(
 
     Nothing is returned where a share is too small for some tenth.
 
-    Guarantee: `Plan.odometer_claim` says what these points prove together.
+    Guarantee: `StepPlan.odometer_claim` says what these points prove together.
 
     Args:
         accountant: What bounds the events.

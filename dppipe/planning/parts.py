@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.clipper_abilities import Averages
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.planned_release import PlannedRelease
 from dppipe.privacy.printing import shown
 from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from dppipe.clipping.base import Clipper
-    from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.noise.base import NoiseSchedule
     from dppipe.planning.earlier.runs import Earlier
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
     from dppipe.privacy.events.sequences import Steps
+    from dppipe.privacy.release import Prelude, Release
     from dppipe.sampling.base import Sampler
     from dppipe.spec.spec import Spec
 
@@ -35,15 +36,20 @@ class PrivateParts:
     noise: NoiseSchedule
     accountant: Accountant
     budget: Budget | None
-    scaling: PrivateScaling | None = None
-    """Statistics of the records that are released before the first step."""
+    preludes: tuple[Prelude, ...] = ()
+    """What is released of the records before the first step, such as private statistics."""
     earlier: Earlier | None = None
     """The private runs that have trained the starting weights; for planning only."""
 
     @property
+    def first_releases(self) -> tuple[Release, ...]:
+        """What is released before the first step, in order."""
+        return tuple(prelude.release() for prelude in self.preludes)
+
+    @property
     def before(self) -> Steps:
-        """What is released before the first step."""
-        return [] if self.scaling is None else [(self.scaling.event(), 1)]
+        """The events of what is released before the first step."""
+        return [(release.event, release.count) for release in self.first_releases]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -56,17 +62,7 @@ class PrivateParts:
             "secure": self.noise.secure,
             "max_records_per_user": self.sampler.records_per_unit,
             "earlier": self.earlier,
-            **self.scaling_facts,
-        }
-
-    @property
-    def scaling_facts(self) -> dict[str, Any]:
-        """What a plan states about statistics that are released before the first step."""
-        if self.scaling is None:
-            return {}
-        return {
-            "scaling_noise_multiplier": self.scaling.noise_multiplier,
-            "scaling_statistics": self.scaling.statistic.name,
+            "releases": tuple(PlannedRelease.of(release) for release in self.first_releases),
         }
 
     @property
@@ -93,31 +89,33 @@ class PrivateParts:
                 f"accountant {self.accountant.kind}: {found.why}. Take {found.instead}."
             )
         for problem in refuse_together(
-            self.sampler, self.clipping, self.noise, budget=budget, scaling=self.scaling
+            self.sampler, self.clipping, self.noise, budget=budget, preludes=self.preludes
         ):
             raise PrivacyRefusal(f"{'.'.join(map(str, problem.path))}: {problem.message}")
 
-    def refuse_statistics(self, budget: Budget) -> None:
-        """Refuse statistics that use up the budget alone: no noise on the steps makes up for it."""
-        if self.scaling is None:
+    def refuse_preludes(self, budget: Budget) -> None:
+        """Refuse first releases that use up the budget: no noise on the steps makes up for it."""
+        if not self.preludes:
             return
         alone = self.accountant.compose(self.before, relation=budget.relation).epsilon(budget.delta)
-        if alone >= budget.epsilon:
-            raise PrivacyRefusal(
-                "data.normalize.noise_multiplier: expected statistics that cost less than epsilon "
-                f"{budget.epsilon:g}, got {self.scaling.noise_multiplier:g}, at which they cost "
-                f"{shown(alone)} before the first step. Raise it."
-            )
+        if alone < budget.epsilon:
+            return
+        first = self.first_releases[0]
+        raise PrivacyRefusal(
+            f"{first.place}.noise_multiplier: expected {first.what} that cost less than epsilon "
+            f"{budget.epsilon:g}, got {first.facts['noise_multiplier']:g}, at which they cost "
+            f"{shown(alone)} before the first step. Raise it."
+        )
 
     def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
         """Return the privacy event of one step: the noise schedule's, wrapped by the sampler's."""
         return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
 
-    def committed(self, plan: Plan) -> Steps:
+    def committed(self, plan: StepPlan) -> Steps:
         """Return the events of all that a plan may charge."""
         return [*self.before, *self.step_events(plan)]
 
-    def step_events(self, plan: Plan) -> Steps:
+    def step_events(self, plan: StepPlan) -> Steps:
         """Return the events of all steps of a plan."""
         events = []
         for noise_multiplier, rate, count in plan.charged_runs():
@@ -134,5 +132,5 @@ def parts_of(spec: Spec) -> PrivateParts:
         noise=spec.noise,
         accountant=spec.accountant,
         budget=None if spec.budget == "none" else spec.budget,
-        scaling=spec.data.private_scaling,
+        preludes=spec.data.preludes,
     )

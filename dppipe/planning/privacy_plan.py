@@ -16,8 +16,8 @@ from dppipe.planning.data_source import source_of_data
 from dppipe.planning.earlier.recognition import recognise
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.parts import PrivateParts, parts_of
-from dppipe.planning.plan import Plan
 from dppipe.planning.stated import DEFAULT_FACTS, StatedFacts
+from dppipe.planning.step_plan import StepPlan
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 
 __all__ = ["PrivateParts", "make_plan", "parts_of", "plan_privacy"]
@@ -32,7 +32,7 @@ def plan_privacy(
     epochs: float | None = None,
     allow_estimate: bool = False,
     **stated: Unpack[StatedFacts],
-) -> Plan:
+) -> StepPlan:
     """Commit to a run.
 
     Args:
@@ -49,7 +49,7 @@ def plan_privacy(
     privacy = budget_numbers(table, allow_estimate=allow_estimate)
     batches = table.batches(privacy["steps"])
     facts: dict[str, Any] = {**DEFAULT_FACTS, **stated}
-    plan = Plan(
+    plan = StepPlan(
         name=name,
         records=public,
         batches=batches,
@@ -64,7 +64,7 @@ def plan_privacy(
     return plan
 
 
-def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
+def make_plan(spec: Spec, *, allow_estimate: bool = False) -> StepPlan:
     """Commit to what a spec says.
 
     Of its data only the number of records, or of users, is read, and only if it is public.

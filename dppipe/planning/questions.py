@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.plan import charges_for
+from dppipe.planning.step_plan import charges_for
 from dppipe.privacy.budget import Budget, Relation
 from dppipe.privacy.calibration import affordable_steps, calibrate
 from dppipe.privacy.rounding import round_up

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.planning.timetable import Timetable
 
 
-def replanned(plan: Plan, parts: PrivateParts, *, epsilon: float) -> Plan | None:
+def replanned(plan: StepPlan, parts: PrivateParts, *, epsilon: float) -> StepPlan | None:
     """Return `plan` with another `budget.epsilon`; None where that can't be planned.
 
     Guarantee: the noise, the sample rates and the number of steps are those that planning the run
@@ -32,7 +32,7 @@ def replanned(plan: Plan, parts: PrivateParts, *, epsilon: float) -> Plan | None
     return plan_privacy(changed, name=plan.name, records=plan.records, steps=steps)
 
 
-def _needs_last_step(plan: Plan, parts: PrivateParts) -> bool:
+def _needs_last_step(plan: StepPlan, parts: PrivateParts) -> bool:
     table = Timetable(
         parts,
         rate=plan.sample_rate,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import UsageError
 from dppipe.optim.schedules.base import factors_of
-from dppipe.planning.plan import BatchRun, BoundRun, CurvePoint, NoiseRun
+from dppipe.planning.step_plan import BatchRun, BoundRun, NoiseRun
+from dppipe.planning.step_runs import CurvePoint
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
@@ -47,7 +48,7 @@ class Timetable:
     @property
     def per_charge(self) -> int:
         """The steps that one charge covers."""
-        return self.epoch if self.parts.sampler.epochwise else 1
+        return self.epoch if self.parts.sampler.epochwise else self.parts.noise.block
 
     @property
     def charges(self) -> int | None:

@@ -31,4 +31,17 @@ def gradient_multiplier(
             "Raise it, raise the expected batch size, or lower the noise multiplier (a larger "
             "budget, or fewer steps)."
         )
-    return 1 / math.sqrt(noise_multiplier**-2 - most**-2)
+    return main_multiplier(noise_multiplier, beside=most)
+
+
+def main_multiplier(noise_multiplier: float, *, beside: float) -> float:
+    """Return the multiplier of a release beside which another one has the multiplier `beside`.
+
+    Guarantee: both together have the given multiplier, as inverse squares add up.
+    """
+    if not 0 < noise_multiplier < beside:
+        raise PrivacyRefusal(
+            f"noise: expected more than {noise_multiplier:g} as the multiplier of what is released "
+            f"beside, got {beside:g}. It would use up the whole release."
+        )
+    return 1 / math.sqrt(noise_multiplier**-2 - beside**-2)

@@ -12,7 +12,7 @@ from torch.utils.tensorboard import SummaryWriter
 from dppipe.runs.directory import cannot_write
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
 
 # Tags are regular expressions in TensorBoard's layouts: anchored, so that no other tag slips in.
 _LAYOUT = {
@@ -41,7 +41,7 @@ _LAYOUT = {
 class Curves:
     """The scalars of one run; every x-axis counts the ledger's steps."""
 
-    def __init__(self, directory: Path, *, plan: Plan) -> None:
+    def __init__(self, directory: Path, *, plan: StepPlan) -> None:
         self._plan = plan
         self._directory = directory
         with self._naming_failures():

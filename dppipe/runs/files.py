@@ -14,17 +14,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from dppipe.errors import UsageError
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.directory import RunDirectory
 
 SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
 """What a statement takes from the facts of a shared budget."""
 
 
-def read_plan(run: RunDirectory) -> Plan:
+def read_plan(run: RunDirectory) -> StepPlan:
     """Read the plan that a run has committed to."""
     try:
-        return Plan.from_json(_read(run.plan))
+        return StepPlan.from_json(_read(run.plan))
     except (ValidationError, RecursionError):
         raise UsageError(
             f"{run.plan}: expected a plan of this version of dppipe, got something else. Put the "

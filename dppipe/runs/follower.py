@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from torch import Tensor
 
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.charges import Charge
 from dppipe.runs.metric_names import Holdout
 from dppipe.runs.outcome import FitFacts, Stop
@@ -34,7 +34,7 @@ class NoLedger:
 class Follower:
     """The record of a rank that doesn't write; it has the methods of `RunRecord`."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StepPlan) -> None:
         self.plan = plan
         self.validations = 0
         self.ledger = NoLedger()

@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dppipe.durable import sync_names
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
-from dppipe.privacy.charges import (
-    Charge,
-    LedgerCorrupt,
-    LedgerRows,
-    digest,
-    encode_row,
-    read_ledger,
-)
+from dppipe.privacy.charges import Charge
 from dppipe.privacy.events.plain import event_to_data
+from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows, read_ledger
+from dppipe.privacy.ledger_rows import digest, encode_row
 from dppipe.runs.ledger_file import lock, overwrite_end, write_all
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from dppipe.privacy.charges import charged_steps
 from dppipe.runs.files import read_summary
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.privacy.accountants.base import Accountant
-    from dppipe.privacy.charges import LedgerRows
+    from dppipe.privacy.ledger_reading import LedgerRows
     from dppipe.runs.directory import RunDirectory
 
 _POINTS_CHECKED = 20
@@ -24,7 +24,7 @@ _TOLERANCE = 1e-4
 """PLD's own discretisation: two ways of composing the same steps differ by this much at most."""
 
 
-def split_faults(run: RunDirectory, plan: Plan) -> Iterator[str]:
+def split_faults(run: RunDirectory, plan: StepPlan) -> Iterator[str]:
     """Report an `add_remove` run of a version that split records by position.
 
     Its epsilon doesn't cover that.

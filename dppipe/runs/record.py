@@ -13,8 +13,8 @@ from dppipe.budgets.identity import has_identity
 from dppipe.component import Component
 from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.curves import Curves
 from dppipe.runs.directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.runs.files import read_summary, refuse_finished
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class RunRecord:
     """Writes one run directory, from the plan to the statement."""
 
-    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger) -> None:
+    def __init__(self, run: RunDirectory, *, plan: StepPlan, ledger: Ledger) -> None:
         """Use `create` or `reopen`."""
         self.run = run
         self.plan = plan
@@ -51,7 +51,7 @@ class RunRecord:
         cls,
         run: RunDirectory,
         *,
-        plan: Plan,
+        plan: StepPlan,
         parts: PrivateParts,
         config: str | None,
         data: Component | None,
@@ -85,7 +85,7 @@ class RunRecord:
         cls,
         run: RunDirectory,
         *,
-        plan: Plan,
+        plan: StepPlan,
         parts: PrivateParts,
         restored: Mapping[str, Any],
         data: Component | None,
@@ -224,7 +224,7 @@ class RunRecord:
 
 
 def _bind(
-    run: RunDirectory, *, plan: Plan, parts: PrivateParts, data: Component | None
+    run: RunDirectory, *, plan: StepPlan, parts: PrivateParts, data: Component | None
 ) -> Binding | None:
     """Reserve the run's whole plan in its scope, where it has one."""
     if parts.budget is None or parts.budget.scope is None:

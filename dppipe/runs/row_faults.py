@@ -12,40 +12,71 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dppipe.planning.step_plan import StepPlan
+from dppipe.privacy.charges import STEP_FACTS
 from dppipe.spec.kinds.registry import Registry
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from dppipe.planning.plan import Plan
-    from dppipe.privacy.charges import Charge, LedgerRows
+    from dppipe.planning.planned_release import PlannedRelease
+    from dppipe.privacy.charges import Charge
+    from dppipe.privacy.ledger_reading import LedgerRows
+
+
+_Difference = tuple[str, object, object]
+"""The name of a field, what the plan says, and what the row says."""
 
 
 def row_faults(found: LedgerRows, *, plan: Plan, place: Path) -> Iterator[str]:
     """Yield the first difference in each field between the rows and the plan, with its line."""
     named: set[str] = set()
-    before = -1 if plan.scaling_noise_multiplier is not None else 0
+    step = 0
     for row, charge in enumerate(found.charges, start=1):
-        for name, expected, got in _differences(charge, plan=plan, before=before):
+        if row <= len(plan.releases):
+            differences = _release_differences(charge, plan.releases[row - 1], plan=plan)
+        elif isinstance(plan, StepPlan):
+            differences = _step_differences(charge, plan=plan, before=step)
+            step = charge.step
+        else:
+            differences = iter([("row", f"at most {len(plan.releases)} rows", row)])
+        for name, expected, got in differences:
             if name not in named:
                 named.add(name)
                 yield f"{place}:{row}: {name}: expected {expected}, as the plan says, got {got}."
-        before = charge.step
 
 
-def _differences(
-    charge: Charge, *, plan: Plan, before: int
-) -> Iterator[tuple[str, object, object]]:
+def _release_differences(
+    charge: Charge, planned: PlannedRelease, *, plan: Plan
+) -> Iterator[_Difference]:
+    """Yield each field of a row that isn't as planned, for a release that isn't a step."""
+    if charge.what != planned.what:
+        yield "what", planned.what, charge.what
+        return
+    expected = {"relation": plan.relation, "unit": plan.unit, "count": planned.count}
+    for name, value in expected.items():
+        got = getattr(charge, name)
+        if got != value:
+            yield name, value, got
+    if charge.event != planned.dp_event:
+        yield "event", planned.dp_event, charge.event
+    for name, fact in planned.facts.items():
+        if charge.version > 1 and charge.facts.get(name) != fact:
+            yield f"facts.{name}", fact, charge.facts.get(name)
+
+
+def _step_differences(charge: Charge, *, plan: StepPlan, before: int) -> Iterator[_Difference]:
     """Yield each field of a row that isn't as planned: its name, the plan's value, its own."""
-    if before == -1 and charge.step != 0:
-        yield "step", "0 for the statistics that are released first", charge.step
+    if charge.what != "step":
+        yield "what", "a step", charge.what
         return
     if not before < charge.step <= plan.steps:
         yield "step", f"one from {before + 1} to {plan.steps}", charge.step
         return
     expected = _expected(charge, plan=plan)
     for name, value in expected.items():
-        got = getattr(charge, name)
+        got = charge.facts[name] if name in STEP_FACTS else getattr(charge, name)
         if got != value:
             yield name, value, got
     event = _event(
@@ -60,21 +91,16 @@ def _differences(
         yield "event", event, charge.event
 
 
-def _expected(charge: Charge, *, plan: Plan) -> dict[str, Any]:
-    """Return the fields that the plan fixes for a row; a filter admits other noise multipliers."""
-    fixed: dict[str, Any] = {"relation": plan.relation, "unit": plan.unit}
-    if charge.step == 0:
-        statistics = {
-            "sampler": "full_batch",
-            "mechanism": "gaussian",
-            "sample_rate": 1.0,
-            "count": 1,
-        }
-        return fixed | statistics | {"noise_multiplier": plan.scaling_noise_multiplier}
-    fixed["sampler"] = plan.sampler
-    fixed["mechanism"] = plan.mechanism
-    fixed["sample_rate"] = plan.batch(charge.step).sample_rate
-    fixed["count"] = plan.charges(charge.step)
+def _expected(charge: Charge, *, plan: StepPlan) -> dict[str, Any]:
+    """Return the fields that the plan fixes for a step; a filter admits other multipliers."""
+    fixed: dict[str, Any] = {
+        "relation": plan.relation,
+        "unit": plan.unit,
+        "sampler": plan.sampler,
+        "mechanism": plan.mechanism,
+        "sample_rate": plan.batch(charge.step).sample_rate,
+        "count": plan.charges(charge.step),
+    }
     if plan.schedule == "committed":
         fixed["noise_multiplier"] = plan.noise_multiplier(charge.step)
     return fixed

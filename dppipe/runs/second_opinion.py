@@ -6,7 +6,8 @@ from pathlib import Path
 
 from dppipe.planning.earlier.runs import with_earlier
 from dppipe.privacy.accountants.base import Accountant
-from dppipe.privacy.charges import charged_steps, read_ledger
+from dppipe.privacy.charges import charged_steps
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.privacy.second_opinion import SecondOpinion, second_opinion
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan

@@ -14,13 +14,14 @@ from typing import Any
 
 from dppipe.errors import BudgetExhausted, UsageError
 from dppipe.planning.earlier.runs import with_earlier
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.charges import LedgerCorrupt, LedgerRows, charged_steps, read_ledger
+from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.events.plain import changed_event
 from dppipe.privacy.events.sequences import Steps
 from dppipe.privacy.filters.step_filters import step_filter
+from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows, read_ledger
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
 from dppipe.runs.ledger_faults import claim_faults, shape_faults, split_faults
@@ -120,7 +121,7 @@ def verify_ledger(
 
 
 def _counted(
-    nothing: Verification, run: RunDirectory, found: LedgerRows, *, plan: Plan
+    nothing: Verification, run: RunDirectory, found: LedgerRows, *, plan: StepPlan
 ) -> Verification:
     """Return what needs no accountant: counts, the head, and faults of the ledger as a whole."""
     torn = bool(found.torn)
@@ -141,7 +142,7 @@ def _costed(
     run: RunDirectory,
     found: LedgerRows,
     *,
-    plan: Plan,
+    plan: StepPlan,
     accountant: Accountant,
     delta: float,
 ) -> Verification:
@@ -173,7 +174,7 @@ def _costed(
 
 
 def _filtered(
-    result: Verification, found: LedgerRows, *, plan: Plan, place: Path, own: bool
+    result: Verification, found: LedgerRows, *, plan: StepPlan, place: Path, own: bool
 ) -> Verification:
     """Ask the run's own filter for each row again.
 
@@ -200,14 +201,14 @@ def _filtered(
     return replace(result, epsilon=budget.epsilon)
 
 
-def _budget(plan: Plan) -> Budget | None:
+def _budget(plan: StepPlan) -> Budget | None:
     """Return the budget that a plan was made for, if it had one."""
     if plan.budget_epsilon is None or plan.delta is None or plan.relation is None:
         return None
     return Budget(epsilon=plan.budget_epsilon, delta=plan.delta, relation=plan.relation)
 
 
-def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
+def _steps(found: LedgerRows, *, plan: StepPlan) -> Steps:
     """Return the charged events; a torn row counts as the costliest step of the plan."""
     steps = charged_steps(found.charges)
     if found.torn and found.charges:

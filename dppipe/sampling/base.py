@@ -65,6 +65,15 @@ class Sampler(Component):
         return max(1, round(1 / self.rate(records)))
 
     @property
+    def separation(self) -> int | None:
+        """How many steps lie between two uses of a unit at least: 1 if every step may use it.
+
+        None where each step draws anew, so that nothing is known of the steps in between.
+        Correlated noise needs a sampler with a separation.
+        """
+        return None
+
+    @property
     def scheduled(self) -> bool:
         """Whether the batch size changes over a run, so that the number of steps must be known."""
         return False

@@ -22,6 +22,10 @@ class FullBatch(Sampler, kind="full_batch"):
 
     fixed_size: ClassVar[bool] = True
 
+    @property
+    def separation(self) -> int:
+        return 1
+
     def rate(self, records: int | None) -> float:
         return 1.0
 

@@ -6,7 +6,7 @@ The pairs of sampler, relation and accountant stand in `dppipe.privacy.support`;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dppipe.clipper_abilities import Averages, failure_delta, refusal, statistics_std
@@ -14,9 +14,9 @@ from dppipe.spec.messages.layout import Refusal
 
 if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper
-    from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.noise.base import NoiseSchedule
     from dppipe.privacy.budget import Budget
+    from dppipe.privacy.release import Prelude
     from dppipe.sampling.base import Sampler
 
 
@@ -26,7 +26,7 @@ def refuse_together(
     noise: NoiseSchedule,
     *,
     budget: Budget,
-    scaling: PrivateScaling | None,
+    preludes: Sequence[Prelude],
 ) -> Iterator[Refusal]:
     """Yield each combination of these parts that no proof covers, with the option to change."""
     yield from _units(sampler, clipping, budget)
@@ -56,19 +56,23 @@ def refuse_together(
             ("noise", "mechanism"),
             f"expected gaussian with {what}, got laplace, for which it isn't proven.",
         )
-    if scaling is not None and budget.relation == "add_remove":
+    for prelude in preludes:
+        yield from _prelude(prelude, noise, budget)
+
+
+def _prelude(prelude: Prelude, noise: NoiseSchedule, budget: Budget) -> Iterator[Refusal]:
+    """A release before the first step needs a plan, and may need the number of records."""
+    place = tuple(prelude.place.split("."))
+    if prelude.needs_count and budget.relation == "add_remove":
         message = (
             "expected constants under add_remove, which hides the number of records, got kind: "
             "private."
         )
-        yield Refusal(
-            ("data", "normalize"), f"{message} Give constants, or take relation: zero_out."
-        )
-    if scaling is not None and noise.adaptive:
+        yield Refusal(place, f"{message} Give constants, or take relation: zero_out.")
+    if noise.adaptive:
         message = "expected constants with noise that follows released values, got kind: private."
         yield Refusal(
-            ("data", "normalize"),
-            f"{message} Give constants, or take a schedule that is fixed in advance.",
+            place, f"{message} Give constants, or take a schedule that is fixed in advance."
         )
 
 

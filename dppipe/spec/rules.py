@@ -218,7 +218,10 @@ def _proof(spec: Spec) -> Iterator[Problem]:
 def _together(spec: Spec) -> Iterator[Problem]:
     """All parts go together under one proof."""
     if spec.budget != "none":
-        scaling = spec.data.private_scaling
         yield from refuse_together(
-            spec.sampler, spec.clipping, spec.noise, budget=spec.budget, scaling=scaling
+            spec.sampler,
+            spec.clipping,
+            spec.noise,
+            budget=spec.budget,
+            preludes=spec.data.preludes,
         )

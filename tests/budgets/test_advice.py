@@ -19,9 +19,9 @@ from dppipe.errors import BudgetExhausted
 from dppipe.noise.constant import Constant
 from dppipe.noise.linear import Linear
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.planning.replanning import replanned
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
@@ -50,14 +50,14 @@ RUNS: dict[str, tuple[PrivateParts, int | None, dict[str, Any]]] = {
 }
 
 
-def plan_of(parts: PrivateParts, steps: int | None, *, epsilon: float | None = None) -> Plan:
+def plan_of(parts: PrivateParts, steps: int | None, *, epsilon: float | None = None) -> StepPlan:
     """Plan a run anew, as `dppipe run` does."""
     if epsilon is not None and parts.budget is not None:
         parts = replace(parts, budget=parts.budget.model_copy(update={"epsilon": epsilon}))
     return plan_privacy(parts, name="test", records=1000, steps=steps)
 
 
-def bind(store: Store, path: Path, plan: Plan, parts: PrivateParts) -> None:
+def bind(store: Store, path: Path, plan: StepPlan, parts: PrivateParts) -> None:
     """Reserve for a run as training does."""
     path.mkdir()
     (path / "plan.json").write_bytes(plan.to_json())

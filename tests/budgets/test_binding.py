@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from private_steps import step_charge
 from typer.testing import CliRunner
 
 from dppipe.budgets.binding import Binding, bind_run, settle_run
@@ -20,11 +21,11 @@ from dppipe.component import Component, Field
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise.constant import Constant
 from dppipe.noise.linear import Linear
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
-from dppipe.runs.ledger import Charge, Ledger
+from dppipe.runs.ledger import Ledger
 from dppipe.sampling.poisson import Poisson
 
 STEPS = 20
@@ -59,7 +60,7 @@ class Run:
         self, path: Path, *, parts: PrivateParts = PARTS, reproducible: bool = False
     ) -> None:
         self.path, self.parts = path, parts
-        self.plan: Plan = plan_privacy(
+        self.plan: StepPlan = plan_privacy(
             parts, name="test", records=1000, steps=STEPS, reproducible=reproducible
         )
         path.mkdir()
@@ -78,7 +79,7 @@ class Run:
             step = self.ledger.rows + 1
             z = self.plan.noise_multiplier(step)
             self.ledger.charge(
-                Charge(
+                step_charge(
                     step=step,
                     event=self.parts.event(z, rate=0.01),
                     mechanism="gaussian",

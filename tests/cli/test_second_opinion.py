@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from private_steps import step_charge
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
@@ -17,7 +18,7 @@ from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.second_opinion import SecondOpinion
-from dppipe.runs.ledger import Charge, Ledger
+from dppipe.runs.ledger import Ledger
 from dppipe.sampling.poisson import Poisson
 
 ACCOUNT = [
@@ -53,7 +54,7 @@ def finished(tmp_path: Path) -> Path:
     (run / "plan.json").write_bytes(plan.to_json())
     with Ledger.create(run / "ledger.jsonl", plan=plan.to_json()) as ledger:
         for step in range(1, 7):
-            charge = Charge(
+            charge = step_charge(
                 step=step,
                 event=private.sampler.event(private.noise.event(1.0), rate=plan.sample_rate),
                 mechanism="gaussian",

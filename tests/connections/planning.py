@@ -10,8 +10,8 @@ from connections.neighbours import neighbours
 from redteam import staging
 
 from dppipe.errors import DppipeError
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import make_plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.spec.spec import Spec
 
 ACCOUNTANTS = ("rdp", "pld", "basic", "advanced")
@@ -21,7 +21,7 @@ class Planned(NamedTuple):
     """A combination that can be run."""
 
     spec: Spec
-    plan: Plan
+    plan: StepPlan
 
 
 @cache

@@ -9,6 +9,7 @@ import time
 import numpy
 import pytest
 import torch
+from private_steps import private_step
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -19,12 +20,11 @@ from dppipe.learners import charging as charging_module
 from dppipe.learners.charging import charging
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.charges import read_ledger
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs import ledger as ledger_module
 from dppipe.runs.ledger import Ledger
 from dppipe.sampling import Poisson
@@ -61,12 +61,12 @@ def private(tmp_path):
         nn.Linear(3, 1), lambda model, batch: model(batch[0]).squeeze(1) * batch[1], parts.clipping
     )
     with Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json()) as ledger:
-        step = PrivateStep(parts, "zero_out", plan, engine, ledger, Watching(ledger.path), {})
+        step = private_step(parts, "zero_out", plan, engine, ledger, Watching(ledger.path), {})
         yield step, LogicalBatch(loader)
 
 
 def rows(step):
-    return read_ledger(step.ledger.path, plan=step.plan.to_json()).charges
+    return read_ledger(step.gate.ledger.path, plan=step.plan.to_json()).charges
 
 
 def test_a_slow_disk_holds_the_release_back(private, monkeypatch):
@@ -80,7 +80,7 @@ def test_a_slow_disk_holds_the_release_back(private, monkeypatch):
     monkeypatch.setattr(ledger_module.os, "write", slow)
     for _ in range(3):
         step(batch, place=lambda piece: piece)
-    assert step.noise.seen == [1, 2, 3]
+    assert step.gate.sources.get("noise").seen == [1, 2, 3]
 
 
 def test_the_disk_works_while_the_model_does(private, monkeypatch):
@@ -94,7 +94,7 @@ def test_the_disk_works_while_the_model_does(private, monkeypatch):
 
     monkeypatch.setattr(ledger_module.os, "write", after_placing)
     step(batch, place=lambda piece: (placed.set(), piece)[1])
-    assert step.noise.seen == [1]
+    assert step.gate.sources.get("noise").seen == [1]
 
 
 def test_a_charge_that_fails_releases_nothing(private, monkeypatch):
@@ -106,7 +106,7 @@ def test_a_charge_that_fails_releases_nothing(private, monkeypatch):
     monkeypatch.setattr(ledger_module.os, "write", full)
     with pytest.raises(DppipeError, match="Nothing was released"):
         step(batch, place=lambda piece: piece)
-    assert step.noise.seen == []
+    assert step.gate.sources.get("noise").seen == []
     with pytest.raises(DppipeError, match="closed or has failed"):
         step(batch, place=lambda piece: piece)
 
@@ -126,7 +126,7 @@ def test_a_step_that_fails_stays_charged_and_is_not_taken_again(private, error):
     assert [charge.epsilon for charge in rows(step)] == [
         step.plan.epsilon_after(k) for k in (1, 2, 3)
     ]
-    assert step.noise.seen == [1, 3]
+    assert step.gate.sources.get("noise").seen == [1, 3]
 
 
 def test_nothing_is_written_after_the_block_however_it_is_left(private, monkeypatch):
@@ -142,11 +142,11 @@ def test_nothing_is_written_after_the_block_however_it_is_left(private, monkeypa
     charge = step.charge_of(1, (1.0,), 1.0)
     with (
         pytest.raises(KeyboardInterrupt),
-        charging(step.ledger, charge, writer=step._ledger_writer),
+        charging(step.gate.ledger, charge, writer=step.gate._writer),
     ):
         raise KeyboardInterrupt
     assert over == [True]
-    assert step.ledger.rows == len(rows(step)) == 1
+    assert step.gate.ledger.rows == len(rows(step)) == 1
 
 
 def test_an_interrupt_while_waiting_still_waits(private, monkeypatch):
@@ -162,8 +162,8 @@ def test_an_interrupt_while_waiting_still_waits(private, monkeypatch):
     monkeypatch.setattr(charging_module, "wait", interrupted)
     with (
         pytest.raises(KeyboardInterrupt),
-        charging(step.ledger, step.charge_of(1, (1.0,), 1.0), writer=step._ledger_writer),
+        charging(step.gate.ledger, step.charge_of(1, (1.0,), 1.0), writer=step.gate._writer),
     ):
         pass
     assert len(calls) == 2
-    assert step.ledger.rows == 1
+    assert step.gate.ledger.rows == 1

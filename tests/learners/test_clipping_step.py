@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from private_steps import private_step
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -90,7 +91,7 @@ def make_step(
         else (GaussianStream(stream_key("noise")), GaussianStream(stream_key("count")))
     )
     state = first_state(clipping, engine.groups.sizes)
-    return PrivateStep(
+    return private_step(
         private, relation, plan, engine, ledger, noise, state, count_noise=count
     ), LogicalBatch(loader)
 
@@ -100,7 +101,7 @@ def here(piece: Any) -> Any:
 
 
 def rows(step: PrivateStep) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in step.ledger.path.read_text().splitlines()]
+    return [json.loads(line) for line in step.gate.ledger.path.read_text().splitlines()]
 
 
 def test_a_step_is_clipped_with_the_old_bound_and_the_next_with_the_new(tmp_path):
@@ -440,11 +441,11 @@ def test_every_clipper_runs_and_its_ledger_verifies(run, clipping):
 )
 def test_plan_and_statement_say_what_is_particular_about_a_clipper(run, clipping, planned, stated):
     from dppipe.cli.plan import plan_text
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
 
     done = run(f"clipping={clipping}", "train.steps=2")
     assert done.exit_code == 0, done.output
-    text = plan_text(Plan.model_validate_json((done.path / "plan.json").read_text()))
+    text = plan_text(StepPlan.model_validate_json((done.path / "plan.json").read_text()))
     assert " ".join(planned.split()) in " ".join(text.split())
     assert stated in (done.path / "privacy.md").read_text()
 

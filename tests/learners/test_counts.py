@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 import torch
+from private_steps import private_step
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -14,7 +15,6 @@ from dppipe.engine import Engine
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.records.user_index import UserIndex
-from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -71,11 +71,11 @@ def counted(sampler, ranks):
         nn.Linear(1, 1, bias=False), lambda model, batch: model(batch[0]).squeeze(1), parts.clipping
     )
     state = first_state(parts.clipping, engine.groups.sizes)
-    step = PrivateStep(
+    step = private_step(
         parts, "zero_out", plan, engine, NoLedger(), Silent(), state, ranks, count_noise=Silent()
     )
     step(LogicalBatch(loader), place=lambda piece: piece)
-    return step.count_noise.sums.tolist() if ranks.first else None
+    return step.gate.sources.get("count").sums.tolist() if ranks.first else None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dppipe.data import Csv
 from dppipe.data.base import Data, Splits
 from dppipe.lightning.callback import DPCallback
 from dppipe.pipeline import evaluate as evaluation
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.record import RunRecord
 
 SPEC = """
@@ -73,7 +73,7 @@ def test_a_run_without_one_record_trains_on_all_the_others(
 ) -> None:
     code, output = command("run", "s.yaml", "--run-dir", "whole")
     assert code == 0, output
-    assert Plan.from_json(Path("whole/plan.json").read_bytes()).split == "hash"
+    assert StepPlan.from_json(Path("whole/plan.json").read_bytes()).split == "hash"
     gone = min(trained_on[0])
     write_data(row for row in range(RECORDS) if row != gone)
     assert command("run", "s.yaml", "--run-dir", "less")[0] == 0
@@ -156,7 +156,7 @@ def test_a_plan_of_an_earlier_version_is_read_as_one_by_position(here: Path) -> 
     assert command("run", "s.yaml", "--run-dir", "r")[0] == 0
     plan = json.loads((here / "r" / "plan.json").read_text())
     del plan["split"]
-    assert Plan.from_json(json.dumps(plan)).split == "position"
+    assert StepPlan.from_json(json.dumps(plan)).split == "position"
 
 
 @pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
@@ -170,7 +170,7 @@ def test_other_relations_split_by_position(here: Path, relation: str) -> None:
     words += ["--set", f"data.records={RECORDS}", "--set", "accountant=pld"]
     code, output = command("run", "s.yaml", "--run-dir", "r", *words)
     assert code == 0, output
-    assert Plan.from_json(Path("r/plan.json").read_bytes()).split == "position"
+    assert StepPlan.from_json(Path("r/plan.json").read_bytes()).split == "position"
 
 
 def test_no_file_of_a_run_counts_its_records(here: Path) -> None:

@@ -7,6 +7,7 @@ import math
 import dp_accounting
 import pytest
 import torch
+from private_steps import private_step
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -16,8 +17,7 @@ from dppipe.engine import Engine, check_engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.releases import noise_unit
-from dppipe.learners.step import PrivateStep
+from dppipe.learners.sensitivity import noise_unit
 from dppipe.noise import Constant, Linear
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Advanced, Basic, Gdp, Pld, Rdp, Tcdp, Zcdp
@@ -72,7 +72,7 @@ def step(tmp_path, *, clipping=None, noise=None, scale=1.0, width=4, z=1.5, reco
     stream = noise or LaplaceStream(stream_key("noise"))
     state = first_state(parts.clipping, engine.groups.sizes)
     return (
-        PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state),
+        private_step(parts, "zero_out", plan, engine, ledger, stream, state),
         LogicalBatch(loader),
         dataset,
         model,

@@ -13,6 +13,7 @@ import numpy
 import pytest
 import torch
 import torch.nn.functional as F
+from private_steps import private_step
 from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils.data import TensorDataset
@@ -30,7 +31,7 @@ from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.basic import Basic
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.charges import read_ledger
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.laplace import LaplaceStream
 from dppipe.randomness.streams import stream_key
@@ -88,7 +89,7 @@ def take_steps(no_copies_to_host):
             with Engine(model, loss, clipping, order=order) as engine:
                 state = first_state(clipping, engine.groups.sizes)
                 stream = noise or GaussianStream(stream_key("noise"))
-                private = PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state)
+                private = private_step(parts, "zero_out", plan, engine, ledger, stream, state)
                 while private.goes_on():
                     gradient = private(
                         LogicalBatch(loader),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import dppipe
 from dppipe.cli.app import app
-from dppipe.privacy.charges import read_ledger
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.record import RunRecord
 from dppipe.runs.verify import verify_ledger

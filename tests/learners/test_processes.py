@@ -97,12 +97,12 @@ def zero_loss(model, batch):
 def one_rank(rank: int, world: int, folder: str) -> None:
     """Take one private step of zero gradients on each rank; what comes out is the noise alone."""
     import torch.distributed as dist
+    from private_steps import private_step
 
     from dppipe.clipping import Flat
     from dppipe.engine import Engine
     from dppipe.learners.ranks import Ranks
     from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-    from dppipe.learners.step import PrivateStep
     from dppipe.noise import Constant
     from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
     from dppipe.privacy.accountants.rdp import Rdp
@@ -132,7 +132,7 @@ def one_rank(rank: int, world: int, folder: str) -> None:
     ledger = (
         Ledger.create(f"{folder}/ledger.jsonl", plan=plan.to_json()) if ranks.first else NoLedger()
     )
-    step = PrivateStep(
+    step = private_step(
         parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {}, ranks
     )
     for number in range(5):

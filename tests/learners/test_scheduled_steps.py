@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from private_steps import private_step
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -17,7 +18,6 @@ from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant, Linear
 from dppipe.optim import schedules
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
@@ -69,7 +69,7 @@ def test_a_step_is_divided_noised_and_charged_by_its_own_numbers(tmp_path):
     loader.arm(plan, stream=Keystream(stream_key("sampler")), ranks=Ranks())
     engine = Engine(nn.Linear(3, 30_000), loss, chosen.clipping)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
-    step = PrivateStep(
+    step = private_step(
         chosen, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), {}
     )
     for bound, expected in ((2.0, 2.0), (0.5, 8.0)):

@@ -7,6 +7,7 @@ import math
 import numpy
 import pytest
 import torch
+from private_steps import private_step
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -16,7 +17,6 @@ from dppipe.engine import Engine
 from dppipe.errors import BudgetExhausted
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -75,7 +75,7 @@ def step(
     stream = noise or GaussianStream(stream_key("noise"))
     state = first_state(parts.clipping, engine.groups.sizes)
     return (
-        PrivateStep(parts, "zero_out", plan, engine, ledger, stream, state),
+        private_step(parts, "zero_out", plan, engine, ledger, stream, state),
         LogicalBatch(loader),
         dataset,
         model,

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from private_steps import private_step
 from torch import nn
 from torch.utils.data import TensorDataset
 from typer.testing import CliRunner
@@ -23,7 +24,6 @@ from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.records.user_index import UserIndex
-from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -67,7 +67,7 @@ def step(tmp_path, *, rate=1.0, at_most=64, physical=7, scale=1.0, seed=3, ranks
     loader.physical_batch_size = physical
     loader.arm(plan, stream=Keystream(stream_key("sampler", seed=seed)), ranks=ranks or Ranks())
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
-    private = PrivateStep(
+    private = private_step(
         parts, "zero_out", plan, Engine(model, loss, parts.clipping), ledger, Silent(), {}
     )
     return private, LogicalBatch(loader), dataset, owners, model

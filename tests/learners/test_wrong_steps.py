@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from private_steps import private_step
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
@@ -21,7 +22,6 @@ from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.engine import Engine
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.optim import Sgd
 from dppipe.optim.averaging.polyak import Polyak
@@ -76,7 +76,7 @@ def released(
     )
     ledger = Ledger.create(path / f"{len(list(path.iterdir()))}.jsonl", plan=plan.to_json())
     noise: Any = GaussianStream(stream_key("noise")) if noisy else Silent()
-    step = PrivateStep(
+    step = private_step(
         parts, "zero_out", plan, engine, ledger, noise, first_state(clipping, engine.groups.sizes)
     )
     return step(LogicalBatch(loader), place=lambda piece: piece)["weights"].double()

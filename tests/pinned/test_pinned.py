@@ -12,7 +12,10 @@ from pinned.runs import FILE, RUNS, results
 def test_a_pinned_run_gives_the_plan_charges_and_weights_that_it_gave(name: str) -> None:
     pinned = json.loads(FILE.read_text())[name]
     found = json.loads(json.dumps(results(name)))
-    assert found["plan"] == pinned["plan"]
+    # A later version may plan more numbers; it changes none.
+    assert {key: found["plan"].get(key) for key in pinned["plan"]} == pinned["plan"]
+    for mine in found["charges"]:
+        assert mine.pop("version") == 2
     assert _without_bounds(found["charges"]) == _without_bounds(pinned["charges"])
     for mine, was in zip(found["charges"], pinned["charges"], strict=True):
         assert mine["max_grad_norm"] == pytest.approx(was["max_grad_norm"], rel=1e-6)

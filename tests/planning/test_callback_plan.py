@@ -15,10 +15,10 @@ import dppipe
 from dppipe.clipping import Flat
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants import Pld, Rdp
-from dppipe.privacy.charges import read_ledger
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.directory import RunDirectory
 from dppipe.sampling import Poisson
 
@@ -67,7 +67,7 @@ def fit(private: dppipe.DPCallback) -> None:
     trainer.fit(Linear(), private.loader(dataset))
 
 
-def plan_of(private: dppipe.DPCallback) -> Plan:
+def plan_of(private: dppipe.DPCallback) -> StepPlan:
     return plan_privacy(private.parts, name="run", records=100, steps=STEPS)
 
 

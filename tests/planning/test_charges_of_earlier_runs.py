@@ -17,8 +17,8 @@ from dppipe.optim import schedules
 from dppipe.planning.earlier.recognition import runs_of
 from dppipe.planning.earlier.runs import Earlier, EarlierRun
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.plain import event_from_data
@@ -42,7 +42,7 @@ SAMPLERS: dict[str, Sampler] = {
 NOISES = {"constant": Constant(noise_multiplier=1.0), "falling": Linear(noise_multiplier=1.0)}
 
 
-def planned(sampler: str, noise: str, statistics: str) -> tuple[PrivateParts, Plan]:
+def planned(sampler: str, noise: str, statistics: str) -> tuple[PrivateParts, StepPlan]:
     scaling = STATISTICS[statistics]
     parts = PrivateParts(SAMPLERS[sampler], Flat(), NOISES[noise], Rdp(), BUDGET, scaling)
     return parts, plan_privacy(parts, name="earlier", records=1000, steps=STEPS)

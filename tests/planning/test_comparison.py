@@ -16,8 +16,9 @@ from dppipe.noise import Constant, Dynamic, Exponential, Linear
 from dppipe.optim import schedules
 from dppipe.planning.comparison import refuse_other_parts
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
-from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import NoiseRun, StepPlan
+from dppipe.planning.step_runs import CurvePoint
 from dppipe.privacy.accountants import Pld, Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.plain import event_to_data
@@ -45,16 +46,16 @@ SHRINKING = Flat(bound_schedule=schedules.Linear(end=0.5))
 STATISTICS = PrivateScaling(noise_multiplier=50.0)
 
 
-def planned(parts: PrivateParts = PARTS, **length: Any) -> Plan:
+def planned(parts: PrivateParts = PARTS, **length: Any) -> StepPlan:
     made = plan_privacy(parts, name="t", records=10_000, **length or {"steps": 20})
-    return Plan.from_json(made.to_json())
+    return StepPlan.from_json(made.to_json())
 
 
-def compare(plan: Plan, parts: PrivateParts = PARTS) -> None:
+def compare(plan: StepPlan, parts: PrivateParts = PARTS) -> None:
     refuse_other_parts(plan, parts, holdout="private", reproducible=False)
 
 
-def differing_fields(plan: Plan, parts: PrivateParts = PARTS) -> set[str]:
+def differing_fields(plan: StepPlan, parts: PrivateParts = PARTS) -> set[str]:
     with pytest.raises(PrivacyRefusal) as refused:
         compare(plan, parts)
     lines = str(refused.value).splitlines()[1:]
@@ -179,7 +180,7 @@ def test_a_plan_under_add_remove_is_refused_by_parts_that_know_the_number_of_rec
 def test_a_plan_whose_noise_is_too_small_for_its_epsilon_is_refused() -> None:
     own = replace(PARTS, noise=Constant())
     forged = planned(own).model_copy(update={"noise": (NoiseRun(noise_multiplier=0.5, steps=20),)})
-    assert differing_fields(Plan.from_json(forged.to_json()), own) == {"epsilon"}
+    assert differing_fields(StepPlan.from_json(forged.to_json()), own) == {"epsilon"}
 
 
 def test_a_plan_whose_curve_ends_below_its_cost_is_refused() -> None:

@@ -12,8 +12,8 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant, Cosine, Dynamic, Exponential, Linear, NoiseSchedule, Piecewise
 from dppipe.optim import schedules
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.sampling import BallsInBins, Poisson, Sampler, Shuffle, User
@@ -47,7 +47,7 @@ def parts_of(sampler: Sampler, noise: NoiseSchedule, *, moves: bool) -> PrivateP
     return PrivateParts(sampler, clipping, noise, Rdp(), budget)
 
 
-def planned(parts: PrivateParts, *, epsilon: float = 1e6) -> Plan:
+def planned(parts: PrivateParts, *, epsilon: float = 1e6) -> StepPlan:
     assert parts.budget is not None
     budget = parts.budget.model_copy(update={"epsilon": epsilon})
     return plan_privacy(replace(parts, budget=budget), name="t", records=RECORDS, steps=STEPS)
@@ -72,7 +72,7 @@ def check_cut(parts: PrivateParts) -> None:
         check_paid(parts, cut)
 
 
-def check_paid(parts: PrivateParts, plan: Plan) -> None:
+def check_paid(parts: PrivateParts, plan: StepPlan) -> None:
     """What the plan's own steps cost is what it states, within its budget."""
     cost = parts.accountant.compose(parts.committed(plan), relation="zero_out").epsilon(DELTA)
     assert plan.epsilon == pytest.approx(cost, rel=1e-9)

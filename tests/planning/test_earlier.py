@@ -18,8 +18,8 @@ from dppipe.noise.constant import Constant
 from dppipe.planning.earlier.finished_runs import FinishedRun, FinishedRuns, finished_runs
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, merged
 from dppipe.planning.earlier.stored_tensors import tensor_hash, tensor_hashes
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.plain import event_to_data
@@ -51,7 +51,7 @@ def planned(
     accountant: str = "rdp",
     clipping: Any = None,
     **budget: Any,
-) -> Plan:
+) -> StepPlan:
     chosen = load_built_in(FAMILIES["accountant"], accountant)()
     given = Budget(**{"epsilon": 500.0, "delta": DELTA} | budget)
     earlier = Earlier(records=records, runs=runs) if runs else None
@@ -76,7 +76,7 @@ def test_the_plans_epsilon_is_what_the_accountant_says_of_both_runs_events(kind:
     assert plan.epsilon == pytest.approx(both, rel=1e-9)
     assert plan.epsilon_after(0) == pytest.approx(before, rel=1e-9)
     assert plan.epsilon_after(30) > before
-    assert Plan.from_json(plan.to_json()) == plan
+    assert StepPlan.from_json(plan.to_json()) == plan
 
 
 @pytest.mark.parametrize("kind", ["pld", "rdp", "basic"])

@@ -12,15 +12,15 @@ from dppipe.clipping.flat import Flat
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.constant import Constant
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.plain import event_to_data
 from dppipe.sampling.poisson import Poisson
 
 
-def planned(epsilon: float, earlier: Earlier | None = None, *, noise: Any = "auto") -> Plan:
+def planned(epsilon: float, earlier: Earlier | None = None, *, noise: Any = "auto") -> StepPlan:
     parts = PrivateParts(
         Poisson(sample_rate=0.05),
         Flat(),
@@ -32,7 +32,7 @@ def planned(epsilon: float, earlier: Earlier | None = None, *, noise: Any = "aut
     return plan_privacy(parts, name="later", records=2000, steps=60)
 
 
-def weights_of(plan: Plan, *, records: Any = "same") -> Earlier:
+def weights_of(plan: StepPlan, *, records: Any = "same") -> Earlier:
     """Return what a later run starts from if it takes the weights of this plan's run."""
     event = PoissonSampledDpEvent(0.05, GaussianDpEvent(plan.noise_multiplier(1)))
     run = EarlierRun(

@@ -14,8 +14,8 @@ from dppipe.clipping import Flat, Jl
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant, Exponential, Linear
 from dppipe.optim import schedules
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants import Advanced, Gdp, Pld, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.sequences import first
@@ -196,7 +196,7 @@ def test_under_add_remove_nothing_depends_on_the_number_of_records():
 
 def test_a_plan_survives_its_json():
     made = plan(steps=20)
-    assert Plan.from_json(made.to_json()) == made
+    assert StepPlan.from_json(made.to_json()) == made
 
 
 def test_delta_of_one_over_records_is_refused():

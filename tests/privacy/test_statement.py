@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.data_source import DataSource
-from dppipe.planning.plan import CurvePoint, NoiseRun, Plan
+from dppipe.planning.step_plan import NoiseRun, StepPlan
+from dppipe.planning.step_runs import CurvePoint
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.assumptions import assumptions
 from dppipe.runs.statement.claims import guarantee_sentences
@@ -25,7 +26,7 @@ from dppipe.runs.statement.statement import Files, Statement
 from dppipe.runs.statement.step_ranges import planned_ranges
 from dppipe.runs.statement.text import statement_text
 
-PLAN = Plan(
+PLAN = StepPlan(
     name="digits",
     private=True,
     records=1437,
@@ -99,7 +100,7 @@ WHOLE = (
 
 def changed(**changes: Any) -> Statement:
     """Change fields of the statement or of its plan, by their names."""
-    planned = {name: changes.pop(name) for name in list(changes) if name in Plan.model_fields}
+    planned = {name: changes.pop(name) for name in list(changes) if name in StepPlan.model_fields}
     return dataclasses.replace(MADE, plan=PLAN.model_copy(update=planned), **changes)
 
 
@@ -280,4 +281,4 @@ def test_noise_on_averages_is_described_as_the_relation_has_it(relation: Any) ->
 
 def test_a_statement_repeats_no_field_of_its_plan() -> None:
     stated = {field.name for field in dataclasses.fields(Statement)}
-    assert stated & set(Plan.model_fields) == set()
+    assert stated & set(StepPlan.model_fields) == set()

@@ -24,27 +24,38 @@ import dp_accounting
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from private_steps import step_charge
 
 import dppipe
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
-from dppipe.privacy.charges import (
-    FIELDS,
-    LedgerCorrupt,
-    decode_row,
-    digest,
-    encode_row,
-    read_ledger,
-    read_rows,
-)
+from dppipe.privacy.ledger_reading import LedgerCorrupt, read_ledger, read_rows
+from dppipe.privacy.ledger_rows import decode_row, digest, encode_row
 from dppipe.runs.ledger import Charge, Ledger
 
+FIELDS = (
+    "row",
+    "version",
+    "step",
+    "event",
+    "mechanism",
+    "sampler",
+    "sample_rate",
+    "noise_multiplier",
+    "max_grad_norm",
+    "relation",
+    "unit",
+    "count",
+    "epsilon",
+    "prev",
+    "hash",
+)
 PLAN = b'{"a plan": 1}\n'
 EVENT = dp_accounting.PoissonSampledDpEvent(0.14, dp_accounting.GaussianDpEvent(1.1))
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1])}
 
 
 def a_charge(step: int = 1, **changes: object) -> Charge:
-    charge = Charge(
+    charge = step_charge(
         step=step,
         event=EVENT,
         mechanism="gaussian",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from private_steps import step_charge
 from typer.testing import CliRunner
 
 from dppipe.cli.ledger import app
@@ -14,8 +15,8 @@ from dppipe.clipping.flat import Flat
 from dppipe.errors import UsageError
 from dppipe.noise.constant import Constant
 from dppipe.noise.linear import Linear
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.printing import shown
@@ -38,7 +39,7 @@ def parts(noise: Constant | Linear) -> PrivateParts:
 
 def write_run(
     run: Path, *, charged: int = STEPS, noise: Constant | Linear | None = None, claim: float = 1.0
-) -> Plan:
+) -> StepPlan:
     private = parts(noise or Constant(noise_multiplier=1.0))
     plan = plan_privacy(private, name="test", records=1000, steps=STEPS)
     run.mkdir()
@@ -52,9 +53,9 @@ def write_run(
     return plan
 
 
-def a_charge(private: PrivateParts, plan: Plan, *, step: int, claim: float = 1.0) -> Charge:
+def a_charge(private: PrivateParts, plan: StepPlan, *, step: int, claim: float = 1.0) -> Charge:
     z = plan.noise_multiplier(step)
-    return Charge(
+    return step_charge(
         step=step,
         event=private.sampler.event(private.noise.event(z), rate=plan.sample_rate),
         mechanism="gaussian",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import dp_accounting
 import pytest
+from private_steps import step_charge
 from small_runs import SPEC
 from typer.testing import CliRunner
 
@@ -21,12 +22,14 @@ import dppipe
 from dppipe.cli.app import app
 from dppipe.clipping import Flat
 from dppipe.noise import Constant
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants import Basic, Pld, Rdp
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget, Relation
-from dppipe.privacy.charges import Charge, LedgerRows, digest, encode_row, read_ledger
+from dppipe.privacy.charges import Charge
+from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
+from dppipe.privacy.ledger_rows import digest, encode_row
 from dppipe.runs.row_faults import row_faults
 from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import (
@@ -348,12 +351,12 @@ SAMPLERS: list[tuple[Sampler, Relation, Accountant]] = [
 ]
 
 
-def planned_charge(parts: PrivateParts, plan: Plan, step: int) -> Charge:
+def planned_charge(parts: PrivateParts, plan: StepPlan, step: int) -> Charge:
     """Return what a run charges for a step of its plan."""
     z = plan.noise_multiplier(step)
     rate = plan.batch(step).sample_rate
     assert plan.relation is not None
-    return Charge(
+    return step_charge(
         step=step,
         event=parts.event(z, rate=rate),
         mechanism="gaussian",

@@ -20,8 +20,8 @@ from dppipe.noise.linear import Linear
 from dppipe.optim import schedules
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import plan_privacy
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.events.plain import event_to_data
@@ -89,7 +89,7 @@ KINDS = built_in_kinds(FAMILIES["clipping"])
 FORMS |= {kind: replace(PLAIN, clipping=clipper(kind)) for kind in KINDS}
 
 
-def written(folder: Path, form: str, *, charged: int = STEPS) -> Plan:
+def written(folder: Path, form: str, *, charged: int = STEPS) -> StepPlan:
     plan = plan_privacy(FORMS[form], name="t", records=1000, steps=STEPS)
     write_run(folder, FORMS[form], plan, charged=charged)
     return plan

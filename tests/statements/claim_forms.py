@@ -237,7 +237,8 @@ def same_under_both(facts: Facts) -> bool:
 
 def says_same(facts: Facts, name: str) -> bool:
     """Compute epsilon under both relations, by this package's own accountant."""
-    from dppipe.privacy.charges import charged_steps, read_ledger
+    from dppipe.privacy.charges import charged_steps
+    from dppipe.privacy.ledger_reading import read_ledger
     from dppipe.spec.kinds.registry import Registry
 
     charges = read_ledger(

@@ -16,10 +16,10 @@ from pydantic import model_validator
 from dppipe.component import Field, Options
 from dppipe.data.reading.bounded_statistics import Histograms, Moments
 from dppipe.data.reading.scaling import Constants, Numbers
+from dppipe.privacy.release import Release
 
 if TYPE_CHECKING:
     import numpy
-    from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
 
@@ -77,11 +77,27 @@ class PrivateScaling(Options):
         """What is released."""
         return Moments() if self.bins is None else Histograms(self.bins)
 
-    def event(self) -> DpEvent:
-        """Return the privacy event of the release."""
+    @property
+    def place(self) -> str:
+        """The option that asks for the release."""
+        return "data.normalize"
+
+    @property
+    def needs_count(self) -> bool:
+        """Whether the number of records has to be public: sums are divided by it."""
+        return True
+
+    def release(self) -> Release:
+        """Return the release of the statistics, with its privacy event."""
         import dp_accounting
 
-        return dp_accounting.GaussianDpEvent(float(self.noise_multiplier))
+        multiplier = float(self.noise_multiplier)
+        return Release(
+            what="statistics",
+            event=dp_accounting.GaussianDpEvent(multiplier),
+            facts={"statistics": self.statistic.name, "noise_multiplier": multiplier},
+            place=self.place,
+        )
 
     def sensitivity(self, channels: int) -> float:
         """Return the norm that no record's vector exceeds."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
     from dppipe.learners.records.user_index import UserIndex
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.randomness.keystream import ByteSource
     from dppipe.sampling.base import Sampler
 
@@ -93,7 +93,7 @@ class PrivateLoader:
         self.ranks = Ranks()
         self.reader = make_reader(dataset, collate=collate, ranges=ranges)
         self._made_up = SyntheticBatches(self.reader, records=self.records, own=synthetic)
-        self._armed: tuple[Plan, ByteSource] | None = None
+        self._armed: tuple[StepPlan, ByteSource] | None = None
         self._epoch: dict[int, numpy.ndarray] = {}
 
     @property
@@ -101,7 +101,7 @@ class PrivateLoader:
         """Whether records are rows of tensors, so that no user code runs to read them."""
         return self.reader.in_memory
 
-    def arm(self, plan: Plan, *, stream: ByteSource, ranks: Ranks) -> None:
+    def arm(self, plan: StepPlan, *, stream: ByteSource, ranks: Ranks) -> None:
         """Let the loader draw from a secret stream at the plan's rates; its callback calls this."""
         if plan.records not in (None, self.units):
             raise UsageError(
@@ -145,7 +145,7 @@ class PrivateLoader:
         self.require_callback()
         return (LogicalBatch(self) for _ in range(self.steps_per_epoch))
 
-    def require_callback(self) -> tuple[Plan, ByteSource]:
+    def require_callback(self) -> tuple[StepPlan, ByteSource]:
         """Return the plan and the stream that the callback has set; refuse if there is none."""
         if self._armed is None:
             raise PrivacyRefusal(

@@ -15,14 +15,14 @@ from dppipe.engine import Engine, find_physical_batch_size
 
 if TYPE_CHECKING:
     from dppipe.learners.records.loader import PrivateLoader
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
 
 BASELINE_SIZE = 512
 """The size without a budget: the engine, whose memory would be measured, does nothing there."""
 
 
 def choose_physical_batch_size(
-    engine: Engine, loader: PrivateLoader, plan: Plan, *, place: Callable[[Any], Any]
+    engine: Engine, loader: PrivateLoader, plan: StepPlan, *, place: Callable[[Any], Any]
 ) -> int:
     """Return the size that the sampler names or, for `auto`, one that fits and is fast.
 
@@ -45,7 +45,7 @@ def choose_physical_batch_size(
     )
 
 
-def likely_records(plan: Plan, loader: PrivateLoader) -> int:
+def likely_records(plan: StepPlan, loader: PrivateLoader) -> int:
     """Return a number that the records of one rank's share of a batch hardly ever exceed.
 
     It follows from public numbers.

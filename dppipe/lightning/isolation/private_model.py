@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from dppipe.learners.records.loader import PrivateLoader
     from dppipe.lightning.isolation.holdout import PrivateHoldout
-    from dppipe.planning.plan import Plan
     from dppipe.planning.privacy_plan import PrivateParts
+    from dppipe.planning.step_plan import StepPlan
 
 Place = Callable[[Any], Any]
 """Moves a batch to the training device."""
@@ -78,7 +78,7 @@ class PrivateModel:
         self._reading = (loader.dataset, loader.reader.collate)
 
     def rehearse(
-        self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None
+        self, loader: PrivateLoader, plan: StepPlan, *, place: Place, holdout: PrivateHoldout | None
     ) -> None:
         """Try the module on made-up rows, and choose how many records are evaluated at once."""
         self._replica.follow()
@@ -162,7 +162,7 @@ class PlainModel:
         self._logs = StepLogs(module)
 
     def rehearse(
-        self, loader: PrivateLoader, plan: Plan, *, place: Place, holdout: PrivateHoldout | None
+        self, loader: PrivateLoader, plan: StepPlan, *, place: Place, holdout: PrivateHoldout | None
     ) -> None:
         """Choose how many records are evaluated at once."""
         size = choose_physical_batch_size(self.engine, loader, plan, place=place)

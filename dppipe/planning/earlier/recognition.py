@@ -19,10 +19,11 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier.finished_runs import finished_runs
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, merged
 from dppipe.planning.earlier.stored_tensors import tensor_hashes
-from dppipe.planning.plan import Plan
-from dppipe.privacy.charges import LedgerRows, charged_steps, read_ledger
+from dppipe.planning.step_plan import StepPlan
+from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.events.plain import changed_event, event_to_data
 from dppipe.privacy.events.sequences import merge
+from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
 from dppipe.spec.yaml.reader import read_yaml
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def run_id(directory: Path) -> str | None:
     return known if isinstance(known, str) and known else None
 
 
-def _events(ledger: LedgerRows, plan: Plan) -> tuple[ChargedEvent, ...]:
+def _events(ledger: LedgerRows, plan: StepPlan) -> tuple[ChargedEvent, ...]:
     """Return a run's charged events: its rows if all steps are charged, else its whole plan.
 
     The moment of an early stop may depend on released values, so an early stop lowers no claim.
@@ -115,9 +116,9 @@ def _events(ledger: LedgerRows, plan: Plan) -> tuple[ChargedEvent, ...]:
     return tuple(events)
 
 
-def _plan(directory: Path) -> Plan:
+def _plan(directory: Path) -> StepPlan:
     try:
-        return Plan.from_json((directory / "plan.json").read_bytes())
+        return StepPlan.from_json((directory / "plan.json").read_bytes())
     except (OSError, ValidationError, RecursionError):
         raise PrivacyRefusal(
             f"{directory / 'plan.json'}: expected the plan of the run whose weights are started "
@@ -127,7 +128,7 @@ def _plan(directory: Path) -> Plan:
 
 def _is_plan(path: Path) -> bool:
     try:
-        Plan.from_json(path.read_bytes())
+        StepPlan.from_json(path.read_bytes())
     except (OSError, ValidationError, RecursionError):
         return False
     return True

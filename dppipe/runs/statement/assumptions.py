@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.noise_levels import noise_level
+from dppipe.runs.statement.other_releases import release_assumptions
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
     from dppipe.runs.statement.statement import Statement
 
 _INDEPENDENCE = {
@@ -71,8 +71,7 @@ def assumptions(statement: Statement) -> tuple[str, ...]:
     said.append(_SCHEDULE[plan.schedule])
     if statement.status == "interrupted" or statement.stopped_early:
         said.append(_STOPPED)
-    if plan.scaling_noise_multiplier is not None:
-        said.append(_scaling(plan))
+    said += release_assumptions(plan)
     said += _weights(statement)
     said.append(_SPLIT[statement.split])
     if plan.relation in ("zero_out", "replace_one"):
@@ -116,15 +115,6 @@ def _clipping(statement: Statement) -> str:
         delta = f"{plan.failure_delta:g}"
         said += f" Norms were estimated: {delta} of delta pays for bounds that may fail."
     return said
-
-
-def _scaling(plan: Plan) -> str:
-    named = plan.scaling_statistics or "statistics"
-    noise = f"multiplier {plan.scaling_noise_multiplier:g}"
-    return (
-        f"Inputs were scaled by {named} of the training records, released with noise ({noise}) "
-        "and charged before the first step."
-    )
 
 
 def _weights(statement: Statement) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dppipe.privacy.support import verdict
 from dppipe.runs.statement.claims import units_of
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.runs.statement.statement import Statement
 
 _PAPERS = (
@@ -45,7 +45,7 @@ def comparison(statement: Statement) -> str | None:
     return " ".join(said).format(unit=plan.unit, units=units_of(plan.unit))
 
 
-def _also_add_remove(plan: Plan) -> bool:
+def _also_add_remove(plan: StepPlan) -> bool:
     """Return whether the run's accountant proves the same under add_remove.
 
     A clipped sum moves by at most the bound under both relations, and each record's or user's coin

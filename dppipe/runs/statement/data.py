@@ -113,8 +113,7 @@ def _start(statement: Statement) -> dict[str, Any]:
         "earlier_records": "same" if plan.earlier is None else plan.earlier.records,
         "scope": plan.scope,
         "scope_terms": None if terms is None else asdict(terms),
-        "scaling_noise_multiplier": plan.scaling_noise_multiplier,
-        "scaling_statistics": plan.scaling_statistics,
+        "releases": [release.model_dump(exclude={"covers"}) for release in plan.releases],
     }
 
 

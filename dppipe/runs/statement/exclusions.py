@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dppipe.privacy.printing import shown, shown_delta
+from dppipe.runs.statement.other_releases import charged_preprocessing
 
 if TYPE_CHECKING:
     from dppipe.runs.statement.statement import ScopeTerms, Statement
@@ -70,10 +71,7 @@ def not_covered(statement: Statement) -> dict[str, str]:
     said["faults"] = _FAULTS
     if plan.data is not None and plan.data.on_bad_record == "refuse":
         said["bad_records"] = _BAD_RECORDS
-    charged = ""
-    if plan.scaling_noise_multiplier is not None:
-        charged = ", but for the scaling of inputs, which was charged"
-    said["preprocessing"] = f"{_PREPROCESSING}{charged}."
+    said["preprocessing"] = f"{_PREPROCESSING}{charged_preprocessing(plan)}."
     said["floating_point"] = _COMMON_GRID if plan.secure else _FLOATING_POINT
     said["trust"] = "Whoever runs the training sees the records (the central model)."
     if statement.public_weights:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dppipe.runs.statement.other_releases import released_phrases
+
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
     from dppipe.runs.statement.statement import Statement
 
 
@@ -32,18 +33,9 @@ def released(statement: Statement) -> tuple[str, ...]:
         said.append("The checkpoint to resume from, `checkpoints/last.ckpt`.")
     if private and statement.executed is not None:
         said.append(_STEPS)
-    if files.statistics:
-        said.append(_statistics(statement.plan))
+    said += released_phrases(statement.plan, statement.other_releases)
     if statement.noisy_counts:
         said.append(_COUNTS)
     if files.curves:
         said.append(_PRIVATE_CURVES if private else "The curves, `events.out.tfevents.*`.")
     return tuple(said)
-
-
-def _statistics(plan: Plan) -> str:
-    named = plan.scaling_statistics or "statistics"
-    if not plan.private:
-        return f"The {named} that inputs were scaled by, without noise, `statistics.json`."
-    noise = f"noise multiplier {plan.scaling_noise_multiplier:g}"
-    return f"The noisy {named} that inputs were scaled by ({noise}), `statistics.json`."

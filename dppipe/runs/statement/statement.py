@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.statement.claims import guarantee_of_plan
 from dppipe.runs.statement.step_ranges import StepRanges
 
@@ -37,7 +37,6 @@ class Files:
 
     final_weights: bool = False
     checkpoint: bool = False
-    statistics: bool = False
     curves: bool = False
 
 
@@ -45,7 +44,7 @@ class Files:
 class Statement:
     """Everything that a reader needs to judge a run's claim."""
 
-    plan: Plan
+    plan: StepPlan
     """What the run committed to. Its `epsilon` is what is claimed."""
     status: str
     """How the run ended: completed, budget_exhausted, interrupted or failed."""
@@ -71,6 +70,8 @@ class Statement:
     test_looks: int = 0
     """How many times the test records were scored."""
     scope_terms: ScopeTerms | None = None
+    other_releases: int = 0
+    """How many releases that aren't steps have left their value."""
     files: Files = Files()
     audit: str | None = None
     """What an audit of this run found: a lower bound, never a proof."""

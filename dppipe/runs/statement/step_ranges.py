@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.privacy.charges import Charge
 
 Range = tuple[float, float]
@@ -24,7 +24,7 @@ class StepRanges:
     max_grad_norm: Range
 
 
-def planned_ranges(plan: Plan) -> StepRanges | None:
+def planned_ranges(plan: StepPlan) -> StepRanges | None:
     """Return what the steps were planned with; None without a budget."""
     if not plan.private:
         return None

@@ -16,7 +16,7 @@ from dppipe.runs.statement.step_ranges import planned_ranges
 
 if TYPE_CHECKING:
     from dppipe.planning.data_source import DataSource
-    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.runs.statement.statement import Statement
     from dppipe.runs.statement.step_ranges import Range
 
@@ -106,7 +106,7 @@ def _run(statement: Statement) -> Iterator[str]:
         yield _row(f"training {units_of(plan.unit)}{public}", str(plan.records))
 
 
-def _unit(plan: Plan) -> str:
+def _unit(plan: StepPlan) -> str:
     if plan.unit != "user":
         return f"one {plan.unit}: one training record"
     named = plan.data.user if plan.data is not None else None

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.plan import Plan
-from dppipe.privacy.charges import read_ledger
+from dppipe.planning.step_plan import StepPlan
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import SCOPE_FACTS, read_plan, read_summary
+from dppipe.runs.released import count_released
 from dppipe.runs.statement.data import statement_data
 from dppipe.runs.statement.statement import Files, ScopeTerms, Statement
 from dppipe.runs.statement.step_ranges import StepRanges, executed_ranges
@@ -61,6 +62,7 @@ def statement_of(run: RunDirectory) -> Statement:
         validation_looks=summary["validations"],
         test_looks=summary.get("evaluations", 0),
         scope_terms=_scope_terms(summary),
+        other_releases=count_released(run, plan),
         files=_files(run),
         versions=summary["versions"],
         config_hash=_config_hash(run),
@@ -68,14 +70,14 @@ def statement_of(run: RunDirectory) -> Statement:
     )
 
 
-def _executed(run: RunDirectory, plan: Plan) -> StepRanges | None:
+def _executed(run: RunDirectory, plan: StepPlan) -> StepRanges | None:
     if not plan.private:
         return None
     return executed_ranges(read_ledger(run.ledger, plan=run.plan.read_bytes()).charges)
 
 
 def _refuse_more_updates_than_charges(
-    run: RunDirectory, plan: Plan, summary: Mapping[str, Any], executed: StepRanges | None
+    run: RunDirectory, plan: StepPlan, summary: Mapping[str, Any], executed: StepRanges | None
 ) -> None:
     """Refuse to state a claim for updates that this ledger never charged."""
     if not plan.private:
@@ -100,7 +102,6 @@ def _files(run: RunDirectory) -> Files:
     return Files(
         final_weights=run.final_checkpoint.exists(),
         checkpoint=run.last_checkpoint.exists(),
-        statistics=run.statistics.exists(),
         curves=any(run.path.glob("events.out.tfevents.*")),
     )
 

@@ -2,7 +2,7 @@
 
 A step releases a clipped sum and, for adaptive clippers, statistics beside it. The core asks the
 clipper for the sum's sensitivity, and refuses one below what the bounds imply. Statistics are
-clamped to [-1/2, 1/2]. Read next: `step.py`, which adds the noise.
+clamped to [-1/2, 1/2]. Read next: `step.py`, which clips and sums.
 """
 
 from __future__ import annotations

@@ -1,0 +1,39 @@
+"""The secret sources of noise of one run: one stream with a key of its own for each purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dppipe.randomness.gaussian import GaussianStream, NoiseSource
+from dppipe.randomness.laplace import LaplaceStream
+from dppipe.randomness.streams import Purpose, stream_key
+
+
+@dataclass
+class NoiseSources:
+    """Makes each stream when it is first asked for; keys are never shown.
+
+    Guarantee: streams for different purposes have different keys.
+    """
+
+    seed: int | None = None
+    """A public seed for tests: a run that has one protects nobody."""
+    secure: bool = False
+    """Whether Gaussian noise is added on a common grid."""
+    _streams: dict[tuple[Purpose, str], NoiseSource] = field(default_factory=dict, repr=False)
+
+    def get(self, purpose: Purpose, mechanism: str = "gaussian") -> NoiseSource:
+        """Return the stream for a purpose, with noise of this mechanism."""
+        place = (purpose, mechanism)
+        if place not in self._streams:
+            self._streams[place] = self._make(purpose, mechanism)
+        return self._streams[place]
+
+    def _make(self, purpose: Purpose, mechanism: str) -> NoiseSource:
+        key = stream_key(purpose, seed=self.seed)
+        if mechanism == "laplace":
+            return LaplaceStream(key)
+        return GaussianStream(key, secure=self.secure)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(secret, secure={self.secure})"

@@ -1,0 +1,59 @@
+"""A release: one thing that a run computes from its records and lets out, and what it costs.
+
+A run is a sequence of releases through one gate (`dppipe.learners.gate`). A plan lists them before
+a record is read; the ledger has one row for each of them. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+Fact = float | int | str
+"""A number or a name that is shown of a release; no cost is computed from it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One release, as it is planned and charged.
+
+    Guarantee: `event` holds all that an accountant needs. It is also the one place of the noise
+    multiplier: the gate reads from it how much noise to add.
+    """
+
+    what: str
+    """What is released: "step", "statistics", "vote", "weights", "selection", "round", ..."""
+    event: DpEvent
+    count: int = 1
+    """How often the event is charged; 0 where an earlier charge covers this release."""
+    covers: int = 1
+    """How many releases this one charge pays for: 1, or the steps of an epoch or a block."""
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """What is shown of it, such as the sample rate."""
+    place: str = ""
+    """The option of the spec that asks for the release, for messages."""
+
+
+class Prelude(Protocol):
+    """Something that is released before the first step, such as private statistics.
+
+    It is asked for by an option of the spec, and can be judged without an accounting library.
+    """
+
+    @property
+    def place(self) -> str:
+        """The option of the spec that asks for it: `data.normalize`."""
+        ...
+
+    @property
+    def needs_count(self) -> bool:
+        """Whether it is computed with the number of records, which must then be public."""
+        ...
+
+    def release(self) -> Release:
+        """Return the release."""
+        ...

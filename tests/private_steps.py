@@ -1,0 +1,60 @@
+"""Private steps and charges made by hand, for tests of single parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dppipe.learners.gate import Gate
+from dppipe.learners.ranks import Ranks
+from dppipe.learners.sources import NoiseSources
+from dppipe.learners.step import PrivateStep
+from dppipe.learners.step_noise import make_step_noise
+from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.privacy.charges import STEP_FACTS, Charge
+
+
+def step_charge(**fields: Any) -> Charge:
+    """Return the charge of a step, whose facts and other fields are given side by side."""
+    facts = {name: fields.pop(name) for name in STEP_FACTS}
+    return Charge(facts=facts, **fields)
+
+
+class GivenSources(NoiseSources):
+    """Sources of noise of which a test gives some."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__()
+        self.given = given
+
+    def get(self, purpose: Any, mechanism: str = "gaussian") -> Any:
+        found = self.given.get(purpose)
+        return super().get(purpose, mechanism) if found is None else found
+
+
+def private_step(
+    parts: Any,
+    relation: Any,
+    plan: Any,
+    engine: Any,
+    ledger: Any,
+    noise: Any,
+    clipper_state: Any,
+    ranks: Ranks | None = None,
+    *,
+    count_noise: Any = None,
+    diagnostics: Any = None,
+) -> PrivateStep:
+    """Return a private step with a gate of its own, which draws from the given sources of noise."""
+    upcoming = UpcomingSteps(
+        plan, parts, make_step_noise(parts, plan), taken=plan.start_after(ledger.step)
+    )
+    gate = Gate(
+        ledger,
+        upcoming,
+        relation,
+        plan.unit,
+        sources=GivenSources(noise=noise, count=count_noise),
+        ranks=ranks or Ranks(),
+        process=parts.noise.process(),
+    )
+    return PrivateStep(parts, plan, engine, gate, upcoming, clipper_state, diagnostics=diagnostics)
