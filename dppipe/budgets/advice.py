@@ -14,6 +14,8 @@ from dppipe.budgets.fitting import affordable_noise, affordable_steps, scale_noi
 from dppipe.budgets.scopes import Status
 from dppipe.errors import DppipeError, PrivacyRefusal
 from dppipe.planning.parts import PrivateParts
+from dppipe.planning.plan import Plan
+from dppipe.planning.release_plan import LearnerParts
 from dppipe.planning.replanning import replanned
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.events.sequences import first, total
@@ -53,8 +55,12 @@ def affordable_epsilon(others: Status, plan: StepPlan, parts: PrivateParts) -> f
     return _largest(fits, guess=min(guess, plan.epsilon))
 
 
-def with_advice(message: str, others: Status, plan: StepPlan, parts: PrivateParts) -> str:
-    """Add the epsilon that fits to a message about a run that doesn't."""
+def with_advice(
+    message: str, others: Status, plan: Plan, parts: PrivateParts | LearnerParts
+) -> str:
+    """Add the epsilon that fits to a message about a run that doesn't, if it takes steps."""
+    if not isinstance(plan, StepPlan) or not isinstance(parts, PrivateParts):
+        return message
     epsilon = affordable_epsilon(others, plan, parts)
     if epsilon is None:
         return message

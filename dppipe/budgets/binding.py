@@ -25,8 +25,9 @@ from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
 from dppipe.component import Component
 from dppipe.errors import BudgetExhausted, PrivacyRefusal, StoreFailed
+from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
-from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.release_plan import LearnerParts
 from dppipe.privacy.events.sequences import total
 from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
 from dppipe.privacy.ledger_rows import digest
@@ -59,8 +60,8 @@ def bind_run(
     scope: str,
     *,
     run_dir: Path,
-    plan: StepPlan,
-    parts: PrivateParts,
+    plan: Plan,
+    parts: PrivateParts | LearnerParts,
     data: Component | None = None,
 ) -> Binding:
     """Reserve what a new run may cost, or take up the reservation of a resumed run.

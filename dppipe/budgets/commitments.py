@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.plan import Plan
+from dppipe.planning.release_plan import LearnerParts
 from dppipe.privacy.filters.filters import Commitment
 
 
-def commit(plan: StepPlan, parts: PrivateParts) -> Commitment:
+def commit(plan: Plan, parts: PrivateParts | LearnerParts) -> Commitment:
     """Return the most that a planned run may do; refuse a run that no scope can be charged with."""
     if plan.relation is None or plan.epsilon is None or plan.delta is None:
         raise UsageError(

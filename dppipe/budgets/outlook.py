@@ -17,7 +17,8 @@ from dppipe.budgets.scopes import Status, counted, percent_left, percent_used
 from dppipe.budgets.store import Store
 from dppipe.errors import NoStore, UsageError
 from dppipe.planning.parts import PrivateParts
-from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.plan import Plan
+from dppipe.planning.release_plan import LearnerParts
 from dppipe.privacy.filters.filters import Amount
 from dppipe.privacy.printing import shown, shown_delta
 
@@ -65,7 +66,9 @@ class Outlook:
         return scope_lines(status) | {"fits": fits}
 
 
-def look_ahead(plan: StepPlan, parts: PrivateParts, *, place: str | Path | None = None) -> Outlook:
+def look_ahead(
+    plan: Plan, parts: PrivateParts | LearnerParts, *, place: str | Path | None = None
+) -> Outlook:
     """Return whether a run fits in the scope that its budget names.
 
     A scope that doesn't exist is a UsageError; one with another relation or unit, a PrivacyRefusal.
@@ -84,7 +87,9 @@ def look_ahead(plan: StepPlan, parts: PrivateParts, *, place: str | Path | None 
     return Outlook(store.place, status, cost, problem)
 
 
-def look_at_terms(name: str, parts: PrivateParts, *, place: str | Path | None = None) -> Outlook:
+def look_at_terms(
+    name: str, parts: PrivateParts | LearnerParts, *, place: str | Path | None = None
+) -> Outlook:
     """Return the scope of a run without a plan; refuse another relation or unit."""
     store = open_for_scope(name, place=place)
     status = store.status(name, key="budget.scope")

@@ -21,6 +21,7 @@ from dppipe.privacy.printing import shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Scope
+    from dppipe.planning.plan import Plan
     from dppipe.privacy.filters.filters import Commitment
 
 Place = Annotated[
@@ -111,17 +112,27 @@ def create(
 def _read(path: Path) -> Like:
     """Plan a spec, as it would be charged."""
     from dppipe.budgets.commitments import commit
-    from dppipe.planning.privacy_plan import make_plan, parts_of
+    from dppipe.planning.privacy_plan import learner_parts, make_plan, parts_of
     from dppipe.spec.load import placing_problems
 
     with placing_problems(path):
         spec = read_spec(path)
         plan = make_plan(spec)
+        parts = parts_of(spec) if spec.takes_steps else learner_parts(spec)
         try:
-            commitment = commit(plan, parts_of(spec))
+            commitment = commit(plan, parts)
         except (UsageError, PrivacyRefusal) as error:
             raise type(error)(f"--like: {path} can't be charged to a scope. {error}") from error
-    return Like(path, commitment, plan.scope, plan.sample_rate / plan.expected_batch_size)
+    return Like(path, commitment, plan.scope, _one_record(plan))
+
+
+def _one_record(plan: Plan) -> float:
+    """Return 1/records by public numbers; 1 where nothing public says it."""
+    from dppipe.planning.step_plan import StepPlan
+
+    if isinstance(plan, StepPlan):
+        return plan.sample_rate / plan.expected_batch_size
+    return 1 / plan.records if plan.records else 1.0
 
 
 def _terms(given: Mapping[str, Any], like: Like | None, *, rule: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
 from dppipe.cli.spec_file import read_spec
 
 if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
     from dppipe.planning.step_plan import StepPlan
 
 
@@ -43,8 +44,17 @@ def plan(
         typer.echo(json.dumps(both, indent=2))
 
 
-def plan_text(plan: StepPlan, *, scope: Mapping[str, str] | None = None) -> str:
+def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
     """Lay a plan out for a person, within 80 columns; `scope` is what its shared budget says."""
+    from dppipe.cli.printing.release_plan import releases_text
+    from dppipe.planning.step_plan import StepPlan
+
+    if isinstance(plan, StepPlan):
+        return _step_plan_text(plan, scope=scope)
+    return releases_text(plan, scope=scope or {})
+
+
+def _step_plan_text(plan: StepPlan, *, scope: Mapping[str, str] | None) -> str:
     from dppipe.cli.printing.wrapping import table, wrapped
     from dppipe.privacy.printing import shown, shown_delta
     from dppipe.runs.statement.claims import guarantee_of_plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -37,8 +36,7 @@ def resume(
     """
     from rich.console import Console
 
-    from dppipe.cli.run import closing_text
-    from dppipe.lightning.progress import ProgressBar
+    from dppipe.cli.run import closing_text, progress_bars
     from dppipe.pipeline.resume import prepare_resume
     from dppipe.pipeline.run import run_spec
 
@@ -47,8 +45,11 @@ def resume(
         run, plugins=plugins, accept_changes=accept_changes, original_is_gone=original_is_gone
     )
     if first_rank():
-        console.print(f"{plan.name}: {taken} of {plan.steps} steps are behind it")
-    progress = partial(ProgressBar, plan, console=console, taken=taken)
-    outcome = run_spec(spec, plan, resume=directory, callbacks=[progress])
+        behind = f"{taken} of {plan.steps} steps are"
+        if not plan.steps:
+            behind = f"{taken} of {len(plan.releases)} releases are"
+        console.print(f"{plan.name}: {behind} behind it")
+    progress = progress_bars(plan, console, taken=taken)
+    outcome = run_spec(spec, plan, resume=directory, callbacks=progress)
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))

@@ -16,7 +16,12 @@ from dppipe.cli.spec_file import first_rank, read_spec
 from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from collections.abc import Callable
+
+    import pytorch_lightning as pl
+    from rich.console import Console
+
+    from dppipe.planning.plan import Plan
     from dppipe.runs.outcome import Outcome
     from dppipe.spec.spec import Spec
 
@@ -47,17 +52,14 @@ def run(
             # Others of a group would see the room that the first has reserved by then.
             shared = _shared_budget(spec, made)
             console.print(fit_terminal(f"{_opening(made)}{shared}", stream=console.file))
-        from dppipe.lightning.progress import ProgressBar
         from dppipe.pipeline.run import run_spec
 
-        outcome = run_spec(
-            spec, made, run_dir=run_dir, callbacks=[partial(ProgressBar, made, console=console)]
-        )
+        outcome = run_spec(spec, made, run_dir=run_dir, callbacks=progress_bars(made, console))
     if outcome is not None:
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
 
 
-def _shared_budget(spec: Spec, plan: StepPlan) -> str:
+def _shared_budget(spec: Spec, plan: Plan) -> str:
     """Refuse a run that doesn't fit into its scope, else say what is left there.
 
     A run without a scope, whose records stand in one, gets a warning.
@@ -74,7 +76,24 @@ def _shared_budget(spec: Spec, plan: StepPlan) -> str:
     return ""
 
 
-def _opening(plan: StepPlan) -> str:
+def progress_bars(
+    plan: Plan, console: Console, *, taken: int = 0
+) -> list[Callable[[], pl.Callback]]:
+    """Return makers of the callbacks that show the progress of steps."""
+    from dppipe.lightning.progress import ProgressBar
+    from dppipe.planning.step_plan import StepPlan
+
+    if not isinstance(plan, StepPlan):
+        return []
+    return [partial(ProgressBar, plan, console=console, taken=taken)]
+
+
+def _opening(plan: Plan) -> str:
+    from dppipe.cli.printing.release_plan import releases_line
+    from dppipe.planning.step_plan import StepPlan
+
+    if not isinstance(plan, StepPlan):
+        return releases_line(plan)
     if not plan.private:
         return f"{plan.name}: {plan.steps} steps, NOT PRIVATE"
     planned = f"planned: {shown(plan.epsilon or 0.0)} by {plan.accountant}"
@@ -100,7 +119,12 @@ def closing_text(outcome: Outcome) -> str:
     run_dir = short_path(outcome.run_dir)
     early = ", stopped early by a callback" if outcome.stopped_early else ""
     ended = outcome.status.replace("_", " ") + early
-    facts = {"run": run_dir, "ended": ended, "steps": str(outcome.steps)}
+    facts = {"run": run_dir, "ended": ended}
+    if outcome.plan.steps:
+        facts["steps"] = str(outcome.steps)
+    else:
+        facts["learner"] = outcome.plan.learner
+        facts["releases"] = str(outcome.charged)
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:

@@ -1,7 +1,7 @@
-"""A step's charge, written to disk while the step's gradients are computed.
+"""A charge, written to disk while what it pays for is computed.
 
 Everything in a row of the ledger is known before a record is drawn. So its writing may start as
-soon as the budget was asked, and only has to be over before noise is added. A step that fails in
+soon as the budget was asked, and only has to be over before noise is drawn. A release that fails in
 between stays charged, as it does after a crash.
 """
 
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def charging(ledger: Ledger | NoLedger, charge: Charge, *, writer: Executor) -> Iterator[None]:
-    """Charge a step in another thread during a block.
+def charging(
+    ledger: Ledger | NoLedger, charge: Charge, *, writer: Executor
+) -> Iterator[Future[None]]:
+    """Charge a release in another thread during a block; yield what the block may wait for.
 
-    The block may not use the ledger, and may not release anything.
+    The block may not use the ledger, and may not release anything before the row is durable.
 
     Guarantees:
     - When the block is left without an error, the row is durable.
@@ -32,7 +34,7 @@ def charging(ledger: Ledger | NoLedger, charge: Charge, *, writer: Executor) -> 
     """
     charged = writer.submit(ledger.charge, charge)
     try:
-        yield
+        yield charged
     finally:
         _wait_for(charged)
     charged.result()

@@ -10,29 +10,39 @@ be seen. `docs/gate.md` says on one page why nothing can be released uncharged. 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import torch
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.bounded import Bounded
 from dppipe.learners.charging import charging
 from dppipe.learners.ranks import Ranks
+from dppipe.learners.selection import select_noisily
 from dppipe.learners.sources import NoiseSources
+from dppipe.learners.upcoming import PlannedReleases
 from dppipe.noise.process import Independent, NoiseProcess, NoiseState
 from dppipe.privacy.charges import Charge
-from dppipe.privacy.events.multipliers import mechanism_of, noise_multiplier
+from dppipe.privacy.events.multipliers import (
+    composed_multipliers,
+    mechanism_of,
+    noise_multiplier,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from dppipe.learners.upcoming import Upcoming
+    from dppipe.planning.plan import Plan
     from dppipe.privacy.budget import Relation
     from dppipe.privacy.release import Release
     from dppipe.randomness.streams import Purpose
     from dppipe.runs.follower import NoLedger
     from dppipe.runs.ledger import Ledger
+    from dppipe.runs.released import ReleasedValues
 
 _PURPOSES: dict[str, Purpose] = {"step": "noise", "statistics": "statistics"}
 """The secret stream of each kind of release; all others share one."""
@@ -61,6 +71,10 @@ class Gate:
     """How the noise of one step relates to that of others."""
     covered_by: str | None = None
     """The hash of the row that has paid for everything here; None where each release pays."""
+    values: ReleasedValues | None = None
+    """Where values of releases are saved, for a learner whose run goes on by asking again."""
+    on_release: Callable[[Charge], None] = field(default=lambda charge: None)
+    """Is told of each release that isn't a step, once it is out."""
     computing: bool = field(default=False, init=False)
     """Whether a release is being computed: only then may records be read."""
 
@@ -69,10 +83,15 @@ class Gate:
         self._offered: Release | None = None
         self._state: NoiseState = None
         self._has_state = False
+        self._row: Future[None] = Future()
+        self._number = -1
+        """How many releases that aren't steps were offered before the last one."""
 
     def next(self) -> Release | None:
         """Return the next release, if the budget admits one; None ends the run."""
         self._offered = self.upcoming.next()
+        if self._offered is not None and self._offered.what != "step":
+            self._number += 1
         return self._offered
 
     def add_noise(self, release: Release, compute: Callable[[], Bounded]) -> Tensor:
@@ -82,11 +101,15 @@ class Gate:
             release: What `next` has returned; a learner may add facts that are shown of it.
             compute: Computes the value. Only while it runs may records be read.
         """
+        stored = self._stored(release)
+        if stored is not None:
+            return stored
+        multiplier = noise_multiplier(release.event)
         with self._charged(release):
             bounded = compute()
             if bounded.per_rank:
                 self.ranks.sum_(bounded.whole)
-        std = bounded.noise_std(noise_multiplier(release.event))
+        std = bounded.noise_std(multiplier)
         if bounded.diagnose is not None:
             bounded.diagnose(std)
         if self.ranks.first:
@@ -96,7 +119,84 @@ class Gate:
         else:
             bounded.value.copy_(self.ranks.agree(bounded.value))
         self.upcoming.observe(bounded.value)
+        self._let_out(release, bounded.value)
         return bounded.value
+
+    def select(self, release: Release, scores: Callable[[], Bounded]) -> int:
+        """Charge a release, and return the number of a candidate with a high score.
+
+        The event says how: by the exponential mechanism, or as the largest after Gaussian noise.
+
+        Args:
+            release: What `next` has returned.
+            scores: Computes the score of each candidate; one unit's presence moves each of them by
+                at most the sensitivity.
+        """
+        stored = self._stored(release)
+        if stored is None:
+            with self._charged(release):
+                bounded = scores()
+            stream = self.sources.selection()
+            chosen = select_noisily(release.event, bounded, relation=self.relation, stream=stream)
+            stored = torch.tensor(chosen)
+            self._let_out(release, stored)
+        return int(stored)
+
+    def perturb(
+        self,
+        release: Release,
+        solve: Callable[[Tensor], Bounded],
+        *,
+        size: int,
+        sensitivity: float,
+    ) -> Tensor:
+        """Charge a release, hand noise to a solver, and return the solution.
+
+        The event is a Gaussian's, or two in a row: the second is noise on the solution, which pays
+        for a solver that isn't exact.
+
+        Args:
+            release: What `next` has returned.
+            solve: Returns the solution for a noise vector `[size]`, and how far it may be off: two
+                solvers' solutions for one noise vector differ by at most its sensitivity.
+            size: The length of the noise vector.
+            sensitivity: How far one unit's presence moves what the noise is added to.
+        """
+        stored = self._stored(release)
+        if stored is not None:
+            return stored
+        inside, *after = composed_multipliers(release.event)
+        stream = self.sources.get("release")
+        with self._charged(release):
+            self._wait_until_durable()
+            noise = torch.zeros(size, dtype=torch.float64)
+            stream.add_(noise, std=inside * sensitivity)
+            bounded = solve(noise)
+        for multiplier in after:
+            stream.add_(bounded.value, std=multiplier * bounded.sensitivity, over=bounded.over)
+        self._let_out(release, bounded.value)
+        return bounded.value
+
+    def covered(self, release: Release, plan: Plan, ledger: Ledger) -> Gate:
+        """Charge a release, and return a gate whose releases this one charge has paid for.
+
+        Guarantee: every row of the other gate names the row that has paid, and counts nothing.
+
+        Args:
+            release: What `next` has returned; its event covers all that the plan releases.
+            plan: The releases of the other gate.
+            ledger: An empty ledger for them.
+        """
+        with self._charged(release):
+            pass
+        return Gate(
+            ledger,
+            PlannedReleases(plan),
+            self.relation,
+            self.unit,
+            sources=self.sources,
+            covered_by=self.ledger.row_hash,
+        )
 
     def _add_noise(self, release: Release, bounded: Bounded, *, std: float) -> None:
         purpose = _PURPOSES.get(release.what, "release")
@@ -115,6 +215,25 @@ class Gate:
             own = beside.noise_multiplier * beside.sensitivity
             self.sources.get("count").add_(beside.value, std=own, over=bounded.over)
 
+    def _stored(self, release: Release) -> Tensor | None:
+        """Return the value of a release that an earlier start of the run has let out."""
+        if self.values is None or release.what == "step":
+            return None
+        self._refuse_other(release)
+        found = self.values.load(self._number)
+        if found is not None:
+            self.upcoming.charge(release)
+            self._offered = None
+        return found
+
+    def _let_out(self, release: Release, value: Tensor) -> None:
+        """Save a released value before its learner sees it, and show that it was released."""
+        if release.what == "step":
+            return
+        if self.values is not None:
+            self.values.save(self._number, value)
+        self.on_release(self.charge_of(release))
+
     @contextmanager
     def _charged(self, release: Release) -> Iterator[None]:
         """Charge a release while its value is computed: the row is durable when the block ends."""
@@ -123,12 +242,16 @@ class Gate:
         # Whatever happens from here on, the release is charged and can't be taken again.
         self.upcoming.charge(release)
         self._offered = None
-        with charging(self.ledger, charge, writer=self._writer):
+        with charging(self.ledger, charge, writer=self._writer) as self._row:
             self.computing = True
             try:
                 yield
             finally:
                 self.computing = False
+
+    def _wait_until_durable(self) -> None:
+        """Wait for the row of the release that is being computed."""
+        self._row.result()
 
     def _refuse_other(self, release: Release) -> None:
         """Refuse a release that isn't the one which was offered: each is used once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
+from dppipe.randomness.gumbel import GumbelStream
 from dppipe.randomness.laplace import LaplaceStream
 from dppipe.randomness.streams import Purpose, stream_key
 
@@ -20,6 +21,7 @@ class NoiseSources:
     """A public seed for tests: a run that has one protects nobody."""
     secure: bool = False
     """Whether Gaussian noise is added on a common grid."""
+    _gumbel: GumbelStream | None = field(default=None, repr=False)
     _streams: dict[tuple[Purpose, str], NoiseSource] = field(default_factory=dict, repr=False)
 
     def get(self, purpose: Purpose, mechanism: str = "gaussian") -> NoiseSource:
@@ -28,6 +30,12 @@ class NoiseSources:
         if place not in self._streams:
             self._streams[place] = self._make(purpose, mechanism)
         return self._streams[place]
+
+    def selection(self) -> GumbelStream:
+        """Return the stream that selections draw from."""
+        if self._gumbel is None:
+            self._gumbel = GumbelStream(stream_key("selection", seed=self.seed))
+        return self._gumbel
 
     def _make(self, purpose: Purpose, mechanism: str) -> NoiseSource:
         key = stream_key(purpose, seed=self.seed)

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from dppipe.planning.step_plan import StepPlan
     from dppipe.privacy.release import Release
 
+_SHOWN = ("noise_multiplier", "max_grad_norm", "sample_rate")
+"""The facts of a step that curves show."""
+
 
 @dataclass
 class PrivateStep:
@@ -62,10 +65,8 @@ class PrivateStep:
     upcoming: UpcomingSteps
     clipper_state: Mapping[str, Any]
     diagnostics: ClippingDiagnostics | None = None
-    max_grad_norm: float = field(default=0.0, init=False)
-    """The norm of the bounds that the last step was clipped with."""
-    noise_multiplier: float = field(default=0.0, init=False)
-    """The accounted multiplier of the last step."""
+    shown: dict[str, float] = field(default_factory=dict, init=False)
+    """The sample rate, noise multiplier and bound of the last step."""
 
     def __post_init__(self) -> None:
         clipping = self.parts.clipping
@@ -109,9 +110,10 @@ class PrivateStep:
             self._add_up(batch, step, limits, buffers, place=place)
             return bounded
 
-        self.gate.add_noise(self._with_bound(release, bounds), compute)
-        self.noise_multiplier = float(release.facts["noise_multiplier"])
-        noise_std = bounded.noise_std(self.noise_multiplier) / bounded.over
+        charged = self._with_bound(release, bounds)
+        self.gate.add_noise(charged, compute)
+        self.shown = {name: float(charged.facts[name]) for name in _SHOWN}
+        noise_std = bounded.noise_std(self.shown["noise_multiplier"]) / bounded.over
         return self._adapt(buffers, noise_std=noise_std, expected=bounded.over)
 
     def _add_up(
@@ -177,8 +179,8 @@ class PrivateStep:
 
     def _with_bound(self, release: Release, bounds: Sequence[float]) -> Release:
         """Return the release with the bound that the step clips at, which its row shows."""
-        self.max_grad_norm = norm_of(bounds, order=self.engine.order)
-        return replace(release, facts={**release.facts, "max_grad_norm": self.max_grad_norm})
+        bound = norm_of(bounds, order=self.engine.order)
+        return replace(release, facts={**release.facts, "max_grad_norm": bound})
 
     def close_torn_charge(self) -> None:
         """Charge the step whose row a crash has cut off, although nothing of it was released.

@@ -69,9 +69,7 @@ class Fit:
         if isinstance(self.step, PrivateStep):
             diagnostics = self.step.diagnostics
             self.record.step(
-                max_grad_norm=self.step.max_grad_norm,
-                noise_multiplier=self.step.noise_multiplier,
-                nonprivate=diagnostics.found if diagnostics is not None else {},
+                self.step.shown, nonprivate=diagnostics.found if diagnostics is not None else {}
             )
         self.record.facts(self.learning_rates, step=self.step.taken)
 
@@ -138,6 +136,7 @@ def open_gate(
         sources=NoiseSources(seed, secure=plan.secure),
         ranks=ranks,
         process=parts.noise.process(),
+        on_release=record.release,
     )
     return gate, upcoming
 

@@ -7,24 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from dppipe.data.base import split_records
 from dppipe.errors import UsageError
 from dppipe.learners.private_scaling import read_constants, scale_splits
-from dppipe.lightning.objectives import Objective
 from dppipe.pipeline.load import load_network, spec_of
-from dppipe.pipeline.run import scoring_loader
+from dppipe.pipeline.scoring import score_records, scoring_loader
 from dppipe.runs.directory import RunDirectory, write_json
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import plain_metrics
 from dppipe.runs.statement.writing import STATED, write_statement
 
 if TYPE_CHECKING:
-    from torch import nn
     from torch.utils.data import DataLoader
 
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
 
@@ -70,10 +66,11 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     looks = summary.get("evaluations", 0) + 1
     write_json(run.summary, summary | {"evaluations": looks})
     write_statement(run)
-    return _score(model, test, spec)
+    prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
+    return score_records(model, test, spec, prefix=prefix)
 
 
-def _test_records(run: RunDirectory, spec: Spec, plan: StepPlan) -> DataLoader[Any]:
+def _test_records(run: RunDirectory, spec: Spec, plan: Plan) -> DataLoader[Any]:
     splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
     if spec.data.private_scaling is not None:
         scale_splits(splits, read_constants(run))
@@ -83,17 +80,3 @@ def _test_records(run: RunDirectory, spec: Spec, plan: StepPlan) -> DataLoader[A
             "data.split.test: expected a test split to score, got none. Give it a share."
         )
     return test
-
-
-def _score(model: nn.Module, test: DataLoader[Any], spec: Spec) -> dict[str, float]:
-    prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
-    objective = Objective(spec.data.task, spec.data.outputs)
-    metrics = objective.metrics(prefix)
-    if not len(test):
-        # No record fell into the test split: there is nothing to measure.
-        return dict.fromkeys(map(str, metrics.keys()), math.nan)
-    with torch.inference_mode():
-        for inputs, targets in test:
-            objective.score(metrics, model(inputs), targets)
-    scores: dict[str, Any] = metrics.compute()
-    return {name: float(value) for name, value in scores.items()}

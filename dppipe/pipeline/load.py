@@ -11,6 +11,7 @@ from dppipe.errors import UsageError
 from dppipe.learners.private_scaling import read_constants
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.raw_inputs import take_raw_inputs
+from dppipe.planning.privacy_plan import public_facts
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.tensors import load_weights
 from dppipe.spec.load import load_spec
@@ -58,11 +59,18 @@ def load_network(run: RunDirectory, spec: Spec) -> nn.Module:
             f"{run.final_checkpoint}: expected the final model. The run hasn't finished: "
             f"{run.how_to_resume}"
         )
-    network = make_network(
+    network = untrained_network(spec)
+    load_weights(network, run.final_checkpoint)
+    return network.eval()
+
+
+def untrained_network(spec: Spec) -> nn.Module:
+    """Return a network for a run's own weights: of the `model` block, or the learner's own."""
+    if "model" not in spec.learner.takes:
+        return spec.learner.module(public_facts(spec))
+    return make_network(
         spec.model,
         input_shape=spec.data.input_shape,
         outputs=spec.data.outputs,
         load_pretrained=False,
     )
-    load_weights(network, run.final_checkpoint)
-    return network.eval()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.pipeline.load import spec_of
 from dppipe.planning.privacy_plan import make_plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.ledger_reading import LedgerCorrupt, read_ledger
 from dppipe.runs.changes import check_unchanged
 from dppipe.runs.directory import RunDirectory
@@ -20,7 +21,7 @@ from dppipe.runs.files import read_plan, read_summary, refuse_finished
 from dppipe.runs.origin import check_origin
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
 
@@ -30,10 +31,10 @@ def prepare_resume(
     plugins: Path | None = None,
     accept_changes: bool = False,
     original_is_gone: bool = False,
-) -> tuple[RunDirectory, Spec, StepPlan, int]:
+) -> tuple[RunDirectory, Spec, Plan, int]:
     """Check that a run may be resumed; return its spec, its plan and the last step behind it.
 
-    Nothing is changed.
+    For a learner without steps it is the last release. Nothing is changed.
     """
     run = RunDirectory.open(run_dir)
     if not run.ledger.exists():
@@ -55,9 +56,10 @@ def prepare_resume(
             f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be "
             "trusted."
         )
-    last_step = max((charge.step for charge in ledger.charges), default=0)
-    taken = plan.start_after(last_step)
     refuse_finished(run)
+    if not isinstance(plan, StepPlan):
+        return run, spec, plan, ledger.rows
+    taken = plan.start_after(ledger.last_step)
     if taken >= plan.steps and plan.private and not run.last_checkpoint.exists():
         raise PrivacyRefusal(
             f"{run.path}: all {plan.steps} steps are charged and no checkpoint is left to finish "
@@ -74,7 +76,7 @@ def _refuse_other_plan(spec: Spec, run: RunDirectory) -> None:
         )
 
 
-def _refuse_old_split(plan: StepPlan, run: RunDirectory) -> None:
+def _refuse_old_split(plan: Plan, run: RunDirectory) -> None:
     """Refuse an `add_remove` run of a version that split records by position.
 
     There one record moved many others.

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from torch.utils.data import DataLoader
+from typing import TYPE_CHECKING
 
 from dppipe.data.base import split_records
-from dppipe.data.reading.record_checks import usable_part
 from dppipe.engine.allocator import keep_freed_memory
 from dppipe.errors import UsageError
 from dppipe.learners.private_scaling import InputScaling
@@ -21,32 +18,32 @@ from dppipe.lightning.objectives import Objective
 from dppipe.lightning.own_modules import own_module
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.interruptions import interrupted, naming_interruptions
+from dppipe.pipeline.learn import run_learner
 from dppipe.pipeline.memory import fitting_memory
+from dppipe.pipeline.scoring import scoring_loader
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.pipeline.trainer import make_trainer, quieten_lightning
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.outcome import Outcome
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
-    from torch.utils.data import Dataset
 
-    from dppipe.data.base import Data, Splits
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.data.base import Splits
+    from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
-
-SCORING_BATCH_SIZE = 1024
 
 
 def run_spec(
     spec: Spec,
-    plan: StepPlan,
+    plan: Plan,
     *,
     run_dir: Path | None = None,
     resume: RunDirectory | None = None,
     callbacks: Sequence[Callable[[], pl.Callback]] = (),
 ) -> Outcome | None:
-    """Train what a spec says within what its plan allows, and leave a run directory.
+    """Learn what a spec says within what its plan allows, and leave a run directory.
 
     Only the first of several processes returns an outcome.
 
@@ -58,6 +55,20 @@ def run_spec(
         callbacks: Makers of further callbacks; the model shows first which Lightning it uses.
     """
     keep_freed_memory()
+    if isinstance(plan, StepPlan):
+        return train(spec, plan, run_dir=run_dir, resume=resume, callbacks=callbacks)
+    return run_learner(spec, plan, run_dir=run_dir, resume=resume)
+
+
+def train(
+    spec: Spec,
+    plan: StepPlan,
+    *,
+    run_dir: Path | None,
+    resume: RunDirectory | None,
+    callbacks: Sequence[Callable[[], pl.Callback]],
+) -> Outcome | None:
+    """Train by DP-SGD, or without a budget by the same steps: the loop is a Trainer's."""
     seed_weights(spec.seed)
     module = build_module(spec, steps=plan.steps)
     # The module loads Lightning, which then sets its own log level.
@@ -156,10 +167,3 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
         optimizer=spec.optimizer,
         steps=steps,
     )
-
-
-def scoring_loader(dataset: Dataset[Any] | None, *, data: Data) -> DataLoader[Any] | None:
-    """Return an ordinary loader that scores the usable records of a split in order."""
-    if dataset is None:
-        return None
-    return DataLoader(usable_part(dataset, data), batch_size=SCORING_BATCH_SIZE)

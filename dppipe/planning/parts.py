@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dppipe.clipper_abilities import Averages
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.planned_release import PlannedRelease
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.printing import shown
 from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper
     from dppipe.noise.base import NoiseSchedule
     from dppipe.planning.earlier.runs import Earlier
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
     from dppipe.privacy.events.sequences import Steps
@@ -111,8 +112,10 @@ class PrivateParts:
         """Return the privacy event of one step: the noise schedule's, wrapped by the sampler's."""
         return self.sampler.event(self.noise.event(noise_multiplier), rate=rate)
 
-    def committed(self, plan: StepPlan) -> Steps:
+    def committed(self, plan: Plan) -> Steps:
         """Return the events of all that a plan may charge."""
+        if not isinstance(plan, StepPlan):
+            raise PrivacyRefusal("plan: expected one that takes steps, got another learner's.")
         return [*self.before, *self.step_events(plan)]
 
     def step_events(self, plan: StepPlan) -> Steps:

@@ -16,11 +16,22 @@ from dppipe.planning.data_source import source_of_data
 from dppipe.planning.earlier.recognition import recognise
 from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.parts import PrivateParts, parts_of
+from dppipe.planning.plan import Plan
+from dppipe.planning.release_plan import LearnerParts, plan_releases
 from dppipe.planning.stated import DEFAULT_FACTS, StatedFacts
 from dppipe.planning.step_plan import StepPlan
+from dppipe.privacy.release import PublicFacts
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 
-__all__ = ["PrivateParts", "make_plan", "parts_of", "plan_privacy"]
+__all__ = [
+    "PrivateParts",
+    "learner_parts",
+    "make_plan",
+    "make_step_plan",
+    "parts_of",
+    "plan_privacy",
+    "public_facts",
+]
 
 
 def plan_privacy(
@@ -64,34 +75,83 @@ def plan_privacy(
     return plan
 
 
-def make_plan(spec: Spec, *, allow_estimate: bool = False) -> StepPlan:
-    """Commit to what a spec says.
+def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
+    """Commit to what a spec says, whatever its learner.
 
     Of its data only the number of records, or of users, is read, and only if it is public.
     """
-    parts = replace(parts_of(spec), earlier=recognise(spec))
-    return plan_privacy(
+    if spec.takes_steps:
+        return make_step_plan(spec, allow_estimate=allow_estimate)
+    parts = learner_parts(spec)
+    return plan_releases(
         parts,
+        public_facts(spec),
+        name=spec.name,
+        learner=spec.learner.kind,
+        allow_estimate=allow_estimate,
+        **_stated(spec),
+    )
+
+
+def make_step_plan(spec: Spec, *, allow_estimate: bool = False) -> StepPlan:
+    """Commit to what a spec says whose learner takes steps."""
+    return plan_privacy(
+        replace(parts_of(spec), earlier=recognise(spec)),
         name=spec.name,
         records=spec.public_count(),
         steps=spec.train.steps,
         epochs=spec.train.epochs,
-        holdout=spec.data.holdout,
-        diagnostics=spec.diagnostics,
-        pretrained=spec.model.pretrained is not None,
-        own_module=_is_own_module(spec),
-        split="hash" if _keeps_count_secret(parts) else "position",
-        data=source_of_data(spec.data),
-        reproducible=spec.reproducible,
-        spec_hash=spec_hash(spec),
-        committed_hash=committed_hash(spec),
-        plugins=spec.plugin_files(),
         allow_estimate=allow_estimate,
+        **_stated(spec),
     )
+
+
+def learner_parts(spec: Spec) -> LearnerParts:
+    """Return what makes a run without steps private."""
+    takes_model = "model" in spec.learner.takes
+    return LearnerParts(
+        spec.learner,
+        spec.accountant,
+        None if spec.budget == "none" else spec.budget,
+        spec.unit,
+        earlier=recognise(spec) if takes_model else None,
+    )
+
+
+def public_facts(spec: Spec) -> PublicFacts:
+    """Return what is known of a spec's run before a record is read."""
+    return PublicFacts(
+        records=spec.public_count(),
+        unit=spec.unit,
+        relation="zero_out" if spec.budget == "none" else spec.budget.relation,
+        input_shape=tuple(spec.data.input_shape),
+        outputs=spec.data.outputs,
+        task=spec.data.task,
+    )
+
+
+def _stated(spec: Spec) -> StatedFacts:
+    """Return the facts of a spec that its plan repeats."""
+    secret = spec.budget != "none" and spec.budget.relation == "add_remove"
+    takes_model = "model" in spec.learner.takes
+    return {
+        "holdout": spec.data.holdout,
+        "diagnostics": spec.diagnostics,
+        "pretrained": takes_model and spec.model.pretrained is not None,
+        "own_module": _is_own_module(spec),
+        "split": "hash" if secret else "position",
+        "data": source_of_data(spec.data),
+        "reproducible": spec.reproducible,
+        "spec_hash": spec_hash(spec),
+        "committed_hash": committed_hash(spec),
+        "plugins": spec.plugin_files(),
+    }
 
 
 def _is_own_module(spec: Spec) -> bool:
     """Whether the user's own code makes the model."""
+    if "model" not in spec.learner.takes:
+        return False
     is_ours = type(spec.model).__module__.startswith("dppipe.models.")
     return not is_ours or spec.model.kind == "class_path"
 

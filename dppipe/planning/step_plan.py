@@ -6,6 +6,7 @@ is small. Read next: `privacy_plan.py`, which makes such a plan.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -18,7 +19,7 @@ from dppipe.planning.planned_release import PlannedRelease
 from dppipe.planning.step_runs import BatchRun, BoundRun, NoiseRun
 from dppipe.privacy.noise_split import gradient_multiplier
 
-__all__ = ["BatchRun", "BoundRun", "NoiseRun", "StepPlan", "charges_for"]
+__all__ = ["BatchRun", "BoundRun", "NoiseRun", "StepPlan", "charges_for", "plan_from_json"]
 
 
 def charges_for(steps: int, per_charge: int) -> int:
@@ -152,3 +153,17 @@ class StepPlan(Plan):
     @cached_property
     def _last_of_bounds(self) -> list[int]:
         return list(accumulate(run.steps for run in self.bounds))
+
+
+def plan_from_json(data: bytes) -> Plan:
+    """Read a plan back: that of DP-SGD, which takes steps, or of another learner."""
+    kind = Plan if _names_learner(data) else StepPlan
+    return kind.model_validate_json(data)
+
+
+def _names_learner(data: bytes) -> bool:
+    """Return whether a plan names another learner than DP-SGD."""
+    try:
+        return bool(json.loads(data).get("learner", "dp_sgd") != "dp_sgd")
+    except (ValueError, AttributeError):
+        return False  # reading it as a plan says what is wrong

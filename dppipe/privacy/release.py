@@ -6,9 +6,11 @@ a record is read; the ledger has one row for each of them. Nothing here imports 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
+
+from dppipe.privacy.budget import Relation
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -56,4 +58,30 @@ class Prelude(Protocol):
 
     def release(self) -> Release:
         """Return the release."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicFacts:
+    """What is known of a run before a record is read; releases are planned from this alone."""
+
+    records: int | None
+    """The number of training records, or of users; None where the relation keeps it secret."""
+    unit: str
+    relation: Relation
+    input_shape: tuple[int, ...]
+    outputs: int
+    task: str
+
+
+class PlansReleases(Protocol):
+    """The planning half of a learner: it needs no torch and reads no record."""
+
+    @property
+    def scale(self) -> float | None:
+        """The noise multiplier that is set; None to find the one that lands on the budget."""
+        ...
+
+    def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:
+        """Return all that the learner releases, in order, at this noise multiplier."""
         ...

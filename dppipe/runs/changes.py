@@ -15,11 +15,11 @@ from dppipe.spec.spec import committed_hash, data_hash, earlier_committed_hash
 from dppipe.spec.yaml.reader import read_yaml
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
 
-def check_unchanged(spec: Spec, plan: StepPlan, run: RunDirectory, *, accept_changes: bool) -> None:
+def check_unchanged(spec: Spec, plan: Plan, run: RunDirectory, *, accept_changes: bool) -> None:
     """Refuse a run whose spec or plugins aren't those that it began with; say where they differ.
 
     Guarantees:
@@ -38,7 +38,7 @@ def check_unchanged(spec: Spec, plan: StepPlan, run: RunDirectory, *, accept_cha
         )
 
 
-def _check_plugins(plugins: Mapping[str, str], plan: StepPlan, run: RunDirectory) -> None:
+def _check_plugins(plugins: Mapping[str, str], plan: Plan, run: RunDirectory) -> None:
     """Refuse plugin files whose code is another; the folder that they are in may differ."""
     known = plan.plugins.values()
     if sorted(plugins.values()) == sorted(known):
@@ -53,7 +53,7 @@ def _check_plugins(plugins: Mapping[str, str], plan: StepPlan, run: RunDirectory
     )
 
 
-def _changed(spec: Spec, plan: StepPlan, run: RunDirectory) -> bool:
+def _changed(spec: Spec, plan: Plan, run: RunDirectory) -> bool:
     """Return whether anything but the `performance` block was changed.
 
     A file that is byte by byte the one that was hashed is unchanged: an earlier version may have

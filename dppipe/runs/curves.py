@@ -12,7 +12,7 @@ from torch.utils.tensorboard import SummaryWriter
 from dppipe.runs.directory import cannot_write
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
 
 # Tags are regular expressions in TensorBoard's layouts: anchored, so that no other tag slips in.
 _LAYOUT = {
@@ -41,26 +41,27 @@ _LAYOUT = {
 class Curves:
     """The scalars of one run; every x-axis counts the ledger's steps."""
 
-    def __init__(self, directory: Path, *, plan: StepPlan) -> None:
+    def __init__(self, directory: Path, *, plan: Plan) -> None:
         self._plan = plan
         self._directory = directory
         with self._naming_failures():
             self._writer = SummaryWriter(str(directory), flush_secs=5)
             self._writer.add_custom_scalars(_LAYOUT)
 
-    def privacy(self, step: int, *, max_grad_norm: float, noise_multiplier: float) -> None:
-        """Add what is spent and left after a step, and the step's bound and noise."""
+    def privacy(self, step: int, facts: Mapping[str, float]) -> None:
+        """Add what is spent and left after a step, and the step's rate, bound and noise."""
         plan = self._plan
-        epsilon = plan.epsilon_after(step)
-        scalars = {
-            "epsilon": epsilon,
-            "epsilon_remaining": (plan.budget_epsilon or 0.0) - epsilon,
-            "noise_multiplier": noise_multiplier,
-            "max_grad_norm": max_grad_norm,
-            "sample_rate": plan.batch(step).sample_rate,
-            "steps_remaining": float(plan.steps - step),
-        }
-        self.metrics({f"privacy/{name}": value for name, value in scalars.items()}, step=step)
+        left = {"steps_remaining": float(plan.steps - step)}
+        self._spent(plan.epsilon_after(step), {**facts, **left}, at=step)
+
+    def release(self, epsilon: float, *, at: int) -> None:
+        """Add what is spent and left after a release that isn't a step."""
+        self._spent(epsilon, {}, at=at)
+
+    def _spent(self, epsilon: float, facts: Mapping[str, float], *, at: int) -> None:
+        left = (self._plan.budget_epsilon or 0.0) - epsilon
+        scalars = {"epsilon": epsilon, "epsilon_remaining": left, **facts}
+        self.metrics({f"privacy/{name}": value for name, value in scalars.items()}, step=at)
 
     def metrics(self, values: Mapping[str, float], *, step: int) -> None:
         """Add metrics under the names they already have."""

@@ -14,17 +14,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from dppipe.errors import UsageError
-from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import plan_from_json
 from dppipe.runs.directory import RunDirectory
 
 SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
 """What a statement takes from the facts of a shared budget."""
 
 
-def read_plan(run: RunDirectory) -> StepPlan:
+def read_plan(run: RunDirectory) -> Plan:
     """Read the plan that a run has committed to."""
     try:
-        return StepPlan.from_json(_read(run.plan))
+        return plan_from_json(_read(run.plan))
     except (ValidationError, RecursionError):
         raise UsageError(
             f"{run.plan}: expected a plan of this version of dppipe, got something else. Put the "

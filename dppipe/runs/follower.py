@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from torch import Tensor
 
-from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.plan import Plan
 from dppipe.privacy.charges import Charge
 from dppipe.runs.metric_names import Holdout
 from dppipe.runs.outcome import FitFacts, Stop
@@ -20,6 +20,7 @@ class NoLedger:
     """The ledger of a rank that doesn't charge."""
 
     head = ""
+    row_hash = ""
     torn = b""
     rows = 0
     step = 0
@@ -34,14 +35,15 @@ class NoLedger:
 class Follower:
     """The record of a rank that doesn't write; it has the methods of `RunRecord`."""
 
-    def __init__(self, plan: StepPlan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.validations = 0
         self.ledger = NoLedger()
 
-    def step(
-        self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]
-    ) -> None:
+    def step(self, facts: Mapping[str, float], *, nonprivate: Mapping[str, float]) -> None:
+        """Do nothing."""
+
+    def release(self, charge: Charge) -> None:
         """Do nothing."""
 
     def facts(self, values: Mapping[str, float], *, step: int) -> None:

@@ -51,6 +51,8 @@ class Ledger:
 
         It goes into every checkpoint and the summary.
         """
+        self.row_hash = ""
+        """The `hash` of the last row that was written here, which rows that it pays for name."""
         self.rows = 0
         self.step = 0
         """The step that the last row charges; 0 before the first."""
@@ -190,7 +192,7 @@ class Ledger:
         self.torn = found.torn
         self._size = found.size + len(found.torn)
         self._epsilon = max((charge.epsilon for charge in found.charges), default=0.0)
-        self.step = max((charge.step for charge in found.charges), default=0)
+        self.step = found.last_step
         self.charged = sum(charge.count for charge in found.charges)
 
     def _append(self, charge: Charge) -> None:
@@ -207,10 +209,11 @@ class Ledger:
             )
         self._write(line + b"\n")
         self.head = digest(line)
+        self.row_hash = line[-66:-2].decode()  # what stands before the closing `"}`
         self.rows += 1
         self.torn = b""
         self._epsilon = float(charge.epsilon)
-        self.step = charge.step
+        self.step = max(self.step, charge.step)
         self.charged += charge.count
         self._usable = True
 

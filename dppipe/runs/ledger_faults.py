@@ -13,7 +13,7 @@ from dppipe.privacy.charges import charged_steps
 from dppipe.runs.files import read_summary
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.ledger_reading import LedgerRows
     from dppipe.runs.directory import RunDirectory
@@ -24,7 +24,7 @@ _TOLERANCE = 1e-4
 """PLD's own discretisation: two ways of composing the same steps differ by this much at most."""
 
 
-def split_faults(run: RunDirectory, plan: StepPlan) -> Iterator[str]:
+def split_faults(run: RunDirectory, plan: Plan) -> Iterator[str]:
     """Report an `add_remove` run of a version that split records by position.
 
     Its epsilon doesn't cover that.

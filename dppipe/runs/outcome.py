@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
 
 Stop = Literal["early", "interrupted", "failed"]
 """What stops a run before its plan does: a callback (EarlyStopping), a signal, or an error."""
@@ -47,7 +47,7 @@ class Outcome:
     costs: the moment of a stop may depend on what was released.
     """
 
-    plan: StepPlan
+    plan: Plan
     run_dir: str
     stopped: Stop | None
     """What ended the run before its plan did."""

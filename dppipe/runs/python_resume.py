@@ -14,7 +14,7 @@ from dppipe.runs.origin import check_origin
 
 if TYPE_CHECKING:
     from dppipe.component import Component
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.runs.directory import RunDirectory
 
 _CHOSEN = (
@@ -34,7 +34,7 @@ _CHOSEN = (
 """What a user sets; other numbers of a plan follow from these."""
 
 
-def check_resumed(run: RunDirectory, plan: StepPlan, *, data: Component | None) -> None:
+def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> None:
     """Refuse to resume a run under another plan, and a copy of a run made in Python.
 
     Guarantee: every step of a resumed run is planned as it was when the run began, so that the
@@ -51,7 +51,7 @@ def check_resumed(run: RunDirectory, plan: StepPlan, *, data: Component | None) 
         check_origin(run, data=data, original_is_gone=run.original_is_gone)
 
 
-def _difference(committed: StepPlan, plan: StepPlan) -> str:
+def _difference(committed: Plan, plan: Plan) -> str:
     for name in (*_CHOSEN, *type(plan).model_fields):
         was = getattr(committed, name)
         now = getattr(plan, name)

@@ -13,6 +13,7 @@ from dppipe.budgets.identity import has_identity
 from dppipe.component import Component
 from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.curves import Curves
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
     import pytorch_lightning as pl
 
     from dppipe.budgets.binding import Binding
+    from dppipe.planning.release_plan import LearnerParts
+    from dppipe.privacy.charges import Charge
 
 
 class RunRecord:
     """Writes one run directory, from the plan to the statement."""
 
-    def __init__(self, run: RunDirectory, *, plan: StepPlan, ledger: Ledger) -> None:
+    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger) -> None:
         """Use `create` or `reopen`."""
         self.run = run
         self.plan = plan
@@ -51,8 +54,8 @@ class RunRecord:
         cls,
         run: RunDirectory,
         *,
-        plan: StepPlan,
-        parts: PrivateParts,
+        plan: Plan,
+        parts: PrivateParts | LearnerParts,
         config: str | None,
         data: Component | None,
     ) -> Self:
@@ -85,8 +88,8 @@ class RunRecord:
         cls,
         run: RunDirectory,
         *,
-        plan: StepPlan,
-        parts: PrivateParts,
+        plan: Plan,
+        parts: PrivateParts | LearnerParts,
         restored: Mapping[str, Any],
         data: Component | None,
     ) -> Self:
@@ -114,17 +117,18 @@ class RunRecord:
             raise
         return record
 
-    def step(
-        self, *, max_grad_norm: float, noise_multiplier: float, nonprivate: Mapping[str, float]
-    ) -> None:
+    def step(self, facts: Mapping[str, float], *, nonprivate: Mapping[str, float]) -> None:
         """Add a finished private step to the curves.
 
-        That is its bound and noise, and diagnostics where they are on.
+        That is its rate, bound and noise, and diagnostics where they are on.
         """
-        self._curves.privacy(
-            self.ledger.step, max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier
-        )
+        self._curves.privacy(self.ledger.step, facts)
         self._curves.metrics(nonprivate, step=self.ledger.step)
+
+    def release(self, charge: Charge) -> None:
+        """Add a release that isn't a step to the curves: before the steps, or at its row."""
+        at = 0 if self.plan.steps else self.ledger.rows
+        self._curves.release(charge.epsilon, at=at)
 
     def facts(self, values: Mapping[str, float], *, step: int) -> None:
         """Add public facts of a step to the curves, such as its learning rate."""
@@ -200,15 +204,18 @@ class RunRecord:
         )
 
     def _charged(self) -> tuple[int, int]:
-        """Return the number of charges and the last charged step.
+        """Return the number of charges and the last charged step, or release without steps.
 
         A row that was cut off counts as charged, and may have begun an epoch.
         """
-        last_step = self.ledger.step
-        if not self.ledger.torn:
-            return self.ledger.charged, last_step
-        after = self.plan.start_after(last_step) + 1
-        return self.ledger.charged + 1, min(self.plan.steps, after)
+        ledger = self.ledger
+        torn = 1 if ledger.torn else 0
+        if not isinstance(self.plan, StepPlan):
+            return ledger.charged + torn, min(len(self.plan.releases), ledger.rows + torn)
+        if not torn:
+            return ledger.charged, ledger.step
+        after = self.plan.start_after(ledger.step) + 1
+        return ledger.charged + 1, min(self.plan.steps, after)
 
     def close(self) -> None:
         """Close the files, and settle with the shared budget what the ledger holds."""
@@ -224,7 +231,7 @@ class RunRecord:
 
 
 def _bind(
-    run: RunDirectory, *, plan: StepPlan, parts: PrivateParts, data: Component | None
+    run: RunDirectory, *, plan: Plan, parts: PrivateParts | LearnerParts, data: Component | None
 ) -> Binding | None:
     """Reserve the run's whole plan in its scope, where it has one."""
     if parts.budget is None or parts.budget.scope is None:

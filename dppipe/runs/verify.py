@@ -14,6 +14,7 @@ from typing import Any
 
 from dppipe.errors import BudgetExhausted, UsageError
 from dppipe.planning.earlier.runs import with_earlier
+from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget
@@ -121,7 +122,7 @@ def verify_ledger(
 
 
 def _counted(
-    nothing: Verification, run: RunDirectory, found: LedgerRows, *, plan: StepPlan
+    nothing: Verification, run: RunDirectory, found: LedgerRows, *, plan: Plan
 ) -> Verification:
     """Return what needs no accountant: counts, the head, and faults of the ledger as a whole."""
     torn = bool(found.torn)
@@ -142,7 +143,7 @@ def _costed(
     run: RunDirectory,
     found: LedgerRows,
     *,
-    plan: StepPlan,
+    plan: Plan,
     accountant: Accountant,
     delta: float,
 ) -> Verification:
@@ -174,7 +175,7 @@ def _costed(
 
 
 def _filtered(
-    result: Verification, found: LedgerRows, *, plan: StepPlan, place: Path, own: bool
+    result: Verification, found: LedgerRows, *, plan: Plan, place: Path, own: bool
 ) -> Verification:
     """Ask the run's own filter for each row again.
 
@@ -182,6 +183,8 @@ def _filtered(
     """
     budget = _budget(plan)
     if not own or plan.accountant is None or budget is None:
+        return replace(result, certified=False)
+    if not isinstance(plan, StepPlan):
         return replace(result, certified=False)
     like = min(found.charges, key=lambda charge: charge.sample_rate).event
     planned = []
@@ -201,22 +204,31 @@ def _filtered(
     return replace(result, epsilon=budget.epsilon)
 
 
-def _budget(plan: StepPlan) -> Budget | None:
+def _budget(plan: Plan) -> Budget | None:
     """Return the budget that a plan was made for, if it had one."""
     if plan.budget_epsilon is None or plan.delta is None or plan.relation is None:
         return None
     return Budget(epsilon=plan.budget_epsilon, delta=plan.delta, relation=plan.relation)
 
 
-def _steps(found: LedgerRows, *, plan: StepPlan) -> Steps:
-    """Return the charged events; a torn row counts as the costliest step of the plan."""
+def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
+    """Return the charged events; a torn row counts as the costliest step of the plan.
+
+    In a plan without steps it is the next release.
+    """
     steps = charged_steps(found.charges)
-    if found.torn and found.charges:
-        last = found.charges[-1]
-        noise = min(last.noise_multiplier, *(run.noise_multiplier for run in plan.noise))
-        rate = max(rate for _, rate, _ in plan.charged_runs())
-        costliest = changed_event(last.event, noise_multiplier=noise, sampling_probability=rate)
-        steps.append((costliest, 1))
+    if not found.torn or not found.charges:
+        return steps
+    if not isinstance(plan, StepPlan):
+        following = plan.releases[found.rows : found.rows + 1]
+        return steps + [(release.dp_event, release.count) for release in following]
+    last = found.charges[-1]
+    noise = min(run.noise_multiplier for run in plan.noise)
+    if last.what == "step":
+        noise = min(last.noise_multiplier, noise)
+    rate = max(rate for _, rate, _ in plan.charged_runs())
+    costliest = changed_event(last.event, noise_multiplier=noise, sampling_probability=rate)
+    steps.append((costliest, 1))
     return steps
 
 

@@ -8,7 +8,7 @@ that no proof covers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.privacy.support import Verdict, verdict
@@ -19,8 +19,31 @@ from dppipe.spec.spec import Spec
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Return every problem between the blocks of a spec."""
+    rules: tuple[Callable[[Spec], Iterator[Problem]], ...]
     rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together)
+    if not spec.takes_steps:
+        rules = (_learner_unit, _learner_devices, _secret)
     return [problem for rule in rules for problem in rule(spec)]
+
+
+def _learner_unit(spec: Spec) -> Iterator[Problem]:
+    """Users are the unit where the data says whose each record is, and nowhere else."""
+    if spec.budget != "none" and spec.budget.unit == "user" and not spec.data.by_users:
+        yield Problem(
+            ("budget", "unit"),
+            "expected example, since the data doesn't say whose each record is, got user. State "
+            "the users of the data, or take unit: example.",
+        )
+
+
+def _learner_devices(spec: Spec) -> Iterator[Problem]:
+    """A learner without steps runs in one process."""
+    if spec.performance.devices * spec.performance.num_nodes > 1:
+        yield Problem(
+            ("performance", "devices"),
+            f"expected one process for learner {spec.learner.kind!r}, got several. Only dp_sgd "
+            "trains in several.",
+        )
 
 
 def _relation(spec: Spec) -> str:

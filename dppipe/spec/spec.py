@@ -11,7 +11,13 @@ import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, PlainSerializer, WrapValidator, model_validator
+from pydantic import (
+    BeforeValidator,
+    PlainSerializer,
+    ValidationInfo,
+    WrapValidator,
+    model_validator,
+)
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from dppipe.component import Component, Field, Options
@@ -20,6 +26,7 @@ from dppipe.spec.component_field import ComponentOf, default_component
 from dppipe.spec.kinds.registry import plugin_files
 from dppipe.spec.performance import Performance
 from dppipe.spec.train import Train
+from dppipe.spec.unused_blocks import LEARNER_BLOCKS, fill_unused_blocks
 from dppipe.spec.yaml.writer import write_yaml
 
 
@@ -41,6 +48,7 @@ def _integer_only(value: Any) -> Any:
 if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper
     from dppipe.data.base import Data
+    from dppipe.learners.base import Learner
     from dppipe.models.base import Model
     from dppipe.noise.base import NoiseSchedule
     from dppipe.optim.base import Optimizer
@@ -50,9 +58,18 @@ if TYPE_CHECKING:
     BudgetOrNone = Budget | Literal["none"]
 else:
     # The families stand below this layer: at run time each is found by name in the registry.
-    Accountant, Clipper, Data, Model, NoiseSchedule, Optimizer, Sampler = (
+    Accountant, Clipper, Data, Learner, Model, NoiseSchedule, Optimizer, Sampler = (
         Annotated[Component, ComponentOf(block)]
-        for block in ("accountant", "clipping", "data", "model", "noise", "optimizer", "sampler")
+        for block in (
+            "accountant",
+            "clipping",
+            "data",
+            "learner",
+            "model",
+            "noise",
+            "optimizer",
+            "sampler",
+        )
     )
     BudgetOrNone = Annotated[
         Budget,
@@ -81,6 +98,10 @@ class Spec(Options):
     )
     reproducible: bool = Field(
         False, description="Seeds sampler and noise too, for tests: such a run gives no protection."
+    )
+    learner: Learner = Field(
+        default_factory=default_component("learner", "dp_sgd"),
+        description="How records become a model.",
     )
     data: Data = Field(description="Where records come from.")
     model: Model = Field(description="What is trained.")
@@ -114,6 +135,11 @@ class Spec(Options):
         "guarantee covers.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _only_blocks_that_the_learner_takes(cls, data: Any, info: ValidationInfo) -> Any:
+        return fill_unused_blocks(data, registry=info.context)
+
     @model_validator(mode="after")
     def _one_physical_batch_size(self) -> Self:
         # `gather_performance` moves it from a file's `sampler` block; this is a Spec made in
@@ -130,14 +156,26 @@ class Spec(Options):
         """Whether the run has a budget."""
         return self.budget != "none"
 
+    @property
+    def takes_steps(self) -> bool:
+        """Whether the learner draws batches by a sampler, step by step."""
+        return "sampler" in self.learner.takes
+
+    @property
+    def unit(self) -> str:
+        """Whose privacy is protected: a user's where users are drawn, or the data has them."""
+        if self.takes_steps:
+            return self.sampler.unit
+        return "user" if self.data.by_users else "example"
+
     def public_count(self) -> int | None:
-        """Return the number of training records, or of users where the sampler draws users.
+        """Return the number of training records, or of users where these are the units.
 
         None where the relation keeps it secret.
         """
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
-        return self.data.train_users() if self.sampler.unit == "user" else self.data.train_count()
+        return self.data.train_users() if self.unit == "user" else self.data.train_count()
 
     def sized_sampler(self) -> Sampler:
         """Return the sampler with the physical batch size of `performance`."""
@@ -164,6 +202,10 @@ class Spec(Options):
         """Return the effective spec as plain data, defaults filled in."""
         data = self.model_dump(mode="json", exclude_none=True)
         del data["sampler"]["physical_batch_size"]  # it is in `performance`
+        for block in LEARNER_BLOCKS - self.learner.takes:
+            data.pop(block, None)
+        if self.learner.kind == "dp_sgd":
+            del data["learner"]  # as specs of earlier versions say it
         return data
 
     def to_yaml(self) -> str:
@@ -193,7 +235,9 @@ def _committed_data(spec: Spec) -> dict[str, Any]:
     data = spec.to_data()
     data.pop("optimizer", None)
     del data["performance"]
-    data["train"] = {name: data["train"].get(name) for name in ("steps", "epochs", "until")}
+    train = data.get("train")
+    if train is not None:
+        data["train"] = {name: train.get(name) for name in ("steps", "epochs", "until")}
     return data
 
 

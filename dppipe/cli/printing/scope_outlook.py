@@ -12,11 +12,11 @@ from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, StoreFai
 
 if TYPE_CHECKING:
     from dppipe.budgets.outlook import Outlook
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
 
-def plan_outlook(spec: Spec, plan: StepPlan) -> Outlook | None:
+def plan_outlook(spec: Spec, plan: Plan) -> Outlook | None:
     """Return what a planned run's scope says; None where it has none or the store can't be read.
 
     The second case prints a warning.
@@ -55,7 +55,7 @@ def spec_outlook(spec: Spec) -> Outlook | None:
     return plan_outlook(spec, plan)
 
 
-def refuse_unless_it_fits(spec: Spec, plan: StepPlan) -> Outlook | None:
+def refuse_unless_it_fits(spec: Spec, plan: Plan) -> Outlook | None:
     """Refuse a run that doesn't fit into its scope before torch is loaded; None without a scope."""
     from dppipe.budgets.outlook import look_ahead
     from dppipe.planning.parts import parts_of

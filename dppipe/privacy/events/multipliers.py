@@ -21,6 +21,12 @@ def noise_multiplier(event: DpEvent) -> float:
     return float(found)
 
 
+def composed_multipliers(event: DpEvent) -> tuple[float, ...]:
+    """Return the noise multiplier of each of several releases that are charged together."""
+    parts = getattr(event, "events", None)
+    return tuple(noise_multiplier(part) for part in parts) if parts else (noise_multiplier(event),)
+
+
 def mechanism_of(event: DpEvent) -> str:
     """Return the distribution of the noise: gaussian or laplace."""
     name = type(_mechanism(event)).__name__

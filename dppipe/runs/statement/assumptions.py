@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dppipe.privacy.events.multipliers import mechanism_of
 from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.noise_levels import noise_level
 from dppipe.runs.statement.other_releases import release_assumptions
 
 if TYPE_CHECKING:
+    from dppipe.planning.plan import Plan
+    from dppipe.planning.step_plan import StepPlan
     from dppipe.runs.statement.statement import Statement
 
 _INDEPENDENCE = {
@@ -28,6 +31,7 @@ _SPLIT = {
 }
 _SCHEDULE = {
     "committed": "Noise, sample rate and number of steps were fixed before the first release.",
+    "releases": "All releases and their noise were fixed before the first of them.",
     "filter": "Noise or sample rate followed released values. A filter admitted each step only "
     "while the budget lasted.",
 }
@@ -68,7 +72,7 @@ def assumptions(statement: Statement) -> tuple[str, ...]:
     if not plan.private or statement.failed:
         return ()
     said = list(_mechanism(statement))
-    said.append(_SCHEDULE[plan.schedule])
+    said.append(_SCHEDULE[plan.schedule if statement.step_plan is not None else "releases"])
     if statement.status == "interrupted" or statement.stopped_early:
         said.append(_STOPPED)
     said += release_assumptions(plan)
@@ -80,13 +84,13 @@ def assumptions(statement: Statement) -> tuple[str, ...]:
 
 
 def _mechanism(statement: Statement) -> Iterator[str]:
-    plan = statement.plan
+    plan = statement.step_plan
+    if plan is None:
+        yield from _learner(statement.plan)
+        return
     yield f"Batches were drawn by the sampler {plan.sampler!r}, and accounted as such."
-    if plan.reproducible:
-        yield "Noise was seeded, so it gives no protection."
-    else:
-        yield noise_level(mechanism=plan.mechanism, secure=plan.secure)
-    yield _clipping(statement)
+    yield _noise(plan, mechanism=plan.mechanism)
+    yield _clipping(statement, plan)
     if plan.max_records_per_user is not None:
         yield (
             "In a step a user's records count as one average. Of a user with more than "
@@ -101,8 +105,22 @@ def _mechanism(statement: Statement) -> Iterator[str]:
         yield _INDEPENDENCE[statement.independence]
 
 
-def _clipping(statement: Statement) -> str:
-    plan = statement.plan
+def _noise(plan: Plan, *, mechanism: str) -> str:
+    if plan.reproducible:
+        return "Noise was seeded, so it gives no protection."
+    return noise_level(mechanism=mechanism, secure=plan.secure)
+
+
+def _learner(plan: Plan) -> Iterator[str]:
+    """Say what the claim of a learner without steps rests on."""
+    yield f"The model was learned by {plan.learner!r} from the releases that are listed here alone."
+    mechanisms = {mechanism_of(release.dp_event) for release in plan.releases}
+    yield _noise(plan, mechanism="laplace" if mechanisms == {"laplace"} else "gaussian")
+    yield "Every release was charged in the ledger before its noise was drawn."
+    yield _FAULTY_RECORDS
+
+
+def _clipping(statement: Statement, plan: StepPlan) -> str:
     clipped = f"Each {plan.unit}'s gradient was clipped"
     if plan.averages:
         clipped = "Averages of gradients were clipped"

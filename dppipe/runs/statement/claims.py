@@ -10,7 +10,7 @@ from dppipe.privacy.printing import shown, shown_delta
 from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
 
 NOT_PRIVATE = (
     "NOT PRIVATE: this run has no privacy budget, and its model may reveal any record that it was "
@@ -103,7 +103,7 @@ def _factor(epsilon: float) -> str:
 
 
 def guarantee_of_plan(
-    plan: StepPlan, *, failed: bool = False, split_by_position: bool = False
+    plan: Plan, *, failed: bool = False, split_by_position: bool = False
 ) -> tuple[str, str]:
     """Return what a plan promises, or what a run of it does, in two plain sentences."""
     return guarantee_sentences(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.support import verdict
 from dppipe.runs.statement.claims import units_of
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.runs.statement.statement import Statement
 
 _PAPERS = (
@@ -25,6 +26,11 @@ _REPLACED = (
     "Under replace_one one {unit} can move a step's sum by twice the bound. Epsilon here counts "
     "that."
 )
+_REPLACED_IN_RELEASES = (
+    "Under replace_one one {unit} can move a release by twice what its presence can. Epsilon here "
+    "counts that."
+)
+_NOT_COMPARED = "Here the number of {units} is public, and no claim is made under add_remove."
 _REPLACED_ALONE = "Under add_remove and zero_out it can move the sum by the bound alone."
 
 
@@ -37,21 +43,31 @@ def comparison(statement: Statement) -> str | None:
     if plan.relation == "add_remove":
         said.append(_SAME_RELATION)
     elif plan.relation == "zero_out":
-        said.append(_SAME if _also_add_remove(plan) else _NO_PROOF)
+        said.append(_SAME if _also_add_remove(plan) else _no_proof(plan))
     elif plan.relation == "replace_one":
-        said.append(_REPLACED)
-        if not plan.averages:
-            said.append(_REPLACED_ALONE)
+        said += _replaced(plan)
     return " ".join(said).format(unit=plan.unit, units=units_of(plan.unit))
 
 
-def _also_add_remove(plan: StepPlan) -> bool:
+def _replaced(plan: Plan) -> list[str]:
+    if not isinstance(plan, StepPlan):
+        return [_REPLACED_IN_RELEASES]
+    return [_REPLACED] if plan.averages else [_REPLACED, _REPLACED_ALONE]
+
+
+def _no_proof(plan: Plan) -> str:
+    return _NO_PROOF if isinstance(plan, StepPlan) else _NOT_COMPARED
+
+
+def _also_add_remove(plan: Plan) -> bool:
     """Return whether the run's accountant proves the same under add_remove.
 
     A clipped sum moves by at most the bound under both relations, and each record's or user's coin
     is its own, so one pair of distributions decides both. Clipped averages need a public number of
-    records.
+    records. Releases without a sampler may divide by that number, so nothing is said of them.
     """
+    if not isinstance(plan, StepPlan):
+        return False
     found = verdict(
         sampler=plan.sampler,
         relation="add_remove",

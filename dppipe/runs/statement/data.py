@@ -69,15 +69,17 @@ def _cost(statement: Statement) -> dict[str, Any]:
 def _mechanism(statement: Statement) -> dict[str, Any]:
     """Return what was drawn, clipped and noised, and how."""
     plan = statement.plan
+    steps = statement.step_plan
     planned = planned_ranges(plan)
     executed = statement.executed
     return {
+        "learner": plan.learner,
         "schedule": plan.schedule,
-        "sampler": plan.sampler,
-        "mechanism": plan.mechanism,
+        "sampler": None if steps is None else steps.sampler,
+        "mechanism": None if steps is None else steps.mechanism,
         "secure": plan.secure,
-        "clipping": plan.clipping,
-        "averages": plan.averages,
+        "clipping": None if steps is None else steps.clipping,
+        "averages": steps is not None and steps.averages,
         "noisy_counts": statement.noisy_counts,
         "failure_delta": plan.failure_delta,
         "planned": None if planned is None else asdict(planned),
@@ -137,12 +139,17 @@ def _sentences(statement: Statement) -> dict[str, Any]:
         "guarantee": list(statement.guarantee()),
         "comparison": comparison(statement),
         "accountant_version": statement.versions.get("dppipe"),
-        "noise_level": noise_level(mechanism=plan.mechanism, secure=plan.secure),
+        "noise_level": noise_level(mechanism=_noise(statement), secure=plan.secure),
         "seeded": plan.reproducible,
         "evaluation_looks": statement.validation_looks + statement.test_looks,
         "assumptions": list(assumptions(statement)),
         "not_covered": not_covered(statement),
     }
+
+
+def _noise(statement: Statement) -> str:
+    steps = statement.step_plan
+    return "gaussian" if steps is None else steps.mechanism
 
 
 def _printed(epsilon: float | None) -> float | None:

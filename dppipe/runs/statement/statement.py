@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.statement.claims import guarantee_of_plan
 from dppipe.runs.statement.step_ranges import StepRanges
@@ -44,7 +45,7 @@ class Files:
 class Statement:
     """Everything that a reader needs to judge a run's claim."""
 
-    plan: StepPlan
+    plan: Plan
     """What the run committed to. Its `epsilon` is what is claimed."""
     status: str
     """How the run ended: completed, budget_exhausted, interrupted or failed."""
@@ -122,7 +123,13 @@ class Statement:
     @property
     def noisy_counts(self) -> bool:
         """Whether noisy counts of unclipped gradients were released beside each step."""
-        return self.plan.statistics_std is not None
+        steps = self.step_plan
+        return steps is not None and steps.statistics_std is not None
+
+    @property
+    def step_plan(self) -> StepPlan | None:
+        """The plan, where the learner takes steps."""
+        return self.plan if isinstance(self.plan, StepPlan) else None
 
     @property
     def diagnostics(self) -> bool:

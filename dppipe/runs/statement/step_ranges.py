@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dppipe.planning.step_plan import StepPlan
+
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.privacy.charges import Charge
 
 Range = tuple[float, float]
@@ -24,9 +26,9 @@ class StepRanges:
     max_grad_norm: Range
 
 
-def planned_ranges(plan: StepPlan) -> StepRanges | None:
-    """Return what the steps were planned with; None without a budget."""
-    if not plan.private:
+def planned_ranges(plan: Plan) -> StepRanges | None:
+    """Return what the steps were planned with; None without a budget or without steps."""
+    if not plan.private or not isinstance(plan, StepPlan):
         return None
     rates = [run.sample_rate for run in plan.batches] or [plan.sample_rate]
     factors = [run.factor for run in plan.bounds] or [1.0]
@@ -43,7 +45,7 @@ def executed_ranges(charges: Sequence[Charge]) -> StepRanges | None:
 
     Only the ledger knows this where bounds adapt or epochs were cut short.
     """
-    steps = [charge for charge in charges if charge.step]
+    steps = [charge for charge in charges if charge.what == "step"]
     if not steps:
         return None
     return StepRanges(

@@ -11,12 +11,13 @@ from dppipe.runs.statement.assumptions import assumptions
 from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.comparisons import comparison
 from dppipe.runs.statement.exclusions import not_covered
+from dppipe.runs.statement.other_releases import planned_phrase
 from dppipe.runs.statement.releases import released
 from dppipe.runs.statement.step_ranges import planned_ranges
 
 if TYPE_CHECKING:
     from dppipe.planning.data_source import DataSource
-    from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.plan import Plan
     from dppipe.runs.statement.statement import Statement
     from dppipe.runs.statement.step_ranges import Range
 
@@ -106,7 +107,7 @@ def _run(statement: Statement) -> Iterator[str]:
         yield _row(f"training {units_of(plan.unit)}{public}", str(plan.records))
 
 
-def _unit(plan: StepPlan) -> str:
+def _unit(plan: Plan) -> str:
     if plan.unit != "user":
         return f"one {plan.unit}: one training record"
     named = plan.data.user if plan.data is not None else None
@@ -127,7 +128,9 @@ def _accountant(statement: Statement) -> str:
     named = f"{plan.accountant}, dppipe's own code"
     if version is not None:
         named += f" (version {version})"
-    if plan.accountant == "rdp" and plan.sampler == "without_replacement":
+    steps = statement.step_plan
+    drawn = None if steps is None else steps.sampler
+    if plan.accountant == "rdp" and drawn == "without_replacement":
         named += f", with Renyi divergences by dp-accounting {statement.versions['dp-accounting']}"
     return named
 
@@ -139,7 +142,9 @@ def _minute(moment: str) -> str:
 def _numbers(statement: Statement) -> Iterator[str]:
     planned = planned_ranges(statement.plan)
     executed = statement.executed
-    if planned is None:
+    steps = statement.step_plan
+    if planned is None or steps is None:
+        yield from _releases(statement)
         return
     columns = [planned]
     heading = "| | planned |"
@@ -153,10 +158,20 @@ def _numbers(statement: Statement) -> Iterator[str]:
     yield _row("sample rate", *(_range(column.sample_rate) for column in columns))
     yield _row("noise multiplier", *(_range(column.noise_multiplier) for column in columns))
     yield _row("max grad norm", *(_range(column.max_grad_norm) for column in columns))
-    yield _row("mechanism", *[statement.plan.mechanism] * len(columns))
+    yield _row("mechanism", *[steps.mechanism] * len(columns))
     if executed is not None and statement.updates is not None and not statement.failed:
         kept = f"{statement.updates} of the {executed.steps} charged steps are in the weights."
         yield f"\n{kept}"
+
+
+def _releases(statement: Statement) -> Iterator[str]:
+    """Lay out the releases of a learner without steps."""
+    yield "\n## The numbers\n"
+    yield "| release | event | times | released |"
+    yield "|---|---|---|---|"
+    for number, release in enumerate(statement.plan.releases):
+        out = "yes" if number < statement.other_releases else "no"
+        yield _row(planned_phrase(release), release.event["type"], str(release.count), out)
 
 
 def _curve(statement: Statement) -> Iterator[str]:

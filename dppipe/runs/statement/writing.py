@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.plan import Plan
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import SCOPE_FACTS, read_plan, read_summary
@@ -70,14 +70,14 @@ def statement_of(run: RunDirectory) -> Statement:
     )
 
 
-def _executed(run: RunDirectory, plan: StepPlan) -> StepRanges | None:
+def _executed(run: RunDirectory, plan: Plan) -> StepRanges | None:
     if not plan.private:
         return None
     return executed_ranges(read_ledger(run.ledger, plan=run.plan.read_bytes()).charges)
 
 
 def _refuse_more_updates_than_charges(
-    run: RunDirectory, plan: StepPlan, summary: Mapping[str, Any], executed: StepRanges | None
+    run: RunDirectory, plan: Plan, summary: Mapping[str, Any], executed: StepRanges | None
 ) -> None:
     """Refuse to state a claim for updates that this ledger never charged."""
     if not plan.private:

@@ -43,6 +43,7 @@ FAMILIES = {
         Family(
             "noise", "noise schedule", "dppipe.noise", "NoiseSchedule", "dppipe.noise_schedules"
         ),
+        Family("learner", "learner", "dppipe.learners", "Learner", "dppipe.learners"),
         Family(
             "accountant",
             "accountant",

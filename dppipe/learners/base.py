@@ -1,0 +1,59 @@
+"""What a learner is: how records become a model, as releases through a gate.
+
+A learner has two halves. `releases` lists what it will release, before a record is read; `fit`
+computes, and hands bounded values to the gate. It never sees the ledger, a key or the noise.
+DP-SGD is the default (`dp_sgd.py`); its loop is Lightning's. Files of learners load without torch.
+Read next: `gate.py`, then `job.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dppipe.component import Component
+from dppipe.privacy.release import PublicFacts, Release
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from dppipe.learners.job import Job
+
+__all__ = ["Learner", "PublicFacts", "Release"]
+
+
+class Learner(Component):
+    """How records become a model.
+
+    Guarantees:
+    - Whatever a learner releases goes through the gate, and is charged before it is seen.
+    - A plugin's values are bounded by the gate, one unit at a time; it is not believed.
+    """
+
+    takes: ClassVar[frozenset[str]] = frozenset()
+    """The blocks of a spec that it uses, of those that only some learners need (`model`, `sampler`,
+    `train`, ...); any other one beside it is an error."""
+
+    @property
+    def scale(self) -> float | None:
+        """The noise multiplier that is set; None to find the one that lands on the budget."""
+        chosen = getattr(self, "noise_multiplier", "auto")
+        return None if chosen == "auto" else float(chosen)
+
+    def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:
+        """Return all that the learner releases, in order, at the noise multiplier `scale`."""
+        raise self.unwritten("releases(facts, *, scale)")
+
+    def module(self, facts: PublicFacts) -> nn.Module:
+        """Return the untrained module that `fit` trains, where no `model` block names one."""
+        raise self.unwritten("module(facts)")
+
+    def fit(self, job: Job, gate: Any) -> nn.Module:
+        """Return the trained module: `job.module`, with the weights that were learned.
+
+        Args:
+            job: What is known of the run, and its records.
+            gate: A `Gate`; a `PluginGate`, with fewer methods, where the learner is a plugin; a
+                `PlainGate`, which adds no noise, in a run without a budget.
+        """
+        raise self.unwritten("fit(job, gate)")

@@ -1,0 +1,33 @@
+"""Selecting one of several candidates by noisy scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dppipe.errors import PrivacyRefusal
+from dppipe.randomness.gumbel import GumbelStream
+from dppipe.randomness.selection import select
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+
+    from dppipe.learners.bounded import Bounded
+    from dppipe.privacy.budget import Relation
+
+
+def select_noisily(
+    event: DpEvent, scores: Bounded, *, relation: Relation, stream: GumbelStream
+) -> int:
+    """Return the number of a candidate, by the mechanism that the event names.
+
+    Guarantee: the exponential mechanism with the event's epsilon, under this relation: under
+    `replace_one` a unit moves a score by up to twice the sensitivity of its presence.
+    """
+    if type(event).__name__ != "ExponentialMechanismDpEvent":
+        raise PrivacyRefusal(
+            "gate: expected an ExponentialMechanismDpEvent for a selection, got "
+            f"{type(event).__name__}. Charge the mechanism that selects."
+        )
+    moved = scores.sensitivity * (2 if relation == "replace_one" else 1)
+    values = scores.value.double().cpu().numpy()
+    return select(values, sensitivity=moved, epsilon=float(event.epsilon), stream=stream)

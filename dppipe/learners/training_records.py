@@ -1,0 +1,91 @@
+"""The training records of a learner that owns its loop: units, which can be read inside the gate.
+
+A unit is one record, or all records of one user. Reading is refused outside of a gate's
+computation, so nothing can depend on a record that no release was charged for. A record that can't
+be read is left out; one that is marked as bad was left out before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from dppipe.data.reading.users import users_of
+from dppipe.data.reading.validity import valid_of
+from dppipe.errors import RECORD_ERRORS, PrivacyRefusal
+from dppipe.learners.records.faults import is_machine_fault
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
+
+class Unit(NamedTuple):
+    """The records of one unit."""
+
+    inputs: Tensor
+    """`[records, ...]`"""
+    targets: Tensor
+    """`[records, ...]`"""
+
+
+class TrainingRecords:
+    """The training records of a run, unit by unit.
+
+    Guarantee: `units` reads records only while `may_read` says so.
+    """
+
+    def __init__(
+        self, dataset: Dataset[Any], *, by_users: bool, may_read: Callable[[], bool]
+    ) -> None:
+        self._dataset = dataset
+        self._by_users = by_users
+        self._may_read = may_read
+
+    def units(self) -> Iterator[Unit]:
+        """Yield the usable records of each unit; a unit without any is left out."""
+        self._refuse_outside()
+        for indices in self._indices():
+            self._refuse_outside()  # a generator may outlive the computation that made it
+            unit = self._read(indices)
+            if unit is not None:
+                yield unit
+
+    def _refuse_outside(self) -> None:
+        if not self._may_read():
+            raise PrivacyRefusal(
+                "records: expected to be read inside a gate's computation, got a read outside of "
+                "it. Hand the gate a function of one unit: gate.sum_units(release, function, ...)."
+            )
+
+    def _indices(self) -> Iterator[list[int]]:
+        count = len(self._dataset)  # type: ignore[arg-type]
+        valid = valid_of(self._dataset)
+        users = users_of(self._dataset) if self._by_users else None
+        owned: dict[int, list[int]] = {}
+        for index in range(count):
+            if valid is None or valid[index]:
+                owner = index if users is None else int(users[index])
+                owned.setdefault(owner, []).append(index)
+        yield from owned.values()
+
+    def _read(self, indices: list[int]) -> Unit | None:
+        if isinstance(self._dataset, TensorDataset):
+            tensors = self._dataset.tensors
+            return Unit(tensors[0][indices], tensors[1][indices])
+        rows: list[tuple[Tensor, Tensor]] = []
+        for index in indices:
+            try:
+                one, target = self._dataset[index][:2]
+                rows.append((torch.as_tensor(one), torch.as_tensor(target)))
+            except RECORD_ERRORS as error:
+                if is_machine_fault(error):
+                    raise
+        try:
+            inputs = torch.stack([one for one, _ in rows])
+            return Unit(inputs, torch.stack([target for _, target in rows]))
+        except (RuntimeError, ValueError):  # nothing could be read, or records of several shapes
+            return None

@@ -1,0 +1,164 @@
+"""Running a learner that owns its loop, from its plan to a finished run directory.
+
+DP-SGD's loop is a Trainer's (`run.py`); every other learner asks the gate for one release after
+another. A run that goes on after an interruption asks again from the start: values that were
+released before are read from the run directory, and nothing is charged twice.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from dppipe.data.base import split_records
+from dppipe.errors import Interrupted, PrivacyRefusal, UsageError
+from dppipe.learners.gate import Gate
+from dppipe.learners.job import Job
+from dppipe.learners.plain_gate import PlainGate
+from dppipe.learners.plugin_gate import PluginGate
+from dppipe.learners.sources import NoiseSources
+from dppipe.learners.training_records import TrainingRecords, Unit
+from dppipe.learners.upcoming import PlannedReleases
+from dppipe.pipeline.adapting import make_network
+from dppipe.pipeline.memory import fitting_memory
+from dppipe.pipeline.scoring import score_split
+from dppipe.pipeline.seeding import seed_weights
+from dppipe.planning.privacy_plan import learner_parts, public_facts
+from dppipe.runs.directory import RunDirectory
+from dppipe.runs.record import RunRecord
+from dppipe.runs.released import ReleasedValues, count_released
+
+if TYPE_CHECKING:
+    from dppipe.data.base import Splits
+    from dppipe.planning.plan import Plan
+    from dppipe.runs.outcome import Outcome, Stop
+    from dppipe.spec.spec import Spec
+
+
+def run_learner(
+    spec: Spec, plan: Plan, *, run_dir: Path | None = None, resume: RunDirectory | None = None
+) -> Outcome:
+    """Learn what a spec says within what its plan allows, and leave a run directory.
+
+    Args:
+        spec: What to learn.
+        plan: The plan of the spec.
+        run_dir: Where a new run is written.
+        resume: The run to resume, in place of a new one.
+    """
+    seed_weights(spec.seed)
+    module = untrained_module(spec)
+    with fitting_memory("data"):
+        splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+    record = _open_record(spec, plan, run_dir=run_dir, resume=resume)
+    stopped: Stop | None = "failed"
+    try:
+        trained = _fit(spec, plan, module, splits, record)
+        _validate(trained, splits, spec, record)
+        stopped = None
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+        raise Interrupted(
+            f"{record.run.path}: interrupted. Go on with: dppipe resume {record.run.path}",
+            exit_code=128 + signal.SIGINT,
+        ) from None
+    finally:
+        weights = trained.state_dict() if stopped is None else {}
+        outcome = record.finish(weights, stopped=stopped, steps=0, validates=splits.val is not None)
+    return outcome
+
+
+def untrained_module(spec: Spec) -> nn.Module:
+    """Return the module to train: of the spec's `model` block, or the learner's own."""
+    if "model" in spec.learner.takes:
+        return make_network(
+            spec.model, input_shape=spec.data.input_shape, outputs=spec.data.outputs
+        )
+    return spec.learner.module(public_facts(spec))
+
+
+def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunRecord) -> nn.Module:
+    gate: Gate | PlainGate = PlainGate(plan)
+    if plan.private and plan.relation is not None:
+        gate = Gate(
+            record.ledger,
+            PlannedReleases(plan),
+            plan.relation,
+            plan.unit,
+            sources=NoiseSources(spec.seed if spec.reproducible else None, secure=plan.secure),
+            values=ReleasedValues(record.run, plan),
+            on_release=record.release,
+        )
+    by_users = plan.unit == "user"
+    records = TrainingRecords(splits.train, by_users=by_users, may_read=lambda: gate.computing)
+    job = Job(public_facts(spec), module, records, record.run.path)
+    seen = gate if _is_trusted(spec) else PluginGate(gate, records, _made_up(spec))
+    trained = spec.learner.fit(job, seen)
+    _refuse_unfinished(gate, trained)
+    return trained
+
+
+def _is_trusted(spec: Spec) -> bool:
+    """Return whether the learner is the package's own; plugins are bounded by the gate."""
+    module = type(spec.learner).__module__
+    return module.startswith("dppipe.learners.")
+
+
+def _made_up(spec: Spec) -> Unit:
+    """Return a made-up unit of two records, on which a learner's mistakes show."""
+    inputs, targets = spec.data.synthetic(2)
+    return Unit(torch.as_tensor(inputs), torch.as_tensor(targets))
+
+
+def _refuse_unfinished(gate: Gate | PlainGate, trained: object) -> None:
+    if not isinstance(trained, nn.Module):
+        raise UsageError(
+            f"learner: expected fit to return a module, got {type(trained).__name__}. Fix it."
+        )
+    left = gate.next()
+    if left is not None:
+        raise UsageError(
+            f"learner: expected fit to ask for every planned release, got none of {left.what!r}. "
+            "Plan fewer releases, or use them."
+        )
+
+
+def _validate(module: nn.Module, splits: Splits, spec: Spec, record: RunRecord) -> None:
+    """Record the metrics of the validation split, where there is one and the module predicts."""
+    if splits.val is None or "model" not in spec.learner.takes:
+        return
+    scores = score_split(module, splits.val, spec, prefix="")
+    record.validation(scores, step=record.ledger.rows, holdout=spec.data.holdout)
+
+
+def _open_record(
+    spec: Spec, plan: Plan, *, run_dir: Path | None, resume: RunDirectory | None
+) -> RunRecord:
+    parts = learner_parts(spec)
+    if resume is None:
+        run = RunDirectory.create(spec.name, run_dir=run_dir)
+        return RunRecord.create(run, plan=plan, parts=parts, config=spec.to_yaml(), data=spec.data)
+    record = RunRecord.reopen(resume, plan=plan, parts=parts, restored={}, data=spec.data)
+    try:
+        _refuse_lost_release(record, plan)
+    except BaseException:
+        record.close()
+        raise
+    return record
+
+
+def _refuse_lost_release(record: RunRecord, plan: Plan) -> None:
+    """Refuse to go on where a release was charged and its value is lost."""
+    charged = record.ledger.rows + bool(record.ledger.torn)
+    released = count_released(record.run, plan)
+    if plan.private and released < charged:
+        lost = plan.releases[released].what
+        raise PrivacyRefusal(
+            f"{record.run.ledger}:{released + 1}: the release {lost!r} was charged, and its value "
+            "was lost in an interruption. The plan holds no second one: what was charged stays "
+            "spent. Start a new run."
+        )
