@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dppipe.clipping.base import Clipper
     from dppipe.component import Field
     from dppipe.data.base import Data
+    from dppipe.learners.base import Learner
     from dppipe.lightning.callback import DPCallback
     from dppipe.lightning.strategies import PrivateDDP
     from dppipe.models.base import Model
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dppipe.optim.base import Optimizer
     from dppipe.pipeline.load import load_model
     from dppipe.privacy.budget import Budget
+    from dppipe.privacy.release import Release
     from dppipe.runs.directory import RunDirectory
 
 __version__ = "0.1.0"
@@ -27,10 +29,12 @@ __all__ = [
     "DPCallback",
     "Data",
     "Field",
+    "Learner",
     "Model",
     "NoiseSchedule",
     "Optimizer",
     "PrivateDDP",
+    "Release",
     "RunDirectory",
     "__version__",
     "load_model",
@@ -44,10 +48,12 @@ __getattr__ = lazy_names(
         "DPCallback": ".lightning.callback",
         "Data": ".data.base",
         "Field": ".component",
+        "Learner": ".learners.base",
         "Model": ".models.base",
         "NoiseSchedule": ".noise.base",
         "Optimizer": ".optim.base",
         "PrivateDDP": ".lightning.strategies",
+        "Release": ".privacy.release",
         "RunDirectory": ".runs.directory",
         "load_model": ".pipeline.load",
     },

@@ -84,6 +84,7 @@ class Gate:
         self._state: NoiseState = None
         self._has_state = False
         self._row: Future[None] = Future()
+        self._charge: Charge | None = None
         self._number = -1
         """How many releases that aren't steps were offered before the last one."""
 
@@ -232,13 +233,14 @@ class Gate:
             return
         if self.values is not None:
             self.values.save(self._number, value)
-        self.on_release(self.charge_of(release))
+        if self._charge is not None:
+            self.on_release(self._charge)
 
     @contextmanager
     def _charged(self, release: Release) -> Iterator[None]:
         """Charge a release while its value is computed: the row is durable when the block ends."""
         self._refuse_other(release)
-        charge = self.charge_of(release)
+        charge = self._charge = self.charge_of(release)
         # Whatever happens from here on, the release is charged and can't be taken again.
         self.upcoming.charge(release)
         self._offered = None

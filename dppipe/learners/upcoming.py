@@ -35,7 +35,7 @@ class Upcoming(Protocol):
         ...
 
     def epsilon_after(self, release: Release) -> float:
-        """Return the epsilon that is spent once the release is charged."""
+        """Return the epsilon that is spent once the release, which comes next, is charged."""
         ...
 
 
@@ -61,8 +61,8 @@ class PlannedReleases:
         """Do nothing: the plan is fixed."""
 
     def epsilon_after(self, release: Release) -> float:
-        """Return the plan's epsilon."""
-        return self.plan.epsilon_after(self.done)
+        """Return the plan's epsilon after the release that comes next."""
+        return self.plan.epsilon_after(self.done + 1)
 
 
 @dataclass

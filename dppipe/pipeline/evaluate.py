@@ -60,6 +60,11 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     """Score the test split; summary and statement count this before a record is scored."""
     plan = read_plan(run)
     spec = spec_of(run, plugins=plugins)
+    if "model" not in spec.learner.takes:
+        raise UsageError(
+            f"learner: expected one with a model to score, got {spec.learner.kind!r}, which makes "
+            "no predictions."
+        )
     model = load_network(run, spec)
     test = _test_records(run, spec, plan)
     summary = read_summary(run, *STATED)

@@ -152,6 +152,11 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
 
     It is the user's own, or an ordinary network with its objective and optimizer.
     """
+    if not spec.takes_steps:
+        raise UsageError(
+            f"learner: expected dp_sgd, whose module is trained step by step, got "
+            f"{spec.learner.kind!r}."
+        )
     network = make_network(spec.model, input_shape=spec.data.input_shape, outputs=spec.data.outputs)
     own = own_module(network, spec)
     if own is not None:

@@ -35,7 +35,8 @@ def fill_unused_blocks(data: Any, *, registry: Any) -> Any:
     try:
         takes = getattr(known.load("learner", kind), "takes", LEARNER_BLOCKS)
     except UsageError:
-        return data  # reading the block says what is wrong with its kind
+        # Reading the block says what is wrong with its kind; nothing else is known to be missing.
+        return _PLACEHOLDERS | data
     unused = LEARNER_BLOCKS - takes
     _refuse_given(data, unused, kind=kind)
     placeholders = {block: _PLACEHOLDERS[block] for block in unused if block in _PLACEHOLDERS}

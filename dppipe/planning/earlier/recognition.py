@@ -19,7 +19,8 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier.finished_runs import finished_runs
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, merged
 from dppipe.planning.earlier.stored_tensors import tensor_hashes
-from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan, plan_from_json
 from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.events.plain import changed_event, event_to_data
 from dppipe.privacy.events.sequences import merge
@@ -97,14 +98,17 @@ def run_id(directory: Path) -> str | None:
     return known if isinstance(known, str) and known else None
 
 
-def _events(ledger: LedgerRows, plan: StepPlan) -> tuple[ChargedEvent, ...]:
+def _events(ledger: LedgerRows, plan: Plan) -> tuple[ChargedEvent, ...]:
     """Return a run's charged events: its rows if all steps are charged, else its whole plan.
 
     The moment of an early stop may depend on released values, so an early stop lowers no claim.
     """
     steps = [charge for charge in ledger.charges if charge.step]
     charged = charged_steps(ledger.charges)
-    if steps and plan.start_after(steps[-1].step) < plan.steps:
+    if not isinstance(plan, StepPlan):
+        if charged:
+            charged = [(release.dp_event, release.count) for release in plan.releases]
+    elif steps and plan.start_after(steps[-1].step) < plan.steps:
         like = steps[-1].event
         charged = charged_steps(row for row in ledger.charges if not row.step)
         for z, rate, count in plan.charged_runs():
@@ -116,9 +120,9 @@ def _events(ledger: LedgerRows, plan: StepPlan) -> tuple[ChargedEvent, ...]:
     return tuple(events)
 
 
-def _plan(directory: Path) -> StepPlan:
+def _plan(directory: Path) -> Plan:
     try:
-        return StepPlan.from_json((directory / "plan.json").read_bytes())
+        return plan_from_json((directory / "plan.json").read_bytes())
     except (OSError, ValidationError, RecursionError):
         raise PrivacyRefusal(
             f"{directory / 'plan.json'}: expected the plan of the run whose weights are started "
@@ -128,7 +132,7 @@ def _plan(directory: Path) -> StepPlan:
 
 def _is_plan(path: Path) -> bool:
     try:
-        StepPlan.from_json(path.read_bytes())
+        plan_from_json(path.read_bytes())
     except (OSError, ValidationError, RecursionError):
         return False
     return True
