@@ -11,7 +11,7 @@ import hashlib
 import os
 from typing import Literal
 
-Purpose = Literal["sampler", "noise", "count", "statistics", "model", "release"]
+Purpose = Literal["sampler", "noise", "count", "statistics", "model", "release", "selection"]
 
 
 def stream_key(purpose: Purpose, *, seed: int | None = None) -> bytes:
