@@ -1,1 +1,1 @@
-"""Randomness: secret streams for the sampler and the noise, and the Gaussian draws themselves."""
+"""Randomness: secret streams for the sampler and the noise, the draws, and private selection."""

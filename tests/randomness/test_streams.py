@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+from typing import get_args
 
 import numpy
 import pytest
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.randomness.keystream import SLACK, Keystream
-from dppipe.randomness.streams import stream_key
+from dppipe.randomness.streams import Purpose, stream_key
 
 
 def test_keys_are_fresh_unless_a_seed_is_given() -> None:
@@ -24,8 +25,9 @@ def test_keys_are_fresh_unless_a_seed_is_given() -> None:
 
 
 def test_purposes_have_streams_of_their_own() -> None:
-    keys = {stream_key(purpose, seed=7) for purpose in ("sampler", "noise", "count")}
-    assert len(keys) == 3
+    purposes = get_args(Purpose)
+    assert {"sampler", "noise", "count", "selection"} <= set(purposes)
+    assert len({stream_key(purpose, seed=7) for purpose in purposes}) == len(purposes)
 
 
 def test_a_stream_is_the_keystream_of_aes_256_in_counter_mode() -> None:
