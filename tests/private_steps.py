@@ -10,6 +10,7 @@ from dppipe.learners.sources import NoiseSources
 from dppipe.learners.step import PrivateStep
 from dppipe.learners.step_noise import make_step_noise
 from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.noise.process import noise_process
 from dppipe.privacy.charges import STEP_FACTS, Charge
 
 
@@ -55,6 +56,6 @@ def private_step(
         plan.unit,
         sources=GivenSources(noise=noise, count=count_noise),
         ranks=ranks or Ranks(),
-        process=parts.noise.process(),
+        process=noise_process(parts.noise),
     )
     return PrivateStep(parts, plan, engine, gate, upcoming, clipper_state, diagnostics=diagnostics)

@@ -207,7 +207,12 @@ class Gate:
                 self._state = self.process.init(bounded.value)
                 self._has_state = True
             self._state = self.process.add_(
-                bounded.value, self._state, std=std, over=bounded.over, stream=stream
+                bounded.value,
+                self._state,
+                place=(int(release.facts["step"]) - 1) % release.covers,
+                std=std,
+                over=bounded.over,
+                stream=stream,
             )
         else:
             stream.add_(bounded.value, std=std, over=bounded.over)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from dppipe.errors import PrivacyRefusal
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.gumbel import GumbelStream
 from dppipe.randomness.laplace import LaplaceStream
@@ -41,7 +42,11 @@ class NoiseSources:
         key = stream_key(purpose, seed=self.seed)
         if mechanism == "laplace":
             return LaplaceStream(key)
-        return GaussianStream(key, secure=self.secure)
+        if mechanism == "gaussian":
+            return GaussianStream(key, secure=self.secure)
+        raise PrivacyRefusal(
+            f"noise: expected gaussian or laplace, got {mechanism!r}. No source is known for it."
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret, secure={self.secure})"

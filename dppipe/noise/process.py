@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from dppipe.noise.base import NoiseSchedule
     from dppipe.randomness.gaussian import NoiseSource
 
 NoiseState = Any
@@ -33,11 +34,25 @@ class NoiseProcess(Protocol):
         ...
 
     def add_(
-        self, flat: Tensor, state: NoiseState, *, std: float, over: float, stream: NoiseSource
+        self,
+        flat: Tensor,
+        state: NoiseState,
+        *,
+        place: int,
+        std: float,
+        over: float,
+        stream: NoiseSource,
     ) -> NoiseState:
         """Add the noise of the next step in place, divide by `over`; return the next state.
 
-        `std` is the noise multiplier times the sensitivity of one step's sum.
+        Args:
+            flat: The step's sum, `[n]`.
+            state: What the last step, or `init`, has returned.
+            place: The step's place in its block, from 0. It follows an interruption where the state
+                doesn't know the steps before it.
+            std: The noise multiplier times the sensitivity of one step's sum.
+            over: A public constant to divide by.
+            stream: Where fresh noise is drawn.
         """
         ...
 
@@ -50,8 +65,23 @@ class Independent:
         return None
 
     def add_(
-        self, flat: Tensor, state: NoiseState, *, std: float, over: float, stream: NoiseSource
+        self,
+        flat: Tensor,
+        state: NoiseState,
+        *,
+        place: int,
+        std: float,
+        over: float,
+        stream: NoiseSource,
     ) -> NoiseState:
         """Add independent noise of standard deviation `std`, then divide by `over`."""
         stream.add_(flat, std=std, over=over)
         return state
+
+
+def noise_process(noise: NoiseSchedule) -> NoiseProcess:
+    """Return the process of a schedule: its own only where it states a block of steps.
+
+    A plan refuses a block that comes from outside the package (`dppipe.spec.combinations`).
+    """
+    return noise.process() if noise.block > 1 else Independent()

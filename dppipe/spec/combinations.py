@@ -58,6 +58,42 @@ def refuse_together(
         )
     for prelude in preludes:
         yield from _prelude(prelude, noise, budget)
+    if noise.block > 1:
+        yield from _correlated(sampler, clipping, noise)
+
+
+def _correlated(sampler: Sampler, clipping: Clipper, noise: NoiseSchedule) -> Iterator[Refusal]:
+    """Correlated noise is proven for steps of which each unit's place is known in advance, with one
+    bound, and with Gaussian noise of one size in a block.
+    """
+    if not type(noise).__module__.startswith("dppipe.noise."):
+        message = (
+            "expected independent noise from a plugin, got a block of correlated steps, which "
+            "claims a proof that can't be checked"
+        )
+        yield Refusal(("noise", "kind"), f"{message}. Leave block out.")
+    needed = noise.needs_separation or 1
+    if sampler.separation is None or sampler.separation < needed or sampler.epochwise:
+        message = (
+            f"expected a sampler that uses a unit every {needed} steps or less often, as the proof "
+            f"of {noise.kind!r} needs, got {sampler.kind!r}, which draws each step anew."
+        )
+        yield Refusal(("sampler", "kind"), f"{message} Take full_batch, or independent noise.")
+    moving = {
+        ("sampler", "batch_schedule"): sampler.scheduled,
+        ("clipping", "bound_schedule"): clipping.bound_schedule is not None,
+        ("clipping", "kind"): statistics_std(clipping, expected_batch_size=1.0) is not None,
+        ("noise", "mechanism"): noise.mechanism != "gaussian",
+        ("noise", "secure"): noise.secure,
+        ("noise", "kind"): noise.adaptive,
+    }
+    for place, is_set in moving.items():
+        if is_set:
+            message = (
+                f"expected nothing that the proof of {noise.kind!r} doesn't cover: its noise is "
+                "correlated over a block of steps"
+            )
+            yield Refusal(place, f"{message}. Leave it out, or take independent noise.")
 
 
 def _prelude(prelude: Prelude, noise: NoiseSchedule, budget: Budget) -> Iterator[Refusal]:
