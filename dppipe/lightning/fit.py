@@ -53,6 +53,10 @@ class Fit:
         converted = self.trainer.precision_plugin.convert_input(batch)
         return self.trainer.strategy.batch_to_device(converted)
 
+    def may_draw(self) -> bool:
+        """Return whether records may be drawn: in a private run only while the gate computes."""
+        return not isinstance(self.step, PrivateStep) or self.step.gate.computing
+
     def swap_weights(self) -> None:
         """Swap the optimizer's weights and their mean, where there is a mean."""
         if self.average is not None:

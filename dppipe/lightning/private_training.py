@@ -200,4 +200,6 @@ class PrivateTraining:
             restored=self.restored,
         )
         self.provenance.show = fit.show
+        if self.loader is not None:
+            self.loader.may_draw = fit.may_draw
         return fit

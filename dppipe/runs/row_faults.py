@@ -29,8 +29,13 @@ _Difference = tuple[str, object, object]
 """The name of a field, what the plan says, and what the row says."""
 
 
-def row_faults(found: LedgerRows, *, plan: Plan, place: Path) -> Iterator[str]:
-    """Yield the first difference in each field between the rows and the plan, with its line."""
+def row_faults(
+    found: LedgerRows, *, plan: Plan, place: Path, covered: bool = False
+) -> Iterator[str]:
+    """Yield the first difference in each field between the rows and the plan, with its line.
+
+    In a `covered` ledger every row names the row that has paid for it, and counts nothing.
+    """
     named: set[str] = set()
     step = 0
     for row, charge in enumerate(found.charges, start=1):
@@ -41,10 +46,20 @@ def row_faults(found: LedgerRows, *, plan: Plan, place: Path) -> Iterator[str]:
             step = charge.step
         else:
             differences = iter([("row", f"at most {len(plan.releases)} rows", row)])
-        for name, expected, got in differences:
+        for name, expected, got in (*differences, *_cover_differences(charge, covered=covered)):
+            if covered and name == "count":
+                continue  # `_cover_differences` has compared it
             if name not in named:
                 named.add(name)
                 yield f"{place}:{row}: {name}: expected {expected}, as the plan says, got {got}."
+
+
+def _cover_differences(charge: Charge, *, covered: bool) -> Iterator[_Difference]:
+    """Yield whether a row is paid for by another ledger where it shouldn't be, or the reverse."""
+    if covered and charge.count:
+        yield "counted", 0, charge.count
+    if covered != (charge.covered_by is not None):
+        yield "covered_by", "a row's hash" if covered else "none", charge.covered_by
 
 
 def _release_differences(

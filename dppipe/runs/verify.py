@@ -23,6 +23,7 @@ from dppipe.privacy.events.plain import changed_event
 from dppipe.privacy.events.sequences import Steps
 from dppipe.privacy.filters.step_filters import step_filter
 from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows, read_ledger
+from dppipe.runs.covered import covered_faults
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
 from dppipe.runs.ledger_faults import claim_faults, shape_faults, split_faults
@@ -129,7 +130,11 @@ def _counted(
     charged = sum(charge.count for charge in found.charges) + torn
     return replace(
         nothing,
-        faults=(*split_faults(run, plan), *shape_faults(run, found, charged=charged)),
+        faults=(
+            *split_faults(run, plan),
+            *shape_faults(run, found, charged=charged),
+            *covered_faults(run),
+        ),
         torn=torn,
         rows=found.rows,
         charged=charged,

@@ -207,9 +207,7 @@ def test_a_run_of_correlated_noise_is_whole_and_verifies(tmp_path):
     ],
     ids=["pays", "free"],
 )
-def test_a_run_that_was_cut_off_in_a_block_follows_its_restart_rule(
-    tmp_path, noise, steps, counts
-):
+def test_a_run_that_was_cut_off_in_a_block_follows_its_restart_rule(tmp_path, noise, steps, counts):
     run_dir = tmp_path / "run"
     killed = subprocess.run([sys.executable, __file__, str(run_dir), noise.kind], check=False)
     assert killed.returncode == -signal.SIGKILL

@@ -93,6 +93,8 @@ class PrivateLoader:
         self.ranks = Ranks()
         self.reader = make_reader(dataset, collate=collate, ranges=ranges)
         self._made_up = SyntheticBatches(self.reader, records=self.records, own=synthetic)
+        self.may_draw: Callable[[], bool] = lambda: True
+        """Whether records may be drawn now: in a private run, only while its gate computes."""
         self._armed: tuple[StepPlan, ByteSource] | None = None
         self._epoch: dict[int, numpy.ndarray] = {}
 
@@ -126,6 +128,11 @@ class PrivateLoader:
           one, and has paid for it.
         """
         plan, stream = self.require_callback()
+        if not self.may_draw():
+            raise PrivacyRefusal(
+                "loader: expected records to be drawn inside the gate's computation, got a draw "
+                "outside of it. Nothing was drawn."
+            )
         if not plan.epochwise:
             rate = plan.batch(step).sample_rate
             return self.sampler.draw(self.units, rate=rate, generator=stream)
