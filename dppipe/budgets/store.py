@@ -47,6 +47,13 @@ class Store:
     - In every scope, what is reserved and what is settled add up to at most the capacity of its
       filter, at every moment.
     - A settlement follows a ledger, so it is never below what was released.
+
+    Example:
+        >>> from dppipe.budgets import Scope, Store
+        >>> store = Store("budgets.db")
+        >>> store.create(Scope.make("patients", epsilon=4.0, delta=1e-6))
+        >>> store.scopes()
+        ['patients']
     """
 
     def __init__(self, place: str | Path | None = None, *, make: bool = True) -> None:

@@ -51,6 +51,13 @@ class Data(Component):
     - `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record.
     - A split by position depends on the seed and the number of records alone. In a split by hash,
       a record's part depends on the seed and that record alone.
+
+    Example:
+        >>> from dppipe.data import Synthetic
+        >>> data = Synthetic(size=100, features=5, classes=2)
+        >>> data.count(), data.input_shape  # no record is read
+        (100, (5,))
+        >>> train, val, test = data.splits(seed=0)
     """
 
     records: int | None = Field(

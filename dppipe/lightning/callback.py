@@ -50,6 +50,17 @@ class DPCallback(Callback):
     Guarantees:
     - Every gradient that the optimizer sees was clipped, noised and charged.
     - No step that would exceed the budget draws a record.
+
+    Example: with a LightningModule `module` and a map-style `dataset` of your own:
+
+        >>> import pytorch_lightning as pl
+        >>> from dppipe import Budget, DPCallback
+        >>> from dppipe.sampling import Poisson
+        >>> budget = Budget(epsilon=3.0, delta=1e-5)
+        >>> private = DPCallback(sampler=Poisson(sample_rate=0.1), budget=budget, run_dir="mine")
+        >>> pl.Trainer(max_steps=10, callbacks=[private]).fit(module, private.loader(dataset))
+        >>> private.outcome.epsilon <= 3.0
+        True
     """
 
     def __init__(

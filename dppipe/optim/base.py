@@ -25,7 +25,14 @@ else:
 
 
 class Optimizer(Component):
-    """An optimizer by its options."""
+    """An optimizer by its options.
+
+    Example:
+        >>> from torch import nn
+        >>> from dppipe.optim import Sgd
+        >>> type(Sgd(lr=0.1, momentum=0.9).build(nn.Linear(2, 1).parameters()))
+        <class 'torch.optim.sgd.SGD'>
+    """
 
     schedule: LRSchedule = Field(
         default_factory=default_component("schedule", "constant"),

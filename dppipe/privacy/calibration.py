@@ -51,6 +51,15 @@ def calibrate(
         steps_at: The planned events at a noise scale; more scale must mean less cost.
         budget: The target, and the relation it is measured under.
         allow_estimate: Whether an estimate will do, which no run may rest on; else it is refused.
+
+    Example:
+        >>> from dp_accounting import GaussianDpEvent
+        >>> from dppipe import Budget
+        >>> from dppipe.privacy.accountants import Rdp
+        >>> from dppipe.privacy.calibration import calibrate
+        >>> budget = Budget(epsilon=1.0, delta=1e-5)
+        >>> calibrate(Rdp(), lambda z: [(GaussianDpEvent(z), 100)], budget=budget).epsilon <= 1.0
+        True
     """
     exact = _costs(accountant, steps_at, budget, allow_estimate)
     rough = _costs(accountant.rough(), steps_at, budget, allow_estimate)

@@ -20,7 +20,14 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The files of one run."""
+    """The files of one run.
+
+    Example:
+        >>> from dppipe import RunDirectory
+        >>> run = RunDirectory.open("runs/first")
+        >>> run.statement.name, run.ledger.name
+        ('privacy.md', 'ledger.jsonl')
+    """
 
     path: Path
     original_is_gone: bool = False

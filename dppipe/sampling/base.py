@@ -27,6 +27,12 @@ class Sampler(Component):
     Guarantee: `event` describes exactly the distribution of `draw`, for one step, or of
     `draw_epoch`, for one epoch, under the relations that `dppipe.privacy.support` lists for this
     kind.
+
+    Example:
+        >>> from dppipe.sampling import Poisson
+        >>> sampler = Poisson(expected_batch_size=250)
+        >>> sampler.rate(1000), sampler.epoch_length(1000)
+        (0.25, 4)
     """
 
     epochwise: ClassVar[bool] = False

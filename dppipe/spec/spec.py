@@ -203,5 +203,11 @@ def data_hash(data: dict[str, Any]) -> str:
 
 
 def spec_hash(spec: Spec) -> str:
-    """Return the SHA-256 of the effective spec: of the bytes of `to_yaml`."""
+    """Return the SHA-256 of the effective spec: of the bytes of `to_yaml`.
+
+    Example:
+        >>> from dppipe.spec import load_spec, spec_hash
+        >>> len(spec_hash(load_spec("pipelines/quickstart.yaml")))
+        64
+    """
     return data_hash(spec.to_data())
