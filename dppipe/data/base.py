@@ -158,7 +158,10 @@ class Data(Component):
 
     @property
     def by_users(self) -> bool:
-        """Whether the data says whose each record is, and is split by users."""
+        """Whether the units are users, since the data says whose each record is; else examples.
+
+        Data is split by its units.
+        """
         return self.users is not None
 
     def train_users(self) -> int:

@@ -21,7 +21,7 @@ from dppipe.engine.tape.lazy_layers import refuse_lazy_layers
 from dppipe.errors import DppipeError
 from dppipe.learners.private_scaling import InputScaling
 from dppipe.learners.records.loader import PrivateLoader
-from dppipe.learners.records.user_index import UserIndex, user_index
+from dppipe.learners.records.unit_index import make_unit_index
 from dppipe.lightning.beginning import RunOptions
 from dppipe.lightning.metrics.validation_progress import forget_validation
 from dppipe.lightning.names.bases import Callback
@@ -142,16 +142,13 @@ class DPCallback(Callback):
         """
         require_map_style(dataset, place="loader")
         sampler = self.parts.sampler
-        users: UserIndex | None = None
-        if sampler.records_per_unit is not None:
-            users = user_index(dataset, at_most=sampler.records_per_unit)
         loader = PrivateLoader(
             dataset,
             sampler=sampler,
             collate=collate,
             synthetic=synthetic,
             ranges=ranges,
-            users=users,
+            index=make_unit_index(dataset, records_per_user=sampler.records_per_user),
         )
         self._training.loader = loader
         return loader

@@ -54,7 +54,7 @@ class PrivateParts:
             "averages": isinstance(self.clipping, Averages),
             "mechanism": self.noise.mechanism,
             "secure": self.noise.secure,
-            "max_records_per_user": self.sampler.records_per_unit,
+            "max_records_per_user": self.sampler.records_per_user,
             "earlier": self.earlier,
             **self.scaling_facts,
         }
@@ -72,9 +72,9 @@ class PrivateParts:
     @property
     def unit(self) -> str:
         """Whose privacy is protected: a user's where users are drawn."""
-        if self.sampler.unit == "user" or self.budget is None:
-            return self.sampler.unit
-        return self.budget.unit
+        if self.sampler.needs_users:
+            return "user"
+        return "example" if self.budget is None else self.budget.unit
 
     def refuse_together(self, budget: Budget) -> None:
         """Refuse parts that no proof covers together.

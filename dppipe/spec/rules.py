@@ -74,13 +74,13 @@ def _rate(spec: Spec) -> Iterator[Problem]:
 def _unit(spec: Spec) -> Iterator[Problem]:
     """Data is split by users where users are drawn, and nowhere else."""
     key = "user" if "user" in type(spec.data).model_fields else "users"
-    if spec.data.by_users and spec.sampler.unit != "user":
+    if spec.data.by_users and not spec.sampler.needs_users:
         message = (
             "expected sampler: user, since the data is split by users, got "
             f"{spec.sampler.kind!r}. Or leave {key} out."
         )
         yield Problem(("data", key), message)
-    if not spec.data.by_users and spec.sampler.unit == "user":
+    if spec.sampler.needs_users and not spec.data.by_users:
         yield Problem(
             ("data", key),
             "expected data that says whose each record is, for sampler: user, got nothing. "
@@ -114,7 +114,7 @@ def _records(spec: Spec) -> Iterator[Problem]:
     """
     if any(_unit(spec)):
         return  # whose records, is said first
-    one = "user" if spec.sampler.unit == "user" else "record"
+    one = "user" if spec.data.by_users else "record"
     try:
         records = spec.public_count()
     except SpecError as error:

@@ -131,13 +131,13 @@ class Spec(Options):
         return self.budget != "none"
 
     def public_count(self) -> int | None:
-        """Return the number of training records, or of users where the sampler draws users.
+        """Return the number of the data's training units: of records, or of users.
 
         None where the relation keeps it secret.
         """
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
-        return self.data.train_users() if self.sampler.unit == "user" else self.data.train_count()
+        return self.data.train_users() if self.data.by_users else self.data.train_count()
 
     def sized_sampler(self) -> Sampler:
         """Return the sampler with the physical batch size of `performance`."""
