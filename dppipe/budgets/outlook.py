@@ -65,13 +65,13 @@ class Outlook:
         return scope_lines(status) | {"fits": fits}
 
 
-def look_ahead(plan: Plan, parts: PrivateParts, *, place: str | Path | None = None) -> Outlook:
+def look_ahead(plan: Plan, parts: PrivateParts) -> Outlook:
     """Return whether a run fits in the scope that its budget names.
 
     A scope that doesn't exist is a UsageError; one with another relation or unit, a PrivacyRefusal.
     """
     name = plan.scope or ""
-    store = open_for_scope(name, place=place)
+    store = open_for_scope(name)
     status = store.status(name, key="budget.scope")
     commitment = commit(plan, parts)
     check_terms(status.scope, relation=commitment.relation, unit=commitment.unit)
@@ -84,9 +84,9 @@ def look_ahead(plan: Plan, parts: PrivateParts, *, place: str | Path | None = No
     return Outlook(store.place, status, cost, problem)
 
 
-def look_at_terms(name: str, parts: PrivateParts, *, place: str | Path | None = None) -> Outlook:
+def look_at_terms(name: str, parts: PrivateParts) -> Outlook:
     """Return the scope of a run without a plan; refuse another relation or unit."""
-    store = open_for_scope(name, place=place)
+    store = open_for_scope(name)
     status = store.status(name, key="budget.scope")
     if parts.budget is not None:
         check_terms(status.scope, relation=parts.budget.relation, unit=parts.unit)

@@ -8,7 +8,7 @@ Read next: `sgd.py`, `schedules/base.py` (the learning rate over a run), `averag
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dppipe.component import Component, Field
 from dppipe.spec.component_field import ComponentOf, default_component
@@ -45,3 +45,9 @@ class Optimizer(Component):
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         """Build the optimizer of these parameters."""
         raise self.unwritten("build(params)")
+
+
+def torch_options(optimizer: Optimizer) -> dict[str, Any]:
+    """Return the options that a kind adds to those of every optimizer, for torch's own class."""
+    own = set(type(optimizer).model_fields) - set(Optimizer.model_fields)
+    return {name: getattr(optimizer, name) for name in own}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dppipe.clipper_abilities import Averages
+from dppipe.clipper_abilities import Averages, failure_delta
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.earlier.runs import with_earlier
 from dppipe.privacy.printing import shown
 from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dppipe.planning.earlier.runs import Earlier
     from dppipe.planning.plan import Plan
     from dppipe.privacy.accountants.base import Accountant
-    from dppipe.privacy.budget import Budget
+    from dppipe.privacy.budget import Budget, Relation
     from dppipe.privacy.events.sequences import Steps
     from dppipe.sampling.base import Sampler
     from dppipe.spec.spec import Spec
@@ -108,6 +109,19 @@ class PrivateParts:
                 f"{budget.epsilon:g}, got {self.scaling.noise_multiplier:g}, at which they cost "
                 f"{shown(alone)} before the first step. Raise it."
             )
+
+    def accountant_of_all(self, earlier: Earlier | None, *, relation: Relation) -> Accountant:
+        """Return an accountant whose bounds include all but the steps.
+
+        That is the releases before them, bounds that may fail, and earlier runs.
+        """
+        return with_earlier(
+            self.accountant,
+            earlier,
+            before=self.before,
+            failure=failure_delta(self.clipping, uses=0),
+            relation=relation,
+        )
 
     def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:
         """Return the privacy event of one step: the noise schedule's, wrapped by the sampler's."""

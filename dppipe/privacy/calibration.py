@@ -145,6 +145,11 @@ def _last(fits: Callable[[int], bool], *, guess: int, most: int) -> int:
             bad = good
             stride *= 2
             good = max(1, bad - stride)
+    return last_between(good, bad, fits=fits)
+
+
+def last_between(good: int, bad: int, *, fits: Callable[[int], bool]) -> int:
+    """Find the last count that fits, by halves, where `good` does and `bad` doesn't."""
     while bad - good > 1:
         middle = (good + bad) // 2
         if fits(middle):

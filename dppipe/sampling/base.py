@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import AutoInt, Component, Field
+from dppipe.errors import PrivacyRefusal
 
 if TYPE_CHECKING:
     import numpy
@@ -98,3 +99,10 @@ class Sampler(Component):
     ) -> list[numpy.ndarray]:
         """Draw the batches of all steps of an epoch; only for a sampler with `epochwise = True`."""
         raise NotImplementedError
+
+
+def require_public(records: int | None, why: str) -> int:
+    """Return the number of records; refuse a relation that keeps it secret."""
+    if records is None:
+        raise PrivacyRefusal(f"sampler: {why}, which add_remove keeps secret")
+    return records

@@ -60,14 +60,14 @@ class _Cost:
             raise PrivacyRefusal(f"epsilon: expected a finite number >= 0, got {epsilon!r}.")
         return min(1.0, self._checked("delta", self.curve.delta(float(epsilon))))
 
-    def points(self, deltas: Sequence[float] = _DELTAS) -> dict[str, Any]:
+    def points(self) -> dict[str, Any]:
         """Return the whole curve as plain data: epsilon at several deltas, and its parameters.
 
         Each epsilon is rounded up.
         """
         known: list[float] = []
         epsilons: list[float] = []
-        for delta in deltas:
+        for delta in _DELTAS:
             epsilon = round_up(self.epsilon(delta), 5)
             if math.isfinite(epsilon):
                 known.append(delta)
