@@ -94,15 +94,15 @@ def look_at_terms(name: str, parts: PrivateParts) -> Outlook:
 
 
 def open_for_scope(name: str, *, place: str | Path | None = None) -> Store:
-    """Open the store that should hold a spec's scope, without creating one."""
+    """Open the store that should have a spec's scope, without creating one."""
     try:
         return Store(place, make=False)
     except NoStore as error:
         where = str(error).partition(": no store")[0]
         raise UsageError(
-            f"budget.scope: no scope named {name!r}: {where} holds no store. Make the scope with "
-            f"`dppipe budget create {name} --epsilon E --like SPEC`, "
-            "or set DPPIPE_STORE to the store that holds it."
+            f"budget.scope: no scope named {name!r}: {where} contains no store. "
+            f"Make the scope with `dppipe budget create {name} --epsilon E --like SPEC`, "
+            "or set DPPIPE_STORE to the store that has it."
         ) from error
 
 

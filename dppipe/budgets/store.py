@@ -160,7 +160,7 @@ class Store:
                 return add_entry(connection, settled, spent)
             if cost != entry.cost:
                 raise DppipeError(
-                    f"{run_id}: expected the settlement that stands, got another. Resume the run "
+                    f"{run_id}: expected the recorded settlement, got another. Resume the run "
                     "to reserve anew."
                 )
             return entry

@@ -61,7 +61,7 @@ class Data(Component):
     """
 
     records: int | None = Field(
-        None, gt=0, description="The number of records, where no file header tells it."
+        None, gt=0, description="The number of records, where no file header states it."
     )
     users: int | None = Field(
         None,

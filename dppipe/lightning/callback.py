@@ -1,6 +1,6 @@
 """The DP callback: the hooks by which a Trainer runs a private training.
 
-One Lightning batch is one logical step. Read next: `private_training.py`, which holds what these
+One Lightning batch is one logical step. Read next: `private_training.py`, which does what these
 hooks do to the module.
 """
 
@@ -131,7 +131,7 @@ class DPCallback(Callback):
         Args:
             dataset: Its length is the number of records. For `User` sampling its `users` names the
                 user of each record.
-            collate: Makes a batch of a list that holds one example, where torch's default fails.
+            collate: Makes a batch of a list with one example, where torch's default fails.
                 Rows of one shape are then stacked. To have long and short rows in one batch, pad
                 each to a length that is a public constant.
             synthetic: Makes a batch of n made-up examples that differ in every number, for the
@@ -248,14 +248,14 @@ class DPCallback(Callback):
             self._training.fit.model.clean(checkpoint["state_dict"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: plain values, and no key or state of a generator."""
+        """Return the callback's part of a checkpoint: plain values, no key or generator state."""
         state = {"steps": self.steps, **self._training.start.state()}
         if self._training.fit is not None:
             state |= self._training.fit.state()
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what a checkpoint holds."""
+        """Restore the callback's part of a checkpoint."""
         self._training.start.restore(state_dict)
         self._training.restored = state_dict
         self.steps = state_dict["steps"]

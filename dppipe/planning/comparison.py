@@ -40,7 +40,7 @@ def refuse_other_parts(
       whose noise follows released values, its filter guarantees the budget instead.
 
     A schedule that the budget has cut short is an exception: its shape depends on the number of
-    steps that were requested, which the plan doesn't hold. Its cost is still checked.
+    steps that were requested, which the plan doesn't contain. Its cost is still checked.
 
     Args:
         plan: The plan.

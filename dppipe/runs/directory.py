@@ -89,7 +89,7 @@ class RunDirectory:
         root: Path = Path("runs"),
         option: str = "--run-dir",
     ) -> RunDirectory:
-        """Make the directory of a new run; one that already holds a ledger is refused.
+        """Make the directory of a new run; one that already contains a ledger is refused.
 
         Messages name the `option` by which the user chooses another directory.
         """
@@ -100,7 +100,7 @@ class RunDirectory:
         try:
             if run.ledger.exists():
                 raise PrivacyRefusal(
-                    f"{run.path}: expected a new run directory, got one that holds a ledger. "
+                    f"{run.path}: expected a new run directory, got one that contains a ledger. "
                     f"Its spending stays on record: choose another {option}."
                 )
             if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):

@@ -132,7 +132,7 @@ def _check(source: Source, registry: Registry) -> Spec:
         spec = Spec.from_data(gathered.data, context=registry)
         problems = [] if unread else check_rules(spec)
     except ValidationError as error:
-        # What couldn't be read is said already; what follows from it would only confuse.
+        # Values that couldn't be read are reported already; errors that follow would confuse.
         problems = []
         for found in explain(error, gathered.data, registry=registry):
             problem = gathered.at_old_place(found)

@@ -109,11 +109,12 @@ def _secret(spec: Spec) -> Iterator[Problem]:
 
 
 def _records(spec: Spec) -> Iterator[Problem]:
-    """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are
-    users where these are drawn.
+    """Delta must be below 1/records, and a batch can't have more than all records.
+
+    Records are users here if users are drawn.
     """
     if any(_unit(spec)):
-        return  # whose records, is said first
+        return  # that problem is reported first
     one = "user" if spec.data.by_users else "record"
     try:
         records = spec.public_count()
@@ -126,7 +127,7 @@ def _records(spec: Spec) -> Iterator[Problem]:
     except (
         OSError,
         ValueError,
-    ) as error:  # of a kind that isn't dppipe's own: its text may hold a record's value
+    ) as error:  # of a kind that isn't dppipe's own: its text may contain a record's value
         yield Problem(
             ("data",),
             f"expected data whose number of records is known, got {type(error).__name__}.",

@@ -104,7 +104,7 @@ class PrivateLoader:
         if plan.records not in (None, self.units):
             raise UsageError(
                 f"data: expected {plan.records} training records, which the plan is made for, got "
-                f"{self.units}. State the number that there is: sample rate and delta hang on it."
+                f"{self.units}. State the number that there is: sample rate and delta depend on it."
             )
         self.steps_per_epoch = min(plan.steps_per_epoch, plan.steps)
         self.ranks = ranks
