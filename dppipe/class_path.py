@@ -76,8 +76,9 @@ def find_source(class_path: str) -> Path | None:
 
 
 def describe_failure(error: BaseException) -> str:
-    """Say what went wrong in a user's code and where; its text could hold a record's value, unless
-    it is Python's own.
+    """Say what went wrong in a user's code, and where.
+
+    An error's text is left out unless it is Python's own: it could contain a record's value.
     """
     if isinstance(error, ImportError | SyntaxError):
         return f"{type(error).__name__}: {error}"

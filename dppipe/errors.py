@@ -13,7 +13,7 @@
 Exit code 4 is no error: `dppipe ledger verify` and `--second-opinion` end with it where what they
 have checked doesn't hold.
 
-A message has the shape `place: what was expected, got value. What to do.` and never holds a
+A message has the shape `place: what was expected, got value. What to do.` and never contains a
 record's value.
 """
 
@@ -40,7 +40,7 @@ class UsageError(DppipeError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault of a spec: where it stands, and what to do about it."""
+    """One fault of a spec: its place, and what to do about it."""
 
     path: tuple[str | int, ...]
     """The key's path in the spec, such as `("clipping", "max_grad_norm")`."""
@@ -49,7 +49,7 @@ class Problem:
     at_key: bool = False
     """Whether the key itself is at fault (unknown, repeated), rather than its value."""
     place: str = ""
-    """Where it stands: `file:line:column`, or the `--set` that brought it; empty where that isn't
+    """Its place: `file:line:column`, or the `--set` that brought it; empty where that isn't
     known.
     """
 

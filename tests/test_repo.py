@@ -55,7 +55,7 @@ NEVER = (
 
 
 def imports(path: Path, *, everywhere: bool) -> set[str]:
-    """Give the modules that a file imports when it runs: what only type checkers see doesn't count."""
+    """Return the modules that a file imports when it runs: what only type checkers see doesn't count."""
     tree = ast.parse(path.read_text())
     hidden = {
         node

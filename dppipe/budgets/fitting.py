@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dppipe.budgets.scopes import Scope, Status, counted, percent_left, percent_used
+from dppipe.privacy.calibration import last_between
 from dppipe.privacy.events.plain import event_from_data, event_to_data
 from dppipe.privacy.events.sequences import Steps, first, total
 from dppipe.privacy.filters.filters import Amount, Commitment
@@ -63,16 +64,12 @@ def what_fits(scope: Scope, commitment: Commitment, *, room: Amount) -> str:
 
 def affordable_steps(scope: Scope, commitment: Commitment, *, room: Amount) -> int:
     """Return the largest number of the run's first steps that fits."""
-    good = 0
-    bad = total(commitment.steps) + 1
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        shorter = replace(commitment, steps=first(commitment.steps, middle))
-        if scope.rule.cost(shorter).fits(room):
-            good = middle
-        else:
-            bad = middle
-    return good
+
+    def fits(count: int) -> bool:
+        shorter = replace(commitment, steps=first(commitment.steps, count))
+        return scope.rule.cost(shorter).fits(room)
+
+    return last_between(0, total(commitment.steps) + 1, fits=fits)
 
 
 def affordable_noise(

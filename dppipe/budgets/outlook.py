@@ -66,15 +66,13 @@ class Outlook:
         return scope_lines(status) | {"fits": fits}
 
 
-def look_ahead(
-    plan: Plan, parts: PrivateParts | LearnerParts, *, place: str | Path | None = None
-) -> Outlook:
+def look_ahead(plan: Plan, parts: PrivateParts | LearnerParts) -> Outlook:
     """Return whether a run fits in the scope that its budget names.
 
     A scope that doesn't exist is a UsageError; one with another relation or unit, a PrivacyRefusal.
     """
     name = plan.scope or ""
-    store = open_for_scope(name, place=place)
+    store = open_for_scope(name)
     status = store.status(name, key="budget.scope")
     commitment = commit(plan, parts)
     check_terms(status.scope, relation=commitment.relation, unit=commitment.unit)
@@ -87,11 +85,9 @@ def look_ahead(
     return Outlook(store.place, status, cost, problem)
 
 
-def look_at_terms(
-    name: str, parts: PrivateParts | LearnerParts, *, place: str | Path | None = None
-) -> Outlook:
+def look_at_terms(name: str, parts: PrivateParts | LearnerParts) -> Outlook:
     """Return the scope of a run without a plan; refuse another relation or unit."""
-    store = open_for_scope(name, place=place)
+    store = open_for_scope(name)
     status = store.status(name, key="budget.scope")
     if parts.budget is not None:
         check_terms(status.scope, relation=parts.budget.relation, unit=parts.unit)
@@ -99,15 +95,15 @@ def look_at_terms(
 
 
 def open_for_scope(name: str, *, place: str | Path | None = None) -> Store:
-    """Open the store that should hold a spec's scope, without creating one."""
+    """Open the store that should have a spec's scope, without creating one."""
     try:
         return Store(place, make=False)
     except NoStore as error:
         where = str(error).partition(": no store")[0]
         raise UsageError(
-            f"budget.scope: no scope named {name!r}: {where} holds no store. Make the scope with "
-            f"`dppipe budget create {name} --epsilon E --like SPEC`, "
-            "or set DPPIPE_STORE to the store that holds it."
+            f"budget.scope: no scope named {name!r}: {where} contains no store. "
+            f"Make the scope with `dppipe budget create {name} --epsilon E --like SPEC`, "
+            "or set DPPIPE_STORE to the store that has it."
         ) from error
 
 

@@ -92,10 +92,10 @@ def _settle(store: Store, entry: Entry, directory: Path) -> Reconciled:
         why = f"{plan_file} is not the plan that the run reserved with"
         return Reconciled(entry, "kept", why)
     if (read_identity(directory) or {}).get("run_id") != entry.run_id:
-        return Reconciled(entry, "kept", f"{directory} holds another run than {entry.run_id}")
+        return Reconciled(entry, "kept", f"{directory} contains another run than {entry.run_id}")
     with _unused(ledger) as unused:
         if not unused:
-            return Reconciled(entry, "running", f"a process holds {ledger}")
+            return Reconciled(entry, "running", f"a process has locked {ledger}")
         found = read_ledger(ledger, plan=plan)
         spent = charged_steps(found.charges)
         if found.torn:

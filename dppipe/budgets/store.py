@@ -47,6 +47,13 @@ class Store:
     - In every scope, what is reserved and what is settled add up to at most the capacity of its
       filter, at every moment.
     - A settlement follows a ledger, so it is never below what was released.
+
+    Example:
+        >>> from dppipe.budgets import Scope, Store
+        >>> store = Store("budgets.db")
+        >>> store.create(Scope.make("patients", epsilon=4.0, delta=1e-6))
+        >>> store.scopes()
+        ['patients']
     """
 
     def __init__(self, place: str | Path | None = None, *, make: bool = True) -> None:
@@ -153,7 +160,7 @@ class Store:
                 return add_entry(connection, settled, spent)
             if cost != entry.cost:
                 raise DppipeError(
-                    f"{run_id}: expected the settlement that stands, got another. Resume the run "
+                    f"{run_id}: expected the recorded settlement, got another. Resume the run "
                     "to reserve anew."
                 )
             return entry

@@ -87,7 +87,7 @@ def reconcile(
     name: Name,
     moved: Annotated[
         list[str] | None,
-        typer.Option(metavar="RUN=DIR", help="Where a run's directory stands now."),
+        typer.Option(metavar="RUN=DIR", help="Where a run's directory is now."),
     ] = None,
     store: Place = None,
     as_json: AsJson = False,

@@ -1,7 +1,7 @@
 """How a command ends when something goes wrong: a message, an exit code, and no traceback unless it
 is asked for.
 
-An exception that dppipe didn't raise on purpose may hold a record's value in its text: only its
+An exception that dppipe didn't raise on purpose may contain a record's value in its text: only its
 type and the place in the code are shown. `--debug`, anywhere on the command line, shows everything.
 """
 
@@ -34,7 +34,7 @@ class Commands(TyperGroup):
         before = threading.excepthook, sys.unraisablehook
         if not debug:
             # What goes wrong in a thread is raised where its work is waited for; here its text
-            # could hold a record's value.
+            # could contain a record's value.
             threading.excepthook, sys.unraisablehook = (lambda _: None), (lambda _: None)
         try:
             return super().main([word for word in words if word != "--debug"], *rest, **options)
@@ -64,7 +64,7 @@ def say_error(error: Exception) -> str:
         return f"{error.filename or 'output'}: {error.strerror}."
     if place := find_users_line(error):
         text = (
-            "Its text could hold a record's value: --debug shows it, and `dppipe doctor` tries "
+            "Its text could contain a record's value: --debug shows it, and `dppipe doctor` tries "
             "a model on made-up records."
         )
         return f"{place}: the code there failed: {type(error).__name__}. {text}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Plugins
-from dppipe.cli.printing.wrapping import WIDTH
+from dppipe.cli.printing.wrapping import fill
 
 if TYPE_CHECKING:
     from dppipe.plugin_kit import CheckedKind, KindFacts, OptionFacts
@@ -155,12 +154,4 @@ def _default(option: OptionFacts) -> str:
 
 
 def _fill(text: str, *, indent: int, hanging: int = 0) -> str:
-    first, rest = " " * indent, " " * (indent + hanging)
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+    return fill(text, first=" " * indent, rest=" " * (indent + hanging))

@@ -1,4 +1,4 @@
-"""`dppipe resume`: go on with an interrupted run."""
+"""`dppipe resume`: continue an interrupted run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def resume(
         bool,
         typer.Option(
             "--accept-changes",
-            help="Go on though the optimizer or the way of training was changed.",
+            help="Continue although the optimizer or other settings of training changed.",
         ),
     ] = False,
     original_is_gone: Annotated[
         bool,
         typer.Option(
             "--original-is-gone",
-            help="Go on with a copied or moved directory: the original never will.",
+            help="Continue in a copied or moved directory; the original is never used again.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with an interrupted run.
+    """Continue an interrupted run.
 
     What was charged stays charged, and lost steps aren't given back.
     """

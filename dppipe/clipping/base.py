@@ -33,6 +33,14 @@ class Clipper(Component):
     Guarantee: one unit changes the clipped sum by at most the clipper's sensitivity, whatever
     `factors` returns, because the engine enforces the bounds after it and the core refuses a
     sensitivity below what they imply.
+
+    Example:
+        >>> from dppipe import Clipper
+        >>> class Half(Clipper, kind="half"):
+        ...     def factors(self, norms, bounds):  # one example: [groups], [groups] -> [groups]
+        ...         return (bounds / norms).clamp(max=0.5)
+        >>> Half(max_grad_norm=2.0).max_grad_norm
+        2.0
     """
 
     needs: ClassVar[Literal["norms", "gradients", "projections"]] = "norms"

@@ -52,10 +52,17 @@ class Data(Component):
     - `count`, `train_count`, `input_shape`, `outputs`, `task` and `synthetic` never read a record.
     - A split by position depends on the seed and the number of records alone. In a split by hash,
       a record's part depends on the seed and that record alone.
+
+    Example:
+        >>> from dppipe.data import Synthetic
+        >>> data = Synthetic(size=100, features=5, classes=2)
+        >>> data.count(), data.input_shape  # no record is read
+        (100, (5,))
+        >>> train, val, test = data.splits(seed=0)
     """
 
     records: int | None = Field(
-        None, gt=0, description="The number of records, where no file header tells it."
+        None, gt=0, description="The number of records, where no file header states it."
     )
     users: int | None = Field(
         None,
@@ -158,7 +165,10 @@ class Data(Component):
 
     @property
     def by_users(self) -> bool:
-        """Whether the data says whose each record is, and is split by users."""
+        """Whether the units are users, since the data says whose each record is; else examples.
+
+        Data is split by its units.
+        """
         return self.users is not None
 
     def train_users(self) -> int:

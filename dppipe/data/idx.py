@@ -51,7 +51,7 @@ class Idx(Data, kind="idx"):
         description="Shares of the training file; the t10k files are the test records.",
     )
     root: Path = Field(
-        description="The folder that holds train-images-idx3-ubyte and its three companions, "
+        description="The folder with train-images-idx3-ubyte and its three companions, "
         "or their .gz."
     )
     classes: int = Field(10, ge=2, description="Labels are 0 to classes - 1.")

@@ -134,7 +134,7 @@ class Npz(Data, kind="npz"):
             return
         if y.dtype.kind in "biu":
             message = (
-                f"expected the number of classes, got nothing, and {self.y!r} holds integers. "
+                f"expected the number of classes, got nothing, and {self.y!r} contains integers. "
                 "State it, or store floats."
             )
             raise SpecError([Problem(("data", "classes"), message)])

@@ -13,9 +13,10 @@ from dppipe.lazy import lazy_names
 if TYPE_CHECKING:
     from dppipe.engine.checks.check import check_engine
     from dppipe.engine.contracts import ClippedSum
-    from dppipe.engine.engine import Engine, clipped_sum
+    from dppipe.engine.engine import Engine
     from dppipe.engine.losses import singleton_loss
     from dppipe.engine.memory import find_physical_batch_size
+    from dppipe.engine.one_batch import clipped_sum
     from dppipe.engine.units import first_of_units
 
 __all__ = [
@@ -34,7 +35,7 @@ __getattr__ = lazy_names(
         "ClippedSum": ".contracts",
         "Engine": ".engine",
         "check_engine": ".checks.check",
-        "clipped_sum": ".engine",
+        "clipped_sum": ".one_batch",
         "find_physical_batch_size": ".memory",
         "first_of_units": ".units",
         "singleton_loss": ".losses",

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.engine.bounds import bounded_factors
-from dppipe.engine.contracts import ClippedSum, Clips, Factors, PerSampleLoss
+from dppipe.engine.contracts import Clips, Factors, PerSampleLoss
 from dppipe.engine.exact import exact
 from dppipe.engine.gradients.coordinates import transformed
 from dppipe.engine.gradients.forms import Dense, Gradients
@@ -275,23 +275,3 @@ def _formed(
             dtype = torch.promote_types(parameter.dtype, torch.float32)
             formed.append(parameter.new_zeros(count, *parameter.shape, dtype=dtype))
     return torch.cat(formed)
-
-
-def clipped_sum(
-    model: nn.Module,
-    per_sample_loss: PerSampleLoss,
-    batch: Any,
-    clipper: Clips,
-    *,
-    mask: Tensor | None = None,
-    units: Ids | None = None,
-    state: Mapping[str, Any] | None = None,
-) -> ClippedSum:
-    """Return the sum of the clipped per-sample gradients, and the norms before clipping.
-
-    The parameters' `.grad` isn't changed.
-    """
-    with Engine(model, per_sample_loss, clipper) as engine:
-        sums = engine.zeros()
-        norms = engine.accumulate(batch, sums, bounds=engine.bounds(state), mask=mask, units=units)
-    return ClippedSum(sums, norms)

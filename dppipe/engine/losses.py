@@ -46,6 +46,10 @@ def singleton_loss(step: StepLoss) -> SingletonLoss:
     """Return a per-sample loss for a step that returns the mean loss of its batch.
 
     It doesn't matter what that mean divides by.
+
+    Example:
+        >>> from dppipe.engine import singleton_loss
+        >>> loss = singleton_loss(lambda model, batch: model(batch[0]).square().mean())
     """
     return SingletonLoss(step)
 

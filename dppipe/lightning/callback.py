@@ -1,6 +1,6 @@
 """The DP callback: the hooks by which a Trainer runs a private training.
 
-One Lightning batch is one logical step. Read next: `private_training.py`, which holds what these
+One Lightning batch is one logical step. Read next: `private_training.py`, which does what these
 hooks do to the module.
 """
 
@@ -21,7 +21,7 @@ from dppipe.engine.tape.lazy_layers import refuse_lazy_layers
 from dppipe.errors import DppipeError
 from dppipe.learners.private_scaling import InputScaling
 from dppipe.learners.records.loader import PrivateLoader
-from dppipe.learners.records.user_index import UserIndex, user_index
+from dppipe.learners.records.unit_index import make_unit_index
 from dppipe.lightning.beginning import RunOptions
 from dppipe.lightning.metrics.validation_progress import forget_validation
 from dppipe.lightning.names.bases import Callback
@@ -50,6 +50,17 @@ class DPCallback(Callback):
     Guarantees:
     - Every gradient that the optimizer sees was clipped, noised and charged.
     - No step that would exceed the budget draws a record.
+
+    Example: with a LightningModule `module` and a map-style `dataset` of your own:
+
+        >>> import pytorch_lightning as pl
+        >>> from dppipe import Budget, DPCallback
+        >>> from dppipe.sampling import Poisson
+        >>> budget = Budget(epsilon=3.0, delta=1e-5)
+        >>> private = DPCallback(sampler=Poisson(sample_rate=0.1), budget=budget, run_dir="mine")
+        >>> pl.Trainer(max_steps=10, callbacks=[private]).fit(module, private.loader(dataset))
+        >>> private.outcome.epsilon <= 3.0
+        True
     """
 
     def __init__(
@@ -120,7 +131,7 @@ class DPCallback(Callback):
         Args:
             dataset: Its length is the number of records. For `User` sampling its `users` names the
                 user of each record.
-            collate: Makes a batch of a list that holds one example, where torch's default fails.
+            collate: Makes a batch of a list with one example, where torch's default fails.
                 Rows of one shape are then stacked. To have long and short rows in one batch, pad
                 each to a length that is a public constant.
             synthetic: Makes a batch of n made-up examples that differ in every number, for the
@@ -131,16 +142,13 @@ class DPCallback(Callback):
         """
         require_map_style(dataset, place="loader")
         sampler = self.parts.sampler
-        users: UserIndex | None = None
-        if sampler.records_per_unit is not None:
-            users = user_index(dataset, at_most=sampler.records_per_unit)
         loader = PrivateLoader(
             dataset,
             sampler=sampler,
             collate=collate,
             synthetic=synthetic,
             ranges=ranges,
-            users=users,
+            index=make_unit_index(dataset, records_per_user=sampler.records_per_user),
         )
         self._training.loader = loader
         return loader
@@ -240,14 +248,14 @@ class DPCallback(Callback):
             self._training.fit.model.clean(checkpoint["state_dict"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: plain values, and no key or state of a generator."""
+        """Return the callback's part of a checkpoint: plain values, no key or generator state."""
         state = {"steps": self.steps, **self._training.start.state()}
         if self._training.fit is not None:
             state |= self._training.fit.state()
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what a checkpoint holds."""
+        """Restore the callback's part of a checkpoint."""
         self._training.start.restore(state_dict)
         self._training.restored = state_dict
         self.steps = state_dict["steps"]

@@ -28,7 +28,6 @@ class SpecModule(LightningModule):
         self._optimizer = optimizer
         self._steps = steps
         self.val_metrics = objective.metrics("val/")
-        self.test_metrics = objective.metrics("test/")
 
     def forward(self, inputs: Any) -> Tensor:
         """Return the network's predictions."""
@@ -44,12 +43,6 @@ class SpecModule(LightningModule):
         inputs, targets = batch
         self.objective.score(self.val_metrics, self(inputs), targets)
         self.log_dict(self.val_metrics, on_epoch=True)
-
-    def test_step(self, batch: Any, batch_idx: int) -> None:
-        """Score one batch of the test split."""
-        inputs, targets = batch
-        self.objective.score(self.test_metrics, self(inputs), targets)
-        self.log_dict(self.test_metrics, on_epoch=True)
 
     def configure_optimizers(self) -> Any:
         """Build the optimizer and, on logical steps, its learning-rate schedule."""

@@ -1,7 +1,7 @@
 """One private training: from the plan to the outcome, with the module's own code kept apart.
 
 While a module is fitted, two of its attributes are replaced: `training_step` takes the private step
-and `backward` writes its gradient. So `.grad` never holds anything that isn't privatised, and
+and `backward` writes its gradient. So `.grad` contains only privatised values, and
 learning-rate schedulers, `global_step` and checkpoints count logical steps. The optimizer and the
 module's class are untouched. Read next: `beginning.py`, then `dppipe/learners/step.py`.
 """

@@ -65,8 +65,9 @@ class StartingWeights:
         if self._private and path is not None and not self._restored:
             raise PrivacyRefusal(
                 f"ckpt_path: expected none in a new private run, got {path}: its weights may have "
-                "been trained on these records, which this run's ledger doesn't hold. Go on with "
-                f"an interrupted run by {_RESUME}; load public weights into the module before fit."
+                "been trained on these records, which this run's ledger doesn't contain. Go on "
+                f"with an interrupted run by {_RESUME}; load public weights into the module "
+                "before fit."
             )
 
     def restore(self, state: Mapping[str, Any]) -> None:

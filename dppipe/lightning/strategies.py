@@ -13,6 +13,11 @@ class PrivateDDP(DDPStrategy):
 
     `DistributedDataParallel` would average raw `.grad` across ranks, and break on the private
     step's own backward passes.
+
+    Example:
+        >>> import pytorch_lightning as pl
+        >>> from dppipe import PrivateDDP
+        >>> trainer = pl.Trainer(accelerator="cpu", devices=2, strategy=PrivateDDP())
     """
 
     def set_world_ranks(self) -> None:

@@ -75,7 +75,14 @@ else:
 
 
 class Model(Component):
-    """A network by its options."""
+    """A network by its options.
+
+    Example:
+        >>> from dppipe.models import Mlp
+        >>> network = Mlp(hidden=(16,)).build(input_shape=(5,), outputs=3)
+        >>> sum(parameter.numel() for parameter in network.parameters())
+        147
+    """
 
     pretrained: PathOrPretrained | None = Field(
         None,

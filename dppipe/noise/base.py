@@ -24,6 +24,14 @@ class NoiseSchedule(Component):
 
     Guarantee: the event of a step has the multiplier that its noise is drawn with, since both are
     made from the same number.
+
+    Example:
+        >>> from dppipe import NoiseSchedule
+        >>> class Falling(NoiseSchedule, kind="falling"):
+        ...     def multiplier(self, progress):
+        ...         return 1.0 - 0.5 * progress
+        >>> Falling().relative(3)
+        [1.0, 0.75, 0.5]
     """
 
     adaptive: ClassVar[bool] = False

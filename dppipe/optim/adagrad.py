@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dppipe.component import Field
-from dppipe.optim.base import Optimizer
+from dppipe.optim.base import Optimizer, torch_options
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,6 +30,4 @@ class Adagrad(Optimizer, kind="adagrad"):
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
-        return optim.Adagrad(
-            params, lr=self.lr, lr_decay=self.lr_decay, eps=self.eps, weight_decay=self.weight_decay
-        )
+        return optim.Adagrad(params, **torch_options(self))

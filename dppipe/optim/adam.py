@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from dppipe.component import Field
-from dppipe.optim.base import Optimizer
+from dppipe.optim.base import Optimizer, torch_options
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,6 +28,4 @@ class Adam(Optimizer, kind="adam"):
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
-        return optim.Adam(
-            params, lr=self.lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
-        )
+        return optim.Adam(params, **torch_options(self))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from dppipe.component import Field
-from dppipe.optim.base import Optimizer
+from dppipe.optim.base import Optimizer, torch_options
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,6 +30,4 @@ class AdamW(Optimizer, kind="adamw"):
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
-        return optim.AdamW(
-            params, lr=self.lr, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
-        )
+        return optim.AdamW(params, **torch_options(self))

@@ -8,7 +8,7 @@ Read next: `sgd.py`, `schedules/base.py` (the learning rate over a run), `averag
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dppipe.component import Component, Field
 from dppipe.spec.component_field import ComponentOf, default_component
@@ -25,7 +25,14 @@ else:
 
 
 class Optimizer(Component):
-    """An optimizer by its options."""
+    """An optimizer by its options.
+
+    Example:
+        >>> from torch import nn
+        >>> from dppipe.optim import Sgd
+        >>> type(Sgd(lr=0.1, momentum=0.9).build(nn.Linear(2, 1).parameters()))
+        <class 'torch.optim.sgd.SGD'>
+    """
 
     schedule: LRSchedule = Field(
         default_factory=default_component("schedule", "constant"),
@@ -38,3 +45,9 @@ class Optimizer(Component):
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         """Build the optimizer of these parameters."""
         raise self.unwritten("build(params)")
+
+
+def torch_options(optimizer: Optimizer) -> dict[str, Any]:
+    """Return the options that a kind adds to those of every optimizer, for torch's own class."""
+    own = set(type(optimizer).model_fields) - set(Optimizer.model_fields)
+    return {name: getattr(optimizer, name) for name in own}

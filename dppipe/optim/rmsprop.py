@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dppipe.component import Field
-from dppipe.optim.base import Optimizer
+from dppipe.optim.base import Optimizer, torch_options
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,11 +29,4 @@ class RmsProp(Optimizer, kind="rmsprop"):
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         from torch import optim
 
-        return optim.RMSprop(
-            params,
-            lr=self.lr,
-            alpha=self.alpha,
-            momentum=self.momentum,
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-        )
+        return optim.RMSprop(params, **torch_options(self))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import model_validator
 
 from dppipe.component import Field
-from dppipe.optim.base import Optimizer
+from dppipe.optim.base import Optimizer, torch_options
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,12 +36,6 @@ class Sgd(Optimizer, kind="sgd"):
         return self
 
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
-        from torch.optim import SGD
+        from torch import optim
 
-        return SGD(
-            params,
-            lr=self.lr,
-            momentum=self.momentum,
-            nesterov=self.nesterov,
-            weight_decay=self.weight_decay,
-        )
+        return optim.SGD(params, **torch_options(self))

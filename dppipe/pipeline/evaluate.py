@@ -33,6 +33,12 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
     """Return the test metrics of a run.
 
     The first call scores the test split; later ones read what it wrote.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from dppipe.pipeline.evaluate import evaluate_run
+        >>> sorted(evaluate_run(Path("runs/first")))
+        ['test/accuracy']
     """
     run = RunDirectory.open(run_dir)
     summary = read_summary(run)

@@ -42,7 +42,7 @@ def interrupted(outcome: Outcome | None, plan: StepPlan, *, exit_code: int) -> I
     """Return the error that says where a run was stopped, and how to resume it."""
     if outcome is None:
         return Interrupted(
-            f"{plan.name}: interrupted. If its run directory holds a ledger: dppipe resume",
+            f"{plan.name}: interrupted. If its run directory contains a ledger: dppipe resume",
             exit_code=exit_code,
         )
     place = f"{outcome.run_dir}: stopped after step {outcome.steps} of {plan.steps}"

@@ -1,4 +1,4 @@
-"""Load a trained model from its run directory; it takes inputs as the data's file holds them."""
+"""Load a trained model from its run directory; it takes inputs as the data's file has them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,16 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     """Return the trained model of a finished run, in eval mode.
 
     It is the network itself, with its own parameter names. It takes raw inputs `[n, ...]`, as the
-    data's file holds them: what the data kind and `data.normalize` do to an input (public
+    data's file has them: what the data kind and `data.normalize` do to an input (public
     constants, or the private statistics of this run) is done before the network's own forward. So
     pixels of `idx` go from 0 to 255 and those of `digits` from 0 to 16; numbers of a table are
     those of the file, followed by its 0/1 inputs.
+
+    Example:
+        >>> import dppipe, torch
+        >>> model = dppipe.load_model("runs/first")  # a run of pipelines/quickstart.yaml
+        >>> model(torch.zeros(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
     """
     run = RunDirectory.open(Path(run_dir))
     spec = spec_of(run, plugins=plugins)

@@ -75,7 +75,7 @@ def _refuse_other_values(
 def _read(path: Path) -> Mapping[str, Tensor]:
     """Read tensors by their names.
 
-    A file that holds anything else is refused, and nothing in it runs.
+    A file that contains anything else is refused, and nothing in it runs.
     """
     place = f"model.pretrained: expected a file of weights, got {path}"
     if not path.is_file():
@@ -92,9 +92,7 @@ def _read(path: Path) -> Mapping[str, Tensor]:
         ) from error
     named = isinstance(weights, Mapping)
     if not named or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise UsageError(
-            f"{place}, which holds something else than tensors by their names. {_ADVICE}"
-        )
+        raise UsageError(f"{place}, which contains something other than named tensors. {_ADVICE}")
     return weights
 
 

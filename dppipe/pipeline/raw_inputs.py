@@ -1,4 +1,4 @@
-"""Models that take inputs as the data's file holds them: they scale their inputs themselves.
+"""Models that take inputs as the data's file has them: they scale their inputs themselves.
 
 The scaling is a forward pre-hook, not a layer: the network stays the user's own, with its own
 class, parameter names and state dict, and the hook goes with it into a copy, a pickle and onto

@@ -1,4 +1,4 @@
-"""Resuming an interrupted run: the checkpoint holds the weights, the ledger what was spent.
+"""Resuming an interrupted run: the checkpoint has the weights, the ledger what was spent.
 
 Steps whose updates a crash has lost stay charged. The steps that are left draw anew, with fresh
 noise, in new rows of the ledger. So the run can end with fewer updates than planned, never with

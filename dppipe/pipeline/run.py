@@ -53,6 +53,15 @@ def run_spec(
         run_dir: Where a new run is written.
         resume: The run to resume, in place of a new one.
         callbacks: Makers of further callbacks; the model shows first which Lightning it uses.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from dppipe.pipeline.run import run_spec
+        >>> from dppipe.planning.privacy_plan import make_plan
+        >>> from dppipe.spec import load_spec
+        >>> spec = load_spec("pipelines/quickstart.yaml", overrides=["train.epochs=1"])
+        >>> run_spec(spec, make_plan(spec), run_dir=Path("runs/new")).status
+        'completed'
     """
     keep_freed_memory()
     if isinstance(plan, StepPlan):

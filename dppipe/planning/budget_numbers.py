@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import UsageError
 from dppipe.planning.clipping_plan import clipping_numbers
 from dppipe.planning.earlier.leftover import naming_earlier
-from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.noise_scale import affordable_charges, noise_scale, nothing_fits
 from dppipe.planning.odometers import odometer, rounding
 from dppipe.planning.step_runs import CurvePoint
@@ -37,13 +35,7 @@ def budget_numbers(table: Timetable, *, allow_estimate: bool) -> dict[str, Any]:
     parts.refuse_together(budget)
     parts.refuse_preludes(budget)
     with naming_earlier(table, budget):
-        accountant = with_earlier(
-            parts.accountant,
-            parts.earlier,
-            before=parts.before,
-            failure=failure_delta(parts.clipping, uses=0),
-            relation=budget.relation,
-        )
+        accountant = parts.accountant_of_all(parts.earlier, relation=budget.relation)
         scale = noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
         if parts.noise.adaptive:
             return _filtered_numbers(table, budget, scale=scale)

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
-from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.batch_numbers import sampling_numbers
 from dppipe.planning.budget_numbers import stated_budget
 from dppipe.planning.clipping_plan import clipping_numbers
-from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.timetable import Timetable
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ def refuse_other_parts(
       whose noise follows released values, its filter guarantees the budget instead.
 
     A schedule that the budget has cut short is an exception: its shape depends on the number of
-    steps that were requested, which the plan doesn't hold. Its cost is still checked.
+    steps that were requested, which the plan doesn't contain. Its cost is still checked.
 
     Args:
         plan: The plan.
@@ -182,13 +180,7 @@ def _cost_differences(plan: StepPlan, parts: PrivateParts) -> list[str]:
         return []
     if plan.schedule == "filter":
         return _value_differences(plan, {"epsilon": budget.epsilon})
-    accountant = with_earlier(
-        parts.accountant,
-        plan.earlier,
-        before=parts.before,
-        failure=failure_delta(parts.clipping, uses=0),
-        relation=budget.relation,
-    )
+    accountant = parts.accountant_of_all(plan.earlier, relation=budget.relation)
     cost = accountant.compose(parts.step_events(plan), relation=budget.relation)
     epsilon = cost.epsilon(budget.delta)
     stated = min(plan.epsilon or 0.0, plan.epsilon_after(plan.steps), budget.epsilon)

@@ -8,13 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from dppipe.planning.frozen_data import FrozenData
 
 
-class DataSource(BaseModel):
+class DataSource(FrozenData):
     """Where the records come from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
     """The data kind of the spec, or the class of a dataset that was made in Python."""

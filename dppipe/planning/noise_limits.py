@@ -16,7 +16,7 @@ _ROOM = 2.0**16
 
 
 def refuse_noise(plan: StepPlan, noise: NoiseSchedule) -> None:
-    """Refuse noise that float32 can't hold, and secure noise that its proof doesn't cover."""
+    """Refuse noise that float32 can't represent, and secure noise that its proof doesn't cover."""
     if plan.secure and noise.adaptive:
         raise PrivacyRefusal(
             "noise.secure: expected noise that is fixed in advance, got the schedule "
@@ -31,8 +31,8 @@ def refuse_noise(plan: StepPlan, noise: NoiseSchedule) -> None:
         if not LEAST_STD * _ROOM <= std <= LARGEST_STD / _ROOM:
             raise UsageError(
                 "clipping.max_grad_norm: expected noise of a standard deviation that float32 can "
-                f"hold, got {std:.3g}. It is the noise multiplier times the bound: choose a bound "
-                "nearer to 1."
+                f"represent, got {std:.3g}. It is the noise multiplier times the bound: choose a "
+                "bound nearer to 1."
             )
     if plan.secure and largest > SECURE_LARGEST_MULTIPLIER:
         raise PrivacyRefusal(

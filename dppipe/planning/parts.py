@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dppipe.clipper_abilities import Averages
+from dppipe.clipper_abilities import Averages, failure_delta
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.planned_release import PlannedRelease
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.printing import shown
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dppipe.planning.earlier.runs import Earlier
     from dppipe.planning.plan import Plan
     from dppipe.privacy.accountants.base import Accountant
-    from dppipe.privacy.budget import Budget
+    from dppipe.privacy.budget import Budget, Relation
     from dppipe.privacy.events.sequences import Steps
     from dppipe.privacy.release import Prelude, Release
     from dppipe.sampling.base import Sampler
@@ -61,7 +62,7 @@ class PrivateParts:
             "averages": isinstance(self.clipping, Averages),
             "mechanism": self.noise.mechanism,
             "secure": self.noise.secure,
-            "max_records_per_user": self.sampler.records_per_unit,
+            "max_records_per_user": self.sampler.records_per_user,
             "earlier": self.earlier,
             "releases": tuple(PlannedRelease.of(release) for release in self.first_releases),
         }
@@ -69,9 +70,9 @@ class PrivateParts:
     @property
     def unit(self) -> str:
         """Whose privacy is protected: a user's where users are drawn."""
-        if self.sampler.unit == "user" or self.budget is None:
-            return self.sampler.unit
-        return self.budget.unit
+        if self.sampler.needs_users:
+            return "user"
+        return "example" if self.budget is None else self.budget.unit
 
     def refuse_together(self, budget: Budget) -> None:
         """Refuse parts that no proof covers together.
@@ -106,6 +107,19 @@ class PrivateParts:
             f"{first.place}.noise_multiplier: expected {first.what} that cost less than epsilon "
             f"{budget.epsilon:g}, got {first.facts['noise_multiplier']:g}, at which they cost "
             f"{shown(alone)} before the first step. Raise it."
+        )
+
+    def accountant_of_all(self, earlier: Earlier | None, *, relation: Relation) -> Accountant:
+        """Return an accountant whose bounds include all but the steps.
+
+        That is the releases before them, bounds that may fail, and earlier runs.
+        """
+        return with_earlier(
+            self.accountant,
+            earlier,
+            before=self.before,
+            failure=failure_delta(self.clipping, uses=0),
+            relation=relation,
         )
 
     def event(self, noise_multiplier: float, *, rate: float) -> DpEvent:

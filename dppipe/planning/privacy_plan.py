@@ -79,6 +79,13 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
     """Commit to what a spec says, whatever its learner.
 
     Of its data only the number of records, or of users, is read, and only if it is public.
+
+    Example:
+        >>> from dppipe.planning.privacy_plan import make_plan
+        >>> from dppipe.spec import load_spec
+        >>> plan = make_plan(load_spec("pipelines/quickstart.yaml"))
+        >>> plan.steps, plan.epsilon <= 3.0
+        (113, True)
     """
     if spec.takes_steps:
         return make_step_plan(spec, allow_estimate=allow_estimate)

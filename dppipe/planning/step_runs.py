@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from dppipe.planning.frozen_data import FrozenData
 
 
-class NoiseRun(BaseModel):
+class NoiseRun(FrozenData):
     """Steps in a row with one noise multiplier."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     noise_multiplier: float
     steps: int
 
 
-class BatchRun(BaseModel):
+class BatchRun(FrozenData):
     """Steps in a row with one sample rate."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sample_rate: float
     expected_batch_size: float
     steps: int
 
 
-class BoundRun(BaseModel):
+class BoundRun(FrozenData):
     """Steps in a row with one factor on the clipper's bounds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     factor: float
     steps: int
 
 
-class CurvePoint(BaseModel):
+class CurvePoint(FrozenData):
     """The epsilon that is spent after so many steps."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     step: int
     epsilon: float

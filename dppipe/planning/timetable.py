@@ -139,7 +139,7 @@ class Timetable:
 
 
 def refuse_length(steps: float) -> None:
-    """Refuse a run that is longer than a plan, which knows each step's noise, can hold."""
+    """Refuse a run with more steps than a plan can list."""
     if steps > MOST_STEPS:
         raise UsageError(
             f"train: expected a run of at most {MOST_STEPS:,} steps, got one of {steps:.3g}. "

@@ -85,7 +85,14 @@ def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
 
 
 def check_file(file: Path | str) -> list[CheckedKind]:
-    """Check every kind that a plugin file defines."""
+    """Check every kind that a plugin file defines.
+
+    Example:
+        >>> from dppipe.plugin_kit import check_file
+        >>> (checked,) = check_file("plugins/cooldown_schedule.py")
+        >>> checked.kind, checked.ok
+        ('cooldown', True)
+    """
     path = Path(file)
     if not path.is_file():
         got = (

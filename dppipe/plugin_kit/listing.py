@@ -61,6 +61,12 @@ def list_kinds(registry: Registry, *, block: str | None = None) -> list[KindFact
     """Return every kind, or those of the block that is named.
 
     They are in the order of a spec's blocks, then by name.
+
+    Example:
+        >>> from dppipe.plugin_kit import list_kinds
+        >>> from dppipe.spec import Registry
+        >>> [facts.kind for facts in list_kinds(Registry(), block="model")]
+        ['class_path', 'cnn', 'logistic', 'mlp']
     """
     if block is not None and block not in FAMILIES:
         guess = suggest_kind(block, list(FAMILIES))

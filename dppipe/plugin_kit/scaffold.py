@@ -45,6 +45,12 @@ class Written:
 def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -> Written:
     """Write a plugin into a folder, its test and its spec into `tests/plugins/` and `pipelines/`
     beside that folder.
+
+    Example:
+        >>> from dppipe.plugin_kit import write_plugin
+        >>> written = write_plugin("schedule", "gentle")
+        >>> written.plugin.name
+        'gentle.py'
     """
     starter = STARTERS.get(what)
     if starter is None:

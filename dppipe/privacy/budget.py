@@ -11,7 +11,14 @@ Unit = Literal["example", "user"]
 
 
 class Budget(Options):
-    """The most that a run may cost one unit."""
+    """The most that a run may cost one unit.
+
+    Example:
+        >>> from dppipe import Budget
+        >>> budget = Budget(epsilon=3.0, delta=1e-5)
+        >>> budget.relation, budget.unit
+        ('zero_out', 'example')
+    """
 
     epsilon: float = Field(gt=0, description="The most epsilon the run may cost.")
     delta: float = Field(

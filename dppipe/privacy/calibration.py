@@ -51,6 +51,15 @@ def calibrate(
         steps_at: The planned events at a noise scale; more scale must mean less cost.
         budget: The target, and the relation it is measured under.
         allow_estimate: Whether an estimate will do, which no run may rest on; else it is refused.
+
+    Example:
+        >>> from dp_accounting import GaussianDpEvent
+        >>> from dppipe import Budget
+        >>> from dppipe.privacy.accountants import Rdp
+        >>> from dppipe.privacy.calibration import calibrate
+        >>> budget = Budget(epsilon=1.0, delta=1e-5)
+        >>> calibrate(Rdp(), lambda z: [(GaussianDpEvent(z), 100)], budget=budget).epsilon <= 1.0
+        True
     """
     exact = _costs(accountant, steps_at, budget, allow_estimate)
     rough = _costs(accountant.rough(), steps_at, budget, allow_estimate)
@@ -136,6 +145,11 @@ def _last(fits: Callable[[int], bool], *, guess: int, most: int) -> int:
             bad = good
             stride *= 2
             good = max(1, bad - stride)
+    return last_between(good, bad, fits=fits)
+
+
+def last_between(good: int, bad: int, *, fits: Callable[[int], bool]) -> int:
+    """Find the last count that fits, by halves, where `good` does and `bad` doesn't."""
     while bad - good > 1:
         middle = (good + bad) // 2
         if fits(middle):

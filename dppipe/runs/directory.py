@@ -20,7 +20,14 @@ _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The files of one run."""
+    """The files of one run.
+
+    Example:
+        >>> from dppipe import RunDirectory
+        >>> run = RunDirectory.open("runs/first")
+        >>> run.statement.name, run.ledger.name
+        ('privacy.md', 'ledger.jsonl')
+    """
 
     path: Path
     original_is_gone: bool = False
@@ -82,7 +89,7 @@ class RunDirectory:
         root: Path = Path("runs"),
         option: str = "--run-dir",
     ) -> RunDirectory:
-        """Make the directory of a new run; one that already holds a ledger is refused.
+        """Make the directory of a new run; one that already contains a ledger is refused.
 
         Messages name the `option` by which the user chooses another directory.
         """
@@ -93,7 +100,7 @@ class RunDirectory:
         try:
             if run.ledger.exists():
                 raise PrivacyRefusal(
-                    f"{run.path}: expected a new run directory, got one that holds a ledger. "
+                    f"{run.path}: expected a new run directory, got one that contains a ledger. "
                     f"Its spending stays on record: choose another {option}."
                 )
             if run.path.exists() and (not run.path.is_dir() or any(run.path.iterdir())):

@@ -30,14 +30,14 @@ def save_tensors(data: Any, path: Path) -> None:
 def load_tensors(path: Path) -> Any:
     """Load tensors and plain values.
 
-    A file that holds anything else is refused, and nothing in it runs.
+    A file that contains anything else is refused, and nothing in it runs.
     """
     try:
         return torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:
         raise UsageError(
             f"{path}: expected a whole file of tensors and plain values, got another "
-            f"({type(error).__name__}). Nothing of it was used: it may be damaged, or hold code."
+            f"({type(error).__name__}). Nothing of it was used: it may be damaged, or contain code."
         ) from error
 
 

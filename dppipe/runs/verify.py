@@ -97,6 +97,12 @@ def verify_ledger(
     - With the run's own accountant and delta no checked row claims less than it cost.
     - Of steps that followed released values only their filter's budget is certified: composed
       curves prove nothing.
+
+    Example:
+        >>> from dppipe.runs.verify import verify_ledger
+        >>> found = verify_ledger("runs/first")
+        >>> found.intact, found.certified
+        (True, True)
     """
     run = RunDirectory.open(Path(run_dir))
     nothing = Verification(ledger=str(run.ledger), delta=delta, accountant=accountant)

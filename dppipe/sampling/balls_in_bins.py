@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
-from dppipe.errors import PrivacyRefusal
-from dppipe.sampling.base import Sampler
+from dppipe.sampling.base import Sampler, require_public
 
 if TYPE_CHECKING:
     import numpy
@@ -32,12 +31,8 @@ class BallsInBins(Sampler, kind="balls_in_bins"):
     )
 
     def epoch_length(self, records: int | None) -> int:
-        if records is None:
-            raise PrivacyRefusal(
-                "sampler: the number of batches in an epoch shows that of the records, "
-                "which add_remove keeps secret"
-            )
-        return max(1, round(records / self.expected_batch_size))
+        why = "the number of batches in an epoch shows that of the records"
+        return max(1, round(require_public(records, why) / self.expected_batch_size))
 
     def rate(self, records: int | None) -> float:
         return 1 / self.epoch_length(records)

@@ -12,27 +12,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import AutoInt, Component, Field
+from dppipe.errors import PrivacyRefusal
 
 if TYPE_CHECKING:
     import numpy
     from dp_accounting import DpEvent
 
-    from dppipe.privacy.budget import Unit
     from dppipe.randomness.keystream import ByteSource
 
 
 class Sampler(Component):
     """How the records of a step are drawn.
 
+    A sampler draws the numbers of units. What a unit is, an example or a user, is decided by the
+    data; in the methods below a record stands for one unit.
+
     Guarantee: `event` describes exactly the distribution of `draw`, for one step, or of
     `draw_epoch`, for one epoch, under the relations that `dppipe.privacy.support` lists for this
     kind.
+
+    Example:
+        >>> from dppipe.sampling import Poisson
+        >>> sampler = Poisson(expected_batch_size=250)
+        >>> sampler.rate(1000), sampler.epoch_length(1000)
+        (0.25, 4)
     """
 
     epochwise: ClassVar[bool] = False
     """Whether one charge covers a whole epoch instead of one step."""
-    unit: ClassVar[Unit] = "example"
-    """What is drawn: records, or users with all their records. Below, a record is one unit."""
     fixed_size: ClassVar[bool] = False
     """Whether every batch has the expected size, and not only on average."""
 
@@ -44,9 +51,14 @@ class Sampler(Component):
     )
 
     @property
-    def records_per_unit(self) -> int | None:
-        """The most records of one user that a step uses; None where single records are drawn."""
+    def records_per_user(self) -> int | None:
+        """The most records of one user that a step uses; None for a sampler of examples."""
         return None
+
+    @property
+    def needs_users(self) -> bool:
+        """Whether the data must say whose each record is, since users are drawn."""
+        return self.records_per_user is not None
 
     def rate(self, records: int | None) -> float:
         """Return the sample rate: the probability of each record to be in a step's batch."""
@@ -96,3 +108,10 @@ class Sampler(Component):
     ) -> list[numpy.ndarray]:
         """Draw the batches of all steps of an epoch; only for a sampler with `epochwise = True`."""
         raise NotImplementedError
+
+
+def require_public(records: int | None, why: str) -> int:
+    """Return the number of records; refuse a relation that keeps it secret."""
+    if records is None:
+        raise PrivacyRefusal(f"sampler: {why}, which add_remove keeps secret")
+    return records

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dppipe.component import Field
-from dppipe.errors import PrivacyRefusal
-from dppipe.sampling.base import Sampler
+from dppipe.sampling.base import Sampler, require_public
 
 
 class FixedSize(Sampler):
@@ -19,12 +18,8 @@ class FixedSize(Sampler):
     )
 
     def rate(self, records: int | None) -> float:
-        if records is None:
-            raise PrivacyRefusal(
-                "sampler: a batch of fixed size is charged by the number of records, "
-                "which add_remove keeps secret"
-            )
-        return self.expected_batch_size / records
+        why = "a batch of fixed size is charged by the number of records"
+        return self.expected_batch_size / require_public(records, why)
 
     def expected(self, records: int | None) -> float:
         return float(self.expected_batch_size)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
-from dppipe.errors import PrivacyRefusal
-from dppipe.sampling.base import Sampler
+from dppipe.sampling.base import Sampler, require_public
 
 if TYPE_CHECKING:
     import numpy
@@ -34,12 +33,8 @@ class Shuffle(Sampler, kind="shuffle"):
     )
 
     def rate(self, records: int | None) -> float:
-        if records is None:
-            raise PrivacyRefusal(
-                "sampler: the length of a shuffled epoch shows the number of records, "
-                "which add_remove keeps secret"
-            )
-        return self.expected_batch_size / records
+        why = "the length of a shuffled epoch shows the number of records"
+        return self.expected_batch_size / require_public(records, why)
 
     def expected(self, records: int | None) -> float:
         return float(self.expected_batch_size)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dppipe.component import AutoInt, Field
 from dppipe.errors import PrivacyRefusal
-from dppipe.sampling.base import Sampler
+from dppipe.sampling.base import Sampler, require_public
 
 if TYPE_CHECKING:
     import numpy
@@ -36,12 +36,8 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
     )
 
     def rate(self, records: int | None) -> float:
-        if records is None:
-            raise PrivacyRefusal(
-                "sampler: truncated sampling is charged by the number of records, "
-                "which add_remove keeps secret"
-            )
-        return float(self.expected_batch_size) / records
+        why = "truncated sampling is charged by the number of records"
+        return float(self.expected_batch_size) / require_public(records, why)
 
     def expected(self, records: int | None) -> float:
         return float(self.expected_batch_size)

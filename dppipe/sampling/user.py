@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
-
 from dppipe.component import Field
 from dppipe.sampling.poisson import Poisson
-
-if TYPE_CHECKING:
-    from dppipe.privacy.budget import Unit
 
 
 class User(Poisson, kind="user"):
@@ -19,8 +14,6 @@ class User(Poisson, kind="user"):
     - The gradients of a user's records are averaged and clipped once, so a user counts for one
       bound however many records there are. The unit of the whole run is the user.
     """
-
-    unit: ClassVar[Unit] = "user"
 
     sample_rate: float | None = Field(
         None, gt=0, le=1, description="The chance of each user to be in a step's batch."
@@ -36,5 +29,5 @@ class User(Poisson, kind="user"):
     )
 
     @property
-    def records_per_unit(self) -> int:
+    def records_per_user(self) -> int:
         return self.max_records_per_user

@@ -116,13 +116,13 @@ def _units(sampler: Sampler, clipping: Clipper, budget: Budget) -> Iterator[Refu
     """Users are the unit where users are drawn, and nowhere else: only there does a user count for
     one bound.
     """
-    if budget.unit == "user" and sampler.unit != "user":
+    if budget.unit == "user" and not sampler.needs_users:
         message = (
             f"expected sampler: user, got {sampler.kind!r}, which bounds a record's part, not a "
             "user's."
         )
         yield Refusal(("budget", "unit"), f"{message} Take sampler: user, or unit: example.")
-    if sampler.unit == "user" and isinstance(clipping, Averages):
+    if sampler.needs_users and isinstance(clipping, Averages):
         message = (
             f"expected a clipper of single units, got {clipping.kind!r}, which averages records "
             "of several."

@@ -29,6 +29,12 @@ def load_spec(
     Args:
         overrides: `KEY=VALUE` each, as `--set` takes them.
         plugins: the folder of plugin files; if not given, `plugins/` where the command runs.
+
+    Example:
+        >>> from dppipe.spec import load_spec
+        >>> spec = load_spec("pipelines/quickstart.yaml", overrides=["budget.epsilon=2"])
+        >>> spec.budget.epsilon, spec.sampler.kind
+        (2.0, 'poisson')
     """
     return spec_from_text(_read_text(path), name=str(path), overrides=overrides, plugins=plugins)
 
@@ -102,7 +108,14 @@ def spec_from_text(
     overrides: Sequence[str] = (),
     plugins: Path | str | None = None,
 ) -> Spec:
-    """Read a spec from YAML text; `name` stands for the file in messages."""
+    """Read a spec from YAML text; `name` stands for the file in messages.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from dppipe.spec import spec_from_text
+        >>> spec_from_text(Path("pipelines/quickstart.yaml").read_text()).name
+        'quickstart'
+    """
     registry = Registry(plugins)
     source = read_source(text, name=name, overrides=overrides)
     if not source.document.readable:
@@ -119,7 +132,7 @@ def _check(source: Source, registry: Registry) -> Spec:
         spec = Spec.from_data(gathered.data, context=registry)
         problems = [] if unread else check_rules(spec)
     except ValidationError as error:
-        # What couldn't be read is said already; what follows from it would only confuse.
+        # Values that couldn't be read are reported already; errors that follow would confuse.
         problems = []
         for found in explain(error, gathered.data, registry=registry):
             problem = gathered.at_old_place(found)

@@ -43,7 +43,7 @@ class Performance(Options):
     num_nodes: int = Field(1, gt=0, description="The number of machines.")
     strategy: Literal["auto", "ddp"] = Field(
         "auto",
-        description="How processes work together. `ddp`: each holds a whole model, also where "
+        description="How processes work together. `ddp`: each has a whole model, also where "
         "there is one process; `auto`: `ddp` for several processes, none for one.",
     )
 

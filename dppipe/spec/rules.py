@@ -97,13 +97,13 @@ def _rate(spec: Spec) -> Iterator[Problem]:
 def _unit(spec: Spec) -> Iterator[Problem]:
     """Data is split by users where users are drawn, and nowhere else."""
     key = "user" if "user" in type(spec.data).model_fields else "users"
-    if spec.data.by_users and spec.sampler.unit != "user":
+    if spec.data.by_users and not spec.sampler.needs_users:
         message = (
             "expected sampler: user, since the data is split by users, got "
             f"{spec.sampler.kind!r}. Or leave {key} out."
         )
         yield Problem(("data", key), message)
-    if not spec.data.by_users and spec.sampler.unit == "user":
+    if spec.sampler.needs_users and not spec.data.by_users:
         yield Problem(
             ("data", key),
             "expected data that says whose each record is, for sampler: user, got nothing. "
@@ -132,12 +132,13 @@ def _secret(spec: Spec) -> Iterator[Problem]:
 
 
 def _records(spec: Spec) -> Iterator[Problem]:
-    """Delta stays below 1/records, and a batch doesn't hold more than all of them; records are
-    users where these are drawn.
+    """Delta must be below 1/records, and a batch can't have more than all records.
+
+    Records are users here if users are drawn.
     """
     if any(_unit(spec)):
-        return  # whose records, is said first
-    one = "user" if spec.sampler.unit == "user" else "record"
+        return  # that problem is reported first
+    one = "user" if spec.data.by_users else "record"
     try:
         records = spec.public_count()
     except SpecError as error:
@@ -149,7 +150,7 @@ def _records(spec: Spec) -> Iterator[Problem]:
     except (
         OSError,
         ValueError,
-    ) as error:  # of a kind that isn't dppipe's own: its text may hold a record's value
+    ) as error:  # of a kind that isn't dppipe's own: its text may contain a record's value
         yield Problem(
             ("data",),
             f"expected data whose number of records is known, got {type(error).__name__}.",

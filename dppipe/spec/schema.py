@@ -22,7 +22,13 @@ from dppipe.spec.train import Train
 
 
 def json_schema(registry: Registry | None = None) -> dict[str, Any]:
-    """Return the JSON schema of a spec."""
+    """Return the JSON schema of a spec.
+
+    Example:
+        >>> import json
+        >>> from dppipe.spec import json_schema
+        >>> text = json.dumps(json_schema())  # for an editor that checks YAML
+    """
     registry = registry or Registry()
     classes = {block: load_kinds(registry, block) for block in FAMILIES}
     models: list[type[Options]] = [Spec, Train, Performance]

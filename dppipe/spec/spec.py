@@ -163,19 +163,17 @@ class Spec(Options):
 
     @property
     def unit(self) -> str:
-        """Whose privacy is protected: a user's where users are drawn, or the data has them."""
-        if self.takes_steps:
-            return self.sampler.unit
+        """Whose privacy is protected: a user's where the data says whose each record is."""
         return "user" if self.data.by_users else "example"
 
     def public_count(self) -> int | None:
-        """Return the number of training records, or of users where these are the units.
+        """Return the number of the data's training units: of records, or of users.
 
         None where the relation keeps it secret.
         """
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
-        return self.data.train_users() if self.unit == "user" else self.data.train_count()
+        return self.data.train_users() if self.data.by_users else self.data.train_count()
 
     def sized_sampler(self) -> Sampler:
         """Return the sampler with the physical batch size of `performance`."""
@@ -247,5 +245,11 @@ def data_hash(data: dict[str, Any]) -> str:
 
 
 def spec_hash(spec: Spec) -> str:
-    """Return the SHA-256 of the effective spec: of the bytes of `to_yaml`."""
+    """Return the SHA-256 of the effective spec: of the bytes of `to_yaml`.
+
+    Example:
+        >>> from dppipe.spec import load_spec, spec_hash
+        >>> len(spec_hash(load_spec("pipelines/quickstart.yaml")))
+        64
+    """
     return data_hash(spec.to_data())

@@ -259,7 +259,7 @@ def test_looking_for_a_store_makes_none(place: str) -> None:
         with pytest.raises(NoStore, match="no store of budgets is there"):
             Store(place, make=False)
         with pytest.raises(
-            UsageError, match=r"budget\.scope: no scope named 'clinic': .* holds no store\."
+            UsageError, match=r"budget\.scope: no scope named 'clinic': .* contains no store\."
         ) as caught:
             open_for_scope("clinic", place=place)
     assert place.partition("?")[0].rpartition("/")[2] in str(caught.value)

@@ -177,7 +177,7 @@ def settled(life: Life, end: End, *, death: Death | None, report: Report) -> boo
 
 @contextmanager
 def small_disk(place: Path) -> Iterator[Path | None]:
-    """Give a file system of its own that is soon full, where this user may mount one."""
+    """Yield a file system of its own that is soon full, where this user may mount one."""
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(place)]
     if (

@@ -155,7 +155,7 @@ def _inspect_spending(life: Life, found: dict[str, Any]) -> None:
 
 @cache
 def epsilon_of(multipliers: tuple[float, ...], *, rate: float, delta: float) -> float:
-    """Give the epsilon of Poisson-sampled Gaussian steps, computed by dp_accounting alone."""
+    """Return the epsilon of Poisson-sampled Gaussian steps, computed by dp_accounting alone."""
     if not multipliers:
         return 0.0
     accountant = RdpAccountant([2 + k / 10 for k in range(150)])

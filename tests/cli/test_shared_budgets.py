@@ -225,7 +225,7 @@ def test_a_store_that_fails_is_a_warning_with_a_way_out(
     assert shown.exit_code == 0, shown.output
     said = " ".join(shown.stderr.split())
     assert "warning: budget.scope: 'clinic' was not looked at." in said
-    assert "set DPPIPE_STORE to the store that holds the scope" in said
+    assert "set DPPIPE_STORE to the store that has the scope" in said
     assert "secret" not in shown.output
 
 
@@ -234,7 +234,7 @@ def test_a_run_whose_store_fails_starts_nothing(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("DPPIPE_STORE", UNREACHABLE)
     shown = call("run", "scoped.yaml")
     assert shown.exit_code == 1
-    assert "set DPPIPE_STORE to the store that holds the scope" in shown.stderr
+    assert "set DPPIPE_STORE to the store that has the scope" in shown.stderr
     assert not Path("runs").exists()
 
 

@@ -30,7 +30,7 @@ from dppipe.spec import spec_from_text
 
 
 def one_gradient(clipper: Clipper, *values: float) -> list[float]:
-    """Give what is left of one gradient."""
+    """Return what is left of one gradient."""
     model = nn.Linear(len(values), 1, bias=False)
     sums = clipped_sum(
         model, lambda model, x: model(x).squeeze(1), torch.tensor([values]), clipper

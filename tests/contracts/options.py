@@ -137,7 +137,7 @@ def _names_groups(options: dict[str, Any]) -> bool:
 
 
 def variants(block: str, kind: str, folder: Path) -> list[dict[str, Any]]:
-    """Give the sets of options to try; files that they name are written to the folder, which is to be the working one."""
+    """Return the sets of options to try; files that they name are written to the folder, which is to be the working one."""
     if block == "data":
         return [DATA[kind](folder)] if kind in DATA else [{}]
     (folder / "contract_nets.py").write_text(USER_MODULE)

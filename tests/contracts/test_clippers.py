@@ -119,7 +119,7 @@ def test_options_survive_being_written_and_read(kind, options):
 
 
 def columns(*endings: str) -> list[int]:
-    """Give the places of the parameters whose names hold one of these texts."""
+    """Return the places of the parameters whose names hold one of these texts."""
     return [
         i
         for name, part in names()
@@ -188,7 +188,7 @@ def rescale_and_cut(state: Any, record: Tensor, bound: float) -> Tensor:
 def reference(
     kind: str, variant: int, clipper: Clipper, state: Any, records: Mapping[int, Tensor]
 ) -> Tensor:
-    """Give the clipped sum, record by record."""
+    """Return the clipped sum, record by record."""
     if kind == "microbatch":
         slots = clipper.slots(numpy.array(list(records)), expected_batch_size=8).tolist()
         held = [
@@ -293,7 +293,7 @@ def test_a_built_in_file_moved_to_plugins_under_another_kind_works_unchanged(kin
 
 
 class Liar(Clipper):
-    """Gives whatever it is told to."""
+    """Returns factors that break the contract, as `lie` says."""
 
     lie: str = "honest"
 

@@ -34,7 +34,7 @@ def make_schedule(kind: str, **options: object) -> LRSchedule:
 
 
 def change(value: object) -> object:
-    """Give another valid value of an option: a default that never reaches torch would go unseen."""
+    """Return another valid value of an option: a default that never reaches torch would go unseen."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, tuple):

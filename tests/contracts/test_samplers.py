@@ -69,7 +69,7 @@ def law_of(event: dp_accounting.DpEvent) -> Law:
 def draw_counts(
     sampler: Sampler, source: ByteSource | None = None, *, steps: int = STEPS
 ) -> NDArray[numpy.int64]:
-    """Give the copies of each record in each of many steps: `[steps, records]`."""
+    """Return the copies of each record in each of many steps: `[steps, records]`."""
     source, rate = source or secret_stream("sampler"), sampler.rate(RECORDS)
     rows = [
         numpy.bincount(sampler.draw(RECORDS, rate=rate, generator=source), minlength=RECORDS)

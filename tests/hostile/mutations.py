@@ -84,7 +84,7 @@ CHARACTERS = "{}[]:,-#&*!|>'\"%@`\n\t \\0aé\u2028\x00\x1b9."
 
 
 def mutated_specs(seed: int) -> Iterator[str]:
-    """Give endless changed specs: half of them with other kinds and numbers, most of which are valid; half of them wild."""
+    """Yield endless changed specs: half of them with other kinds and numbers, most of which are valid; half of them wild."""
     dice, registry = random.Random(seed), Registry()
     kinds = {block: registry.kinds(block) for block in FAMILIES if block in yaml.safe_load(BASE)}
     while True:
@@ -152,7 +152,7 @@ def mutate(data: dict[str, Any], dice: random.Random, kinds: dict[str, list[str]
 
 
 def places(data: Any) -> Iterator[tuple[Any, Any]]:
-    """Give every place in a spec: what holds it, and its key or index."""
+    """Yield every place in a spec: what holds it, and its key or index."""
     for key in list(data) if isinstance(data, dict) else range(len(data)):
         yield data, key
         if isinstance(data[key], dict | list):

@@ -35,7 +35,7 @@ def run(words: list[str], path: Path) -> Any:
 
 
 def snapshot(path: Path) -> dict[str, bytes]:
-    """Give what is promised to stay as it is; the curves aren't: opening them makes a file."""
+    """Return what is promised to stay as it is; the curves aren't: opening them makes a file."""
     files = (file for file in path.rglob("*") if file.is_file() and "tfevents" not in file.name)
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
@@ -109,7 +109,7 @@ class Evil:
 
 
 def evil_files(trace: Path, good: dict[str, Any]) -> dict[str, Callable[[Path], None]]:
-    """Give ways to write a checkpoint that isn't one."""
+    """Return ways to write a checkpoint that isn't one."""
 
     def legacy(path: Path) -> None:
         torch.save(good | {"x": Evil(trace)}, path, _use_new_zipfile_serialization=False)

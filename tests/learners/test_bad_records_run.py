@@ -89,7 +89,7 @@ def test_a_refused_record_stops_the_run_before_anything_is_written(here: Path) -
     code, output = command("run", "s.yaml", "--run-dir", "r")
     assert code == 2
     assert "d.csv: line 122, column 1 (a): expected a number, got another text" in output
-    assert "This tells something about a private record" in output
+    assert "This reveals something about a private record" in output
     assert "4711" not in output
     assert not Path("r").exists()
 

@@ -14,7 +14,7 @@ from dppipe.clipping import Adaptive
 from dppipe.engine import Engine
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.records.user_index import UserIndex
+from dppipe.learners.records.unit_index import UserIndex
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -64,7 +64,7 @@ def counted(sampler, ranks):
     by_users = isinstance(sampler, User)
     plan = plan_privacy(parts, name="t", records=5 if by_users else 10, steps=2)
     users = UserIndex(OWNERS, at_most=64) if by_users else None
-    loader = PrivateLoader(TensorDataset(SIZES[:, None]), sampler=sampler, users=users)
+    loader = PrivateLoader(TensorDataset(SIZES[:, None]), sampler=sampler, index=users)
     loader.physical_batch_size = 3
     loader.arm(plan, stream=Keystream(stream_key("sampler")), ranks=ranks)
     engine = Engine(

@@ -24,7 +24,7 @@ from dppipe.clipping import AdaClip, Adaptive, Automatic, Flat, Layerwise, Micro
 from dppipe.engine import Engine
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.records.user_index import UserIndex
+from dppipe.learners.records.unit_index import UserIndex
 from dppipe.learners.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
@@ -83,7 +83,7 @@ def take_steps(no_copies_to_host):
             dataset = TensorDataset(
                 torch.zeros(RECORDS, 1, 8, 8), torch.zeros(RECORDS, dtype=torch.long)
             )
-            loader = PrivateLoader(dataset, sampler=parts.sampler, users=users)
+            loader = PrivateLoader(dataset, sampler=parts.sampler, index=users)
             loader.physical_batch_size = 7
             loader.arm(plan, stream=numpy.random.default_rng(1), ranks=Ranks())
             with Engine(model, loss, clipping, order=order) as engine:

@@ -17,7 +17,7 @@ from dppipe.engine import memory
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.records.physical_batch_size import BASELINE_SIZE, likely_records
-from dppipe.learners.records.user_index import UserIndex
+from dppipe.learners.records.unit_index import UserIndex
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -209,7 +209,7 @@ def test_the_limit_is_a_batch_that_hardly_any_step_exceeds_and_follows_from_publ
         plan = plan_privacy(
             parts, name="t", records=records if users is None else users.count, steps=2
         )
-        loader = PrivateLoader(Watched(records=records), sampler=sampler, users=users)
+        loader = PrivateLoader(Watched(records=records), sampler=sampler, index=users)
         loader.ranks = Ranks(0, world)
         return likely_records(plan, loader)
 

@@ -28,7 +28,7 @@ CHANGES = [
 
 
 def forms(secret: bytes) -> list[bytes]:
-    """Give the ways in which these bytes could be written down."""
+    """Return the ways in which these bytes could be written down."""
     number = [str(int.from_bytes(secret, order)).encode() for order in ("big", "little")]
     listed = [
         str(list(secret))[1:-1].encode(),
@@ -85,12 +85,12 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def secrets_of(keys: list[bytes]) -> list[bytes]:
-    """Give the keys and the first bytes that each gives: knowing those is as good as knowing the noise."""
+    """Return the keys and the first bytes that each gives: knowing those is as good as knowing the noise."""
     return [*keys, *(Keystream(key).bytes(32) for key in keys)]
 
 
 def read_all(folder: Path) -> bytes:
-    """Give the bytes of every file, and what its checkpoints hold as text."""
+    """Return the bytes of every file, and what its checkpoints hold as text."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     shown = [
         repr(torch.load(file, weights_only=True)).encode()

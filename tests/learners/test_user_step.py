@@ -23,7 +23,7 @@ from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.records.user_index import UserIndex
+from dppipe.learners.records.unit_index import UserIndex
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp
@@ -63,7 +63,7 @@ def step(tmp_path, *, rate=1.0, at_most=64, physical=7, scale=1.0, seed=3, ranks
     )
     torch.manual_seed(0)
     model = nn.Linear(3, 4)
-    loader = PrivateLoader(dataset, sampler=sampler, users=UserIndex(owners, at_most=at_most))
+    loader = PrivateLoader(dataset, sampler=sampler, index=UserIndex(owners, at_most=at_most))
     loader.physical_batch_size = physical
     loader.arm(plan, stream=Keystream(stream_key("sampler", seed=seed)), ranks=ranks or Ranks())
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=plan.to_json())
@@ -172,7 +172,7 @@ def test_the_index_gives_the_first_records_of_each_user(owners, at_most, data):
     )
     wanted = [row for user in drawn for row in numpy.flatnonzero(numbers == user)[:at_most]]
     assert index.records(drawn).tolist() == wanted
-    assert index.user_of(index.records(drawn)).tolist() == [numbers[row] for row in wanted]
+    assert index.unit_of(index.records(drawn)).tolist() == [numbers[row] for row in wanted]
 
 
 def test_a_user_is_no_unit_where_records_are_drawn():

@@ -62,7 +62,7 @@ def released(
     rate: float = 1.0,
     noisy: bool = True,
 ) -> Tensor:
-    """Give the gradient that a step hands to the optimizer."""
+    """Return the gradient that a step hands to the optimizer."""
     sampler = FullBatch() if rate == 1 else Poisson(sample_rate=rate)
     parts = PrivateParts(
         sampler, clipping, Constant(noise_multiplier=z), Rdp(), Budget(epsilon=1e6, delta=1e-6)

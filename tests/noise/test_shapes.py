@@ -23,7 +23,7 @@ from dppipe.noise import (
 
 
 def scaled(schedule: NoiseSchedule, steps: int, *, total: float) -> list[float]:
-    """Give the multipliers of a run at the size where the sum of their inverse squares is `total`."""
+    """Return the multipliers of a run at the size where the sum of their inverse squares is `total`."""
     relative = schedule.relative(steps)
     size = math.sqrt(math.fsum(value**-2 for value in relative) / total)
     return [size * value for value in relative]

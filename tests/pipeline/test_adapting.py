@@ -331,8 +331,8 @@ def changed(**changes: Any) -> dict[str, Any]:
             changed(**{"3_bias": torch.tensor([0.0, torch.nan, 0.0])}),
             r"expected finite numbers in .*, got others at '3\.bias'",
         ),
-        (changed(**{"3_bias": 1.5}), r"holds something else than tensors by their names"),
-        ([1, 2], r"holds something else than tensors by their names"),
+        (changed(**{"3_bias": 1.5}), r"contains something other than named tensors"),
+        ([1, 2], r"contains something other than named tensors"),
         (types.SimpleNamespace(), r"can't be read as one \(UnpicklingError\)"),
     ],
 )

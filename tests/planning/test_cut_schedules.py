@@ -43,7 +43,7 @@ EPOCH_WISE: list[Sampler] = [Shuffle(expected_batch_size=300), BallsInBins(expec
 
 def parts_of(sampler: Sampler, noise: NoiseSchedule, *, moves: bool) -> PrivateParts:
     clipping = Flat(bound_schedule=SHAPES[2] if moves else None)
-    budget = Budget(epsilon=1e6, delta=DELTA, unit=sampler.unit)
+    budget = Budget(epsilon=1e6, delta=DELTA, unit="user" if sampler.needs_users else "example")
     return PrivateParts(sampler, clipping, noise, Rdp(), budget)
 
 

@@ -124,7 +124,7 @@ OTHERS = {
 
 
 def failed(checked: CheckedKind, words: str) -> str:
-    """Give why the check with these words failed."""
+    """Return why the check with these words failed."""
     found = [outcome for outcome in checked.outcomes if words in outcome.check]
     assert len(found) == 1, f"{words}: {[outcome.check for outcome in checked.outcomes]}"
     assert not found[0].ok, f"passed: {found[0].check}; failed: {checked.faults}"

@@ -327,7 +327,7 @@ def test_optimizers(name: str, check: Check) -> None:
 def test_learning_rate_schedules(check: Check) -> None:
     text = "from dppipe.optim.schedules.base import LRSchedule\nclass Mine(LRSchedule, kind='mine'):\n    'Has a fault.'\n"
     checked = check(f"{text}    def factor(self, progress): return 0.9 - progress\n")
-    assert "paid for in vain" in failed(checked, "every step of runs")
+    assert "charged and change nothing" in failed(checked, "every step of runs")
     assert check(f"{text}    def factor(self, progress): return 1 / (1 + progress)\n").ok
 
 
@@ -344,6 +344,8 @@ PLAIN += "    def factors(self, norms, bounds): return (bounds / norms).clamp(ma
         ("# more", "needed: int", "with its defaults", "expected a default or Field(examples=[...])"),
         ("# more", "odd: float = 'text'", "survive YAML", ""),
         ("# more", "odd: object = Field(default_factory=object)", "survive YAML", ""),
+        ("# more", "odd: int = Field(1, gt=0, json_schema_extra={'maximum': 0})", "fit the JSON schema", "odd: 1 is greater than the maximum of 0"),
+        ("# more", "odd: int = Field(1, alias='other', serialization_alias='third')", "fit the JSON schema", "'third' was unexpected"),
         ("kind='mine'", "kind='flat'", "name is free", "expected one clipper named 'flat', got 2"),
         ("kind='mine'", "kind=KIND", "defines a kind", "expected a class statement"),
         ("class Mine", "class Mine((", "defines a kind", "plugins/mine.py:2: SyntaxError"),
@@ -353,6 +355,14 @@ PLAIN += "    def factors(self, norms, bounds): return (bounds / norms).clamp(ma
 )  # fmt: skip
 def test_files_and_options(old: str, new: str, where: str, why: str, check: Check) -> None:
     assert why in failed(check(PLAIN.replace(old, new)), where)
+
+
+def test_a_misfit_inside_a_block_is_named_by_its_place(check: Check) -> None:
+    inner = "from dppipe.component import Options\nclass Inner(Options):\n"
+    inner += "    size: int = Field(1, json_schema_extra={'maximum': 0})\n"
+    text = PLAIN.replace("class Mine", f"{inner}class Mine")
+    text = text.replace("# more", "inner: Inner | None = Inner()")
+    assert "inner.size: 1 is greater than" in failed(check(text), "fit the JSON schema")
 
 
 def test_required_options_take_their_example(check: Check) -> None:

@@ -16,7 +16,7 @@ BLOCKS = re.findall(r"```(python|yaml|console)\n(.*?)```", PAGE, flags=re.DOTALL
 
 
 def commands(block: str) -> list[tuple[str, list[str]]]:
-    """Give each command of a block with the lines that it shows."""
+    """Return each command of a block with the lines that it shows."""
     found: list[tuple[str, list[str]]] = []
     for line in block.splitlines():
         if line.startswith("$ "):

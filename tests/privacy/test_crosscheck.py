@@ -61,7 +61,7 @@ def drawn(count: int, *, seed: int) -> list[Case]:
 
 
 def interval(case: Case) -> tuple[float, float]:
-    """Give prv-accountant's bounds on epsilon; where its own check of a fine grid fails (large epsilons), on a coarser one."""
+    """Return prv-accountant's bounds on epsilon; where its own check of a fine grid fails (large epsilons), on a coarser one."""
     prv: Any = pytest.importorskip("prv_accountant")
     mechanism = prv.PoissonSubsampledGaussianMechanism(
         noise_multiplier=case.z, sampling_probability=case.rate

@@ -29,7 +29,7 @@ def drawn_again(records: int, draws: int, z: float) -> dp_accounting.DpEvent:
 
 
 def attacked_delta(epsilon: float, records: int, draws: int, z: float) -> float:
-    """Give the exact delta of a step in which one record points against all others, or with them.
+    """Return the exact delta of a step in which one record points against all others, or with them.
 
     A record that is drawn k times then moves the sum by 2k: P is the mixture of N(2k, z^2), and Q is N(0, z^2).
     """

@@ -102,7 +102,7 @@ def test_every_refusal_says_why_and_who_follows_its_advice_has_a_proof(
 
 
 def advised(text: str) -> list[dict[str, object]]:
-    """Give each way in which an advice can be followed."""
+    """Return each way in which an advice can be followed."""
     ways: list[dict[str, object]] = [{}]
     for part in text.split(" and "):
         key, _, names = part.partition(": ")

@@ -194,7 +194,7 @@ def _watch_trainer(patch: pytest.MonkeyPatch, trainer: Any, trace: Trace, *, sal
 
 def units_of(loader: PrivateLoader) -> list[str]:
     """Return what each unit of a loader is: a record by its content, a user by its id."""
-    if loader.users is not None:
+    if loader.index.unit_of is not None:
         return [str(user) for user in numpy.unique(numpy.asarray(loader.dataset.users))]
     return [identity(loader.dataset, place) for place in range(loader.records)]
 

@@ -44,7 +44,7 @@ def one_answer(found: Answer, opinion: SecondOpinion | None = None, *, curve: bo
         epsilon=found.epsilon,
         delta=asked.delta,
         relation=asked.relation,
-        unit=asked.sampler.unit,
+        unit="user" if asked.sampler.needs_users else "example",
         certified=found.certified,
     )
     parts.append("\n".join(map(wrapped, sentences)))

@@ -78,6 +78,6 @@ def _warn(scope: str, error: DppipeError) -> None:
 
 
 _WAY_OUT = (
-    "Check that its server or file can be reached, or set DPPIPE_STORE to the store that holds "
+    "Check that its server or file can be reached, or set DPPIPE_STORE to the store that has "
     "the scope. `dppipe run` starts nothing until then."
 )

@@ -32,14 +32,14 @@ def table(facts: Mapping[str, str]) -> str:
         first = f"  {name:<{indent - 2}}"
         is_command = value.startswith("dppipe ")
         lines.append(
-            f"{first}{value}" if is_command else _fill(value, first=first, rest=" " * indent)
+            f"{first}{value}" if is_command else fill(value, first=first, rest=" " * indent)
         )
     return "\n".join(lines)
 
 
 def wrapped(sentence: str) -> str:
     """Break a sentence into lines."""
-    return _fill(sentence)
+    return fill(sentence)
 
 
 def fit_terminal(message: str, *, stream: IO[Any]) -> str:
@@ -53,7 +53,7 @@ def fit_terminal(message: str, *, stream: IO[Any]) -> str:
     lines: list[str] = []
     for line in message.splitlines():
         is_excerpt = line.startswith(" ")
-        lines.append(line if is_excerpt else _fill(line, width=width))
+        lines.append(line if is_excerpt else fill(line, width=width))
     return "\n".join(lines)
 
 
@@ -70,7 +70,8 @@ def _columns(stream: IO[Any]) -> int:
         return WIDTH
 
 
-def _fill(text: str, *, first: str = "", rest: str = "", width: int = WIDTH) -> str:
+def fill(text: str, *, first: str = "", rest: str = "", width: int = WIDTH) -> str:
+    """Break a text into lines; the first one and the rest may have prefixes."""
     # A path that is broken can't be copied: a terminal's own wrapping is better.
     kept = _PLACE.sub(_joined, _COMMAND.sub(_joined, text))
     lines = textwrap.fill(

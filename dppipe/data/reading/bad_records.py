@@ -1,6 +1,6 @@
 """Messages about a record that can't be used, for the owner of the data, before any charge.
 
-A message names the record's place and never its value. It still tells something about a private
+A message names the record's place and never its value. It still reveals something about a private
 record, so it says that too.
 """
 
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dppipe.errors import UsageError
 
-NOTICE = "This tells something about a private record: show it only to those who may see the data."
+NOTICE = (
+    "This reveals something about a private record: show it only to people who may see the data."
+)
 DROP = f"{NOTICE} data.on_bad_record: drop keeps the place of such records and leaves them out."
 
 

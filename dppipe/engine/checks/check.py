@@ -44,6 +44,14 @@ def check_engine(engine: Engine, batch: Any) -> EngineReport:
 
     Another input could take another path through the model; the engine refuses paths that its
     layout doesn't have.
+
+    Example:
+        >>> import torch
+        >>> from dppipe.clipping import Flat
+        >>> from dppipe.engine import Engine, check_engine
+        >>> loss = lambda model, batch: model(batch[0]).squeeze(1).square()
+        >>> with Engine(torch.nn.Linear(3, 1), loss, Flat()) as engine:
+        ...     report = check_engine(engine, (torch.randn(4, 3),))  # an error if they differ
     """
     alone = isinstance(engine.per_sample_loss, SingletonLoss)
     batch = take_rows(batch, 0, ROWS) if alone else distinct_rows(batch)

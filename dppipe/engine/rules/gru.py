@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.engine.rules.base import Rule, Unhandled, Use
-from dppipe.engine.rules.lstm import recurrent_example
+from dppipe.engine.rules.lstm import recurrent_examples
 from dppipe.engine.rules.recurrent import Receive, run_stack
 
 
@@ -74,18 +74,11 @@ class _Recurrence(torch.autograd.Function):
         return outer, hidden, None, None, None
 
 
-def _run(
-    gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive
-) -> tuple[Tensor, ...]:
-    found: tuple[Tensor, ...] = _Recurrence.apply(gates, *states, weight, bias, receive)  # type: ignore[no-untyped-call]
-    return found
-
-
 def answer(use: Use, input: Tensor, hx: Any, params: Any, *options: Any) -> tuple[Tensor, ...]:
     """Answer `torch.gru`."""
     if not isinstance(params, Sequence):
         raise Unhandled("a recurrent layer on a packed sequence")
-    return run_stack(use, _run, input, [hx], params, *options)
+    return run_stack(use, _Recurrence, input, [hx], params, *options)
 
 
 RULE = Rule(
@@ -93,9 +86,5 @@ RULE = Rule(
     functions=(torch.gru,),
     answer=answer,
     kernels=("ghost", "dense"),
-    examples=(
-        recurrent_example(nn.GRU),
-        recurrent_example(nn.GRU, num_layers=2, bidirectional=True, batch_first=True),
-        recurrent_example(nn.GRU, bias=False, batch_first=True),
-    ),
+    examples=recurrent_examples(nn.GRU),
 )

@@ -83,20 +83,13 @@ class _Recurrence(torch.autograd.Function):
         return gates, hidden, cell, None, None, None
 
 
-def _run(
-    gates: Tensor, states: list[Tensor], weight: Tensor, bias: Tensor | None, receive: Receive
-) -> tuple[Tensor, ...]:
-    found: tuple[Tensor, ...] = _Recurrence.apply(gates, *states, weight, bias, receive)  # type: ignore[no-untyped-call]
-    return found
-
-
 def answer(use: Use, input: Tensor, hx: Any, params: Any, *options: Any) -> tuple[Tensor, ...]:
     """Answer `torch.lstm`."""
     if isinstance(hx, Tensor) or not isinstance(params, Sequence):
         raise Unhandled("a recurrent layer on a packed sequence")
     if hx[0].shape[2] != hx[1].shape[2]:
         raise Unhandled("a recurrent layer with projections")
-    return run_stack(use, _run, input, hx, params, *options)
+    return run_stack(use, _Recurrence, input, hx, params, *options)
 
 
 class _Tagger(nn.Module):
@@ -115,9 +108,19 @@ class _Tagger(nn.Module):
         return torch.cat(flat, 1)
 
 
-def recurrent_example(layer: Any, **options: Any) -> Example:
-    """Return an example of a recurrent layer."""
-    return Example(lambda: _Tagger(layer(3, 4, **options)), lambda rows: (torch.randn(rows, 5, 3),))
+def recurrent_examples(layer: Any) -> tuple[Example, ...]:
+    """Return examples of a recurrent layer."""
+
+    def example(**options: Any) -> Example:
+        return Example(
+            lambda: _Tagger(layer(3, 4, **options)), lambda rows: (torch.randn(rows, 5, 3),)
+        )
+
+    return (
+        example(),
+        example(num_layers=2, bidirectional=True, batch_first=True),
+        example(bias=False, batch_first=True),
+    )
 
 
 RULE = Rule(
@@ -125,9 +128,5 @@ RULE = Rule(
     functions=(torch.lstm,),
     answer=answer,
     kernels=("ghost", "dense"),
-    examples=(
-        recurrent_example(nn.LSTM),
-        recurrent_example(nn.LSTM, num_layers=2, bidirectional=True, batch_first=True),
-        recurrent_example(nn.LSTM, bias=False, batch_first=True),
-    ),
+    examples=recurrent_examples(nn.LSTM),
 )

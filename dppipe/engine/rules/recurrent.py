@@ -21,8 +21,8 @@ from dppipe.engine.rules.linear import outer
 
 Receive = Callable[[Tensor, Tensor], None]
 """`receive(earlier hidden states [T, B, H], gradients of the recurrent gates [T, B, gates])`."""
-Recurrence = Callable[..., tuple[Tensor, ...]]
-"""`recurrence(gates [T, B, gates], states, weight, bias, receive)`.
+Recurrence = type[torch.autograd.Function]
+"""A function of `gates [T, B, gates], *states, weight, bias, receive`.
 
 It returns the hidden states `[T, B, H]`, then the last states `[B, H]`.
 """
@@ -87,7 +87,9 @@ def _run_layer(
 
     gates: Tensor = use.call(F.linear, values, weight_ih, bias_ih)
     gates = use.tap(gates.flip(0) if backwards else gates, (), lambda gradient: ())
-    hidden, *last = recurrence(gates, states, weight_hh.detach(), plain(bias_hh), receive)
+    hidden, *last = recurrence.apply(  # type: ignore[no-untyped-call]
+        gates, *states, weight_hh.detach(), plain(bias_hh), receive
+    )
     return hidden.flip(0) if backwards else hidden, *last
 
 

@@ -14,13 +14,13 @@ from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.reading import PhysicalBatch, make_reader
 from dppipe.learners.records.synthetic_batches import SyntheticBatches
+from dppipe.learners.records.unit_index import ExampleIndex, UnitIndex
 from dppipe.learners.records.whole_units import UnitOf, split_by_unit
 
 if TYPE_CHECKING:
     import numpy
     from torch.utils.data import Dataset
 
-    from dppipe.learners.records.user_index import UserIndex
     from dppipe.planning.step_plan import StepPlan
     from dppipe.randomness.keystream import ByteSource
     from dppipe.sampling.base import Sampler
@@ -35,14 +35,12 @@ class LogicalBatch:
     def draw(self, step: int, unit_of: UnitOf | None = None) -> Iterator[PhysicalBatch]:
         """Draw a step's records and yield them in physical batches; an empty draw yields none.
 
-        With `unit_of`, or where users are drawn, each row comes with its unit, and no unit is split
-        between physical batches.
+        With `unit_of`, or where a unit may have several records, each row comes with its unit, and
+        no unit is split between physical batches.
         """
         loader = self.loader
-        drawn = loader.draw(step)
-        if loader.users is not None:
-            drawn = loader.users.records(drawn)
-            unit_of = loader.users.user_of
+        drawn = loader.index.records(loader.draw(step))
+        unit_of = loader.index.unit_of or unit_of
         size = loader.physical_batch_size
         if unit_of is not None:
             for indices, units in split_by_unit(drawn, unit_of, size=size, ranks=loader.ranks):
@@ -80,14 +78,14 @@ class PrivateLoader:
         collate: Callable[[list[Any]], Any] | None = None,
         synthetic: Callable[[int], Any] | None = None,
         ranges: Any = None,
-        users: UserIndex | None = None,
+        index: UnitIndex | None = None,
     ) -> None:
         self.dataset = dataset
         self.sampler = sampler
         self.records = len(dataset)  # type: ignore[arg-type]
-        self.users = users
-        self.units = users.count if users is not None else self.records
-        """How many units the sampler draws from: records, or users."""
+        self.index: UnitIndex = index or ExampleIndex(self.records)
+        """The units that the sampler draws from, and their records."""
+        self.units = self.index.count
         self.physical_batch_size = self.records
         self.steps_per_epoch = 0
         self.ranks = Ranks()
@@ -108,7 +106,7 @@ class PrivateLoader:
         if plan.records not in (None, self.units):
             raise UsageError(
                 f"data: expected {plan.records} training records, which the plan is made for, got "
-                f"{self.units}. State the number that there is: sample rate and delta hang on it."
+                f"{self.units}. State the number that there is: sample rate and delta depend on it."
             )
         self.steps_per_epoch = min(plan.steps_per_epoch, plan.steps)
         self.ranks = ranks

@@ -40,7 +40,7 @@ def choose_physical_batch_size(
         engine,
         lambda rows: place(loader.synthetic(rows)),
         limit=likely_records(plan, loader),
-        grouped=loader.users is not None or isinstance(engine.clipper, Averages),
+        grouped=loader.index.unit_of is not None or isinstance(engine.clipper, Averages),
         steady=plan.reproducible,
     )
 
@@ -56,5 +56,4 @@ def likely_records(plan: StepPlan, loader: PrivateLoader) -> int:
         for run in plan.batches:
             expected = max(expected, run.expected_batch_size)
         drawn = math.ceil(expected + 5 * math.sqrt(expected) + 5)
-    each = loader.sampler.records_per_unit or 1
-    return max(1, math.ceil(drawn * each / loader.ranks.world))
+    return max(1, math.ceil(drawn * loader.index.at_most / loader.ranks.world))

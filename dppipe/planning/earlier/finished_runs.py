@@ -13,19 +13,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.earlier.runs import EarlierRun
+from dppipe.planning.frozen_data import FrozenData
 
 _NAME = "finished_runs.jsonl"
 
 
-class FinishedRun(BaseModel):
+class FinishedRun(FrozenData):
     """One line of the file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = 1
     hashes: tuple[str, ...]

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from dppipe.clipper_abilities import failure_delta
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier.runs import refuse_earlier, with_earlier
+from dppipe.planning.earlier.runs import refuse_earlier
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.printing import shown
 from dppipe.privacy.rounding import round_up
@@ -21,7 +20,6 @@ from dppipe.privacy.rounding import round_up
 if TYPE_CHECKING:
     from dppipe.planning.earlier.runs import Earlier
     from dppipe.planning.timetable import Timetable
-    from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
 
 LEAST_LEFT = 0.01
@@ -91,7 +89,7 @@ def _advice(table: Timetable, budget: Budget, earlier: Earlier) -> str:
 
 def _enough(table: Timetable, budget: Budget, earlier: Earlier) -> float:
     """Return the budget for this run and the earlier ones that leaves its noise as it is."""
-    alone = _accountant(table, budget, None)
+    alone = table.parts.accountant_of_all(None, relation=budget.relation)
     charges = table.charges or 0
     scale = table.parts.noise.noise_multiplier
     if scale == "auto":
@@ -102,18 +100,7 @@ def _enough(table: Timetable, budget: Budget, earlier: Earlier) -> float:
             allow_estimate=True,
         )
         scale = found.scale
-    together = _accountant(table, budget, earlier)
+    together = table.parts.accountant_of_all(earlier, relation=budget.relation)
     events = table.events(float(scale), charges=charges)
     epsilon = together.compose(events, relation=budget.relation).epsilon(budget.delta)
     return round_up(epsilon, _ADVISED_DIGITS)
-
-
-def _accountant(table: Timetable, budget: Budget, earlier: Earlier | None) -> Accountant:
-    parts = table.parts
-    return with_earlier(
-        parts.accountant,
-        earlier,
-        before=parts.before,
-        failure=failure_delta(parts.clipping, uses=0),
-        relation=budget.relation,
-    )

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.frozen_data import FrozenData
 from dppipe.privacy.accountants.base import Accountant, Composition
 from dppipe.privacy.budget import Budget, Relation
 from dppipe.privacy.events.plain import event_from_data
@@ -25,19 +24,15 @@ Records = Literal["same", "disjoint"]
 """Whether weights were trained on the records of the run that starts from them, or on others."""
 
 
-class ChargedEvent(BaseModel):
+class ChargedEvent(FrozenData):
     """An event and how often it was charged."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     event: dict[str, Any]
     count: int
 
 
-class EarlierRun(BaseModel):
+class EarlierRun(FrozenData):
     """What one private run has charged, by its own ledger."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str
     """The run's id: copies of a run directory share it."""
@@ -61,10 +56,8 @@ class EarlierRun(BaseModel):
         return sum(charge.count for charge in self.events)
 
 
-class Earlier(BaseModel):
+class Earlier(FrozenData):
     """All private runs that have trained the weights which a run starts from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     records: Records
     runs: tuple[EarlierRun, ...]

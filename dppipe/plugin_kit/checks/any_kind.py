@@ -15,13 +15,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from dppipe.component import Component
 from dppipe.plugin_kit.checks import averages, clippers, data, models, optimizers, rates, schedules
-from dppipe.plugin_kit.checks.json_schema import misfit
 from dppipe.plugin_kit.checks.memory import changed, digest, remembered
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 from dppipe.spec.component_field import split_kind
@@ -32,6 +31,9 @@ from dppipe.spec.messages.describe import fields_by_key
 from dppipe.spec.schema import json_schema
 from dppipe.spec.yaml.reader import read_yaml
 from dppipe.spec.yaml.writer import write_yaml
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError as ValidationFault
 
 HEAVY = ("dp_accounting", "lightning", "pandas", "pytorch_lightning", "scipy", "sklearn", "torch")
 """What takes a second or so to import."""
@@ -117,15 +119,40 @@ def fits_schema(trial: Trial) -> Remark:
     """Its options fit the JSON schema."""
     schema = _schema(trial.registry)
     for component in trial.made:
-        found = misfit(
-            {"$ref": f"#/$defs/any-{trial.block}"},
-            json.loads(json.dumps(component.to_data())),
-            root=schema,
-        )
-        if found:
+        found = _misfit(schema, block=trial.block, data=json.loads(json.dumps(component.to_data())))
+        if found is not None:
             raise Fault(
                 f"expected {component.to_data()} to fit the schema that editors read, got: {found}."
             )
+    return None
+
+
+def _misfit(schema: dict[str, Any], *, block: str, data: dict[str, Any]) -> str | None:
+    """Return where and why a component's data doesn't fit the schema; None if it fits."""
+    from jsonschema import Draft202012Validator
+
+    family = {"$ref": f"#/$defs/any-{block}", "$defs": schema["$defs"]}
+    fault = next(Draft202012Validator(family).iter_errors(data), None)
+    if fault is None:
+        return None
+    while meant := _in_the_form_meant(fault):
+        fault = meant
+    if fault.validator == "oneOf" and not fault.context:
+        return "data that fits the form of another kind too"
+    place = fault.json_path.removeprefix("$").removeprefix(".")
+    return f"{place}: {fault.message}" if place else str(fault.message)
+
+
+def _in_the_form_meant(fault: ValidationFault) -> ValidationFault | None:
+    """Return the fault inside the form that the data's type and `kind` choose, if one does."""
+    others = set()
+    for each in fault.context:
+        chooses = list(each.relative_path) in ([], ["kind"])
+        if chooses and each.validator in ("const", "type"):
+            others.add(each.relative_schema_path[0])
+    for each in fault.context:
+        if each.relative_schema_path[0] not in others:
+            return each
     return None
 
 

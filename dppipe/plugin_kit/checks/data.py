@@ -1,7 +1,7 @@
-"""Data kinds: what a plan asks is known without reading a record, and records are what the plan was
-told.
+"""Data kinds: a plan's questions are answered without reading a record, and the records agree with
+the answers.
 
-No message here holds anything of a record.
+No message here contains anything of a record.
 """
 
 from __future__ import annotations

@@ -51,6 +51,6 @@ def every_step(schedule: LRSchedule) -> Remark:
             if not (math.isfinite(factor) and factor > 0):
                 raise Fault(
                     f"expected a finite factor > 0 at step {step} of {steps}, got "
-                    f"{factor:g}: it would be paid for in vain."
+                    f"{factor:g}: the step would be charged and change nothing."
                 )
     return None

@@ -60,14 +60,14 @@ class _Cost:
             raise PrivacyRefusal(f"epsilon: expected a finite number >= 0, got {epsilon!r}.")
         return min(1.0, self._checked("delta", self.curve.delta(float(epsilon))))
 
-    def points(self, deltas: Sequence[float] = _DELTAS) -> dict[str, Any]:
+    def points(self) -> dict[str, Any]:
         """Return the whole curve as plain data: epsilon at several deltas, and its parameters.
 
         Each epsilon is rounded up.
         """
         known: list[float] = []
         epsilons: list[float] = []
-        for delta in deltas:
+        for delta in _DELTAS:
             epsilon = round_up(self.epsilon(delta), 5)
             if math.isfinite(epsilon):
                 known.append(delta)
@@ -122,6 +122,14 @@ class Accountant(Component):
     Guarantee: where `compose` gives a `Certificate`, its `epsilon(delta)` is a proven upper bound
     under the given relation for events that were fixed before any record was read. An event or
     relation it can't bound is refused, never guessed.
+
+    Example:
+        >>> from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+        >>> from dppipe.privacy.accountants import Pld
+        >>> step = PoissonSampledDpEvent(0.01, GaussianDpEvent(1.0))
+        >>> cost = Pld().compose([(step, 1000)], relation="zero_out")
+        >>> cost.certified, round(cost.epsilon(1e-5), 3)
+        (True, 1.828)
     """
 
     def compose(self, steps: Steps, *, relation: Relation) -> Composition:

@@ -95,6 +95,15 @@ class Odometer:
     smallest budget that was never exceeded bounds the run at delta, by a union bound over the K
     filters (Lécuyer 2021). The numbers that accountants print during a run don't have that
     property: they hold for the committed end.
+
+    Example:
+        >>> from dp_accounting import GaussianDpEvent
+        >>> from dppipe import Budget
+        >>> from dppipe.privacy.filters.step_filters import Odometer
+        >>> step = GaussianDpEvent(10.0)
+        >>> budget = Budget(epsilon=2.0, delta=1e-5)
+        >>> odometer = Odometer("gdp", budget=budget, epsilons=[0.5, 1, 2], planned=[(step, 20)])
+        >>> odometer.charge(step)  # before the step is done
     """
 
     def __init__(

@@ -76,7 +76,7 @@ def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> Loss
         _check_finite(pmfs)
     except (ValueError, OverflowError) as error:
         raise PrivacyRefusal(
-            f"accountant pld: expected losses that float64 can hold, got {event}: {error}"
+            f"accountant pld: expected losses that float64 can represent, got {event}: {error}"
         ) from error
     made = Losses(pmfs, interval, closed=not estimated(event))
     while len(_kept) > _MOST_KEPT // made.points:

@@ -44,6 +44,13 @@ def compose(
         relation: What neighbouring datasets differ in.
         distinct: The most distinct events to compose; others are rounded onto them.
         finest: The finest interval of the grid to start with.
+
+    Example:
+        >>> from dp_accounting import GaussianDpEvent
+        >>> from dppipe.privacy.pld import compose
+        >>> (curve,) = compose([{GaussianDpEvent(10.0): 100}], relation="zero_out")
+        >>> 4.3 < curve.epsilon(1e-5) < 4.4
+        True
     """
     key = tuple(tuple(stage.items()) for stage in stages)
     return _remembered(key, relation=relation, distinct=distinct, finest=finest)

@@ -1,4 +1,4 @@
-"""A privacy statement as plain data: what `privacy.json` holds."""
+"""A privacy statement as plain data: the contents of `privacy.json`."""
 
 from __future__ import annotations
 

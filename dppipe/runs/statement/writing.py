@@ -30,7 +30,7 @@ STATED = (
     "versions",
     "ledger_head",
 )
-"""What a summary must hold for a statement to be made."""
+"""The fields of a summary that a statement needs."""
 
 
 def write_statement(run: RunDirectory) -> Statement:

@@ -41,7 +41,15 @@ class Source:
 
 
 class Registry:
-    """The kinds that a spec can name, with the plugin files of one folder."""
+    """The kinds that a spec can name, with the plugin files of one folder.
+
+    Example:
+        >>> from dppipe.spec import Registry
+        >>> Registry().kinds("sampler")[:3]
+        ['balls_in_bins', 'full_batch', 'poisson']
+        >>> Registry().load("clipping", "flat")
+        <class 'dppipe.clipping.flat.Flat'>
+    """
 
     def __init__(self, folder: Path | str | None = None) -> None:
         self.folder = find_folder(folder)

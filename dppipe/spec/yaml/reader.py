@@ -229,7 +229,7 @@ class _Reader:
             self._fault(
                 path,
                 event,
-                f"expected a value, got the tag {tag}. Remove it: a spec holds plain data only.",
+                f"expected a value, got the tag {tag}. Remove it: a spec contains plain data only.",
             )
 
     def _fault(self, path: Path, event: yaml.Event, message: str) -> None:

@@ -56,7 +56,8 @@ def _read_float(text: str) -> Scalar:
     if value == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
         return Scalar(
             text,
-            f"expected a number that a 64-bit float can hold, got {text[:40]}. It would become 0.",
+            f"expected a number that a 64-bit float can represent, got {text[:40]}. "
+            "It would become 0.",
         )
     return Scalar(value)
 

@@ -25,7 +25,7 @@ class Located(NamedTuple):
 
 @dataclass
 class Source:
-    """A spec as it was given: its data, and where each piece of it stands."""
+    """A spec as it was given: its data, and the place of each value."""
 
     name: str
     document: Document
