@@ -84,7 +84,7 @@ RULE = EventRule(
             accountants=("rdp",),
             relations=("replace_one",),
             inside="GaussianDpEvent",
-            source="Wang, Balle and Kasiviswanathan 2019, theorem 9",
+            source="Wang, Balle and Kasiviswanathan 2019",
         ),
     ),
     is_canonical=_is_canonical,
