@@ -188,6 +188,17 @@ def event_title(event: DpEvent) -> str:
     return name if inside is None else f"{name} of {type(inside).__name__}"
 
 
+def make_event_class(name: str, fields: tuple[str, ...]) -> Any:
+    """Return dp_accounting's event of this name, or one like it where this version has none."""
+    import attr
+    from dp_accounting import dp_event
+
+    theirs = getattr(dp_event, name, None)
+    if theirs is not None:
+        return theirs
+    return attr.make_class(name, fields, bases=(dp_event.DpEvent,), frozen=True, slots=True)
+
+
 def sensitivity(relation: Relation) -> float:
     """Return how far one record can move a sum, in units of the bound on one record's presence.
 
