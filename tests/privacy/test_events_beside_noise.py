@@ -309,4 +309,5 @@ def test_an_event_without_one_noise_multiplier_is_refused(event: dp_accounting.D
 def test_every_event_of_dp_accounting_that_can_be_charged_is_known() -> None:
     missing = {"NonPrivate", "Unsupported", "DiscreteLaplace", "SingleEpochTreeAggregation"}
     names = {name for name in vars(dp_accounting.dp_event) if name.endswith("DpEvent")}
-    assert names - {"DpEvent"} - set(event_names()) == {f"{name}DpEvent" for name in missing}
+    unknown = names - {"DpEvent"} - set(event_names())
+    assert unknown <= {f"{name}DpEvent" for name in missing}
