@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
+from dppipe.privacy.proofs import SamplerProof
 from dppipe.sampling.base import Sampler, require_public
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ class BallsInBins(Sampler, kind="balls_in_bins"):
     """
 
     epochwise: ClassVar[bool] = True
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="BallsInBinsDpEvent",
+        relations=("zero_out",),
+        why="each record falls in one random batch of an epoch",
+        why_not="its bound is proven for a record whose gradient becomes zero",
+        filters=False,
+    )
 
     expected_batch_size: float = Field(
         gt=0,

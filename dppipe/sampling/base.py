@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import AutoInt, Component, Field
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.proofs import SamplerProof
 
 if TYPE_CHECKING:
     import numpy
@@ -28,8 +29,8 @@ class Sampler(Component):
     data; in the methods below a record stands for one unit.
 
     Guarantee: `event` describes exactly the distribution of `draw`, for one step, or of
-    `draw_epoch`, for one epoch, under the relations that `dppipe.privacy.support` lists for this
-    kind.
+    `draw_epoch`, for one epoch, under the relations that `proof` declares. Which accountants bound
+    the event, and under which relations, stands in the event's own file (`dppipe.privacy.events`).
 
     Example:
         >>> from dppipe.sampling import Poisson
@@ -40,6 +41,8 @@ class Sampler(Component):
 
     epochwise: ClassVar[bool] = False
     """Whether one charge covers a whole epoch instead of one step."""
+    proof: ClassVar[SamplerProof | None] = None
+    """The event that is made, the relations under which it is right, and why."""
     fixed_size: ClassVar[bool] = False
     """Whether every batch has the expected size, and not only on average."""
 

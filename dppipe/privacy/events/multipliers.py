@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.events.base import noise_multiplier
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-
-def noise_multiplier(event: DpEvent) -> float:
-    """Return the noise multiplier that an event charges, inside a sampler's event or not."""
-    found = getattr(_mechanism(event), "noise_multiplier", None)
-    if found is None:
-        raise PrivacyRefusal(
-            f"event: expected one with a noise multiplier, got {type(event).__name__}. "
-            "No noise can be added for it."
-        )
-    return float(found)
+__all__ = ["composed_multipliers", "mechanism_of", "noise_multiplier"]
 
 
 def composed_multipliers(event: DpEvent) -> tuple[float, ...]:
@@ -27,13 +18,8 @@ def composed_multipliers(event: DpEvent) -> tuple[float, ...]:
     return tuple(noise_multiplier(part) for part in parts) if parts else (noise_multiplier(event),)
 
 
-def mechanism_of(event: DpEvent) -> str:
-    """Return the distribution of the noise: gaussian or laplace."""
-    name = type(_mechanism(event)).__name__
-    return "laplace" if name == "LaplaceDpEvent" else "gaussian"
-
-
-def _mechanism(event: DpEvent) -> DpEvent:
+def mechanism_of(event: DpEvent) -> Literal["gaussian", "laplace"]:
+    """Return the distribution of the noise, inside a sampler's event or not."""
     while getattr(event, "event", None) is not None:
         event = event.event
-    return event
+    return "laplace" if type(event).__name__ == "LaplaceDpEvent" else "gaussian"
