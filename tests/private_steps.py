@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from dppipe.learners.gate import Gate
@@ -11,12 +12,32 @@ from dppipe.learners.step import PrivateStep
 from dppipe.learners.step_noise import make_step_noise
 from dppipe.learners.upcoming import UpcomingSteps
 from dppipe.privacy.charges import STEP_FACTS, Charge
+from dppipe.privacy.release import Release
 
 
 def step_charge(**fields: Any) -> Charge:
     """Return the charge of a step, whose facts and other fields are given side by side."""
     facts = {name: fields.pop(name) for name in STEP_FACTS}
     return Charge(facts=facts, **fields)
+
+
+def altered(charge: Charge, **values: Any) -> Charge:
+    """Return a charge with other values of its facts or fields, whichever has the name."""
+    facts = {name: values.pop(name) for name in list(values) if name in charge.facts}
+    return replace(charge, **{"facts": {**charge.facts, **facts}, **values})
+
+
+def release_charge(release: Release, plan: Any) -> Charge:
+    """Return the charge of a release before the first step of a plan."""
+    return Charge(
+        what=release.what,
+        event=release.event,
+        relation=plan.relation,
+        unit=plan.unit,
+        count=release.count,
+        epsilon=plan.epsilon_after(0),
+        facts=release.facts,
+    )
 
 
 class GivenSources(NoiseSources):
