@@ -51,7 +51,6 @@ train: {steps: 3, accelerator: cpu}
 """
 OWN = """
 import torch
-from private_steps import release_statistics
 class Scans:
     def __init__(self, bad): self.bad = set(bad)
     def __len__(self): return 200
