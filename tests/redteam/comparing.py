@@ -41,18 +41,23 @@ class Observed:
     files: dict[str, Facts] = field(default_factory=dict)
 
     def rows(self) -> dict[int, tuple[str, float]]:
-        """Return mechanism and noise multiplier of each step from the ledger, which anybody can read."""
+        """Return mechanism and noise multiplier of each step from the ledger, which anybody can read.
+
+        What is released before the first step stands at 0, as its row has no step.
+        """
         ledger = next(
             (facts for name, facts in self.files.items() if name.endswith("ledger.jsonl")), {}
         )
-        numbers = {place.split(".")[0] for place in ledger if place.endswith(".step")}
-        return {
-            int(ledger[f"{n}.step"]): (
-                ledger[f"{n}.mechanism"].strip("'"),
-                float(ledger[f"{n}.noise_multiplier"]),
-            )
-            for n in numbers
-        }
+        charged = {}
+        for place, value in ledger.items():
+            n, _, name = place.partition(".")
+            if name == "step":
+                mechanism = ledger[f"{n}.mechanism"].strip("'")
+                charged[int(value)] = (mechanism, float(ledger[f"{n}.noise_multiplier"]))
+            elif name == "what":
+                mechanism = "laplace" if "Laplace" in ledger[f"{n}.event.type"] else "gaussian"
+                charged[0] = (mechanism, float(ledger[f"{n}.event.noise_multiplier"]))
+        return charged
 
 
 @dataclass(frozen=True)
