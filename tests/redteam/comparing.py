@@ -137,7 +137,10 @@ def moved_bounds(first: Observed, second: Observed, *, relation: str) -> dict[in
     charged = first.rows()
     squares: dict[int, float] = {}
     for mine, other in zip(first.trace.releases, second.trace.releases, strict=False):
-        mechanism, multiplier = charged.get(mine.step, ("gaussian", 1.0))
+        if mine.step not in charged:
+            squares[mine.step] = math.inf  # a release without a row
+            continue
+        mechanism, multiplier = charged[mine.step]
         share = multiplier / (2 if relation == "replace_one" else 1) / first.trace.picks(mine.step)
         moved = share * _distance(mine, other, order=1 if mechanism == "laplace" else 2)
         squares[mine.step] = squares.get(mine.step, 0.0) + moved**2
