@@ -1,10 +1,11 @@
 """Make the run directories of `runs/earlier/`: tiny runs, finished and interrupted.
 
-Those in it were made by commit bfc480d, with that commit first on PYTHONPATH:
+Those in it were made by commit bfc480d, and those with private statistics by commit abae8ac, the
+last one whose ledgers have rows of version 1. The commit was first on PYTHONPATH:
 
-    python tests/earlier_runs.py tests/runs/earlier
+    python tests/earlier_runs.py tests/runs/earlier [kind ...]
 
-Only names that this commit and later ones share are used here.
+Only names that these commits and later ones share are used here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +51,18 @@ SHUFFLED = (
     "accountant=rdp",
     "budget.epsilon=20.0",
 )
+STATISTICS = ("data.normalize={kind: private, noise_multiplier: 8.0, lower: -4, upper: 4}",)
 FINISHED: dict[str, tuple[str, ...]] = {
     "finished": (),
     "not_private": ("budget=none",),
     "users": USERS,
     "add_remove": ("budget.relation=add_remove", "sampler.expected_batch_size=16"),
+    "statistics": STATISTICS,
 }
 INTERRUPTED: dict[str, tuple[str, ...]] = {
     "adaptive_interrupted": ("clipping={kind: adaptive, unclipped_num_std: 4.0}",),
     "shuffle_interrupted": SHUFFLED,
+    "statistics_interrupted": STATISTICS,
 }
 
 
@@ -136,13 +141,13 @@ def _make(kind: str) -> None:
     command("evaluate", kind)
 
 
-def make_all(folder: Path) -> None:
+def make_all(folder: Path, kinds: Sequence[str] = ()) -> None:
     """Make each run in a process of its own, in a neutral place, and move it into the folder."""
     place = Path("/tmp/earlier")  # the files of a run name it
     place.mkdir()
     (place / "spec.yaml").write_text(SPEC)
     environment = os.environ | {"DPPIPE_STORE": str(place / "budgets.db")}
-    for kind in (*FINISHED, *INTERRUPTED, "killed", "python_interrupted"):
+    for kind in kinds or (*FINISHED, *INTERRUPTED, "killed", "python_interrupted"):
         words = [sys.executable, str(Path(__file__).resolve()), "--one", kind]
         done = subprocess.run(words, cwd=place, env=environment, check=False)
         if done.returncode != (-signal.SIGKILL if kind == "killed" else 0):
@@ -155,4 +160,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "--one":
         _make(sys.argv[2])
     else:
-        make_all(Path(sys.argv[1]).resolve())
+        make_all(Path(sys.argv[1]).resolve(), sys.argv[2:])

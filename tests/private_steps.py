@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from dppipe.data.reading.scaling import Constants
 from dppipe.learners.gate import Gate
+from dppipe.learners.private_scaling import InputScaling, read_constants, refuse_lost_statistics
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.sources import NoiseSources
 from dppipe.learners.step import PrivateStep
 from dppipe.learners.step_noise import make_step_noise
 from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.lightning.fit import open_gate
 from dppipe.noise.process import noise_process
 from dppipe.privacy.charges import STEP_FACTS, Charge
+from dppipe.privacy.release import Release
+from dppipe.runs.record import RunRecord
 
 
 def step_charge(**fields: Any) -> Charge:
     """Return the charge of a step, whose facts and other fields are given side by side."""
     facts = {name: fields.pop(name) for name in STEP_FACTS}
     return Charge(facts=facts, **fields)
+
+
+def altered(charge: Charge, **values: Any) -> Charge:
+    """Return a charge with other values of its facts or fields, whichever has the name."""
+    facts = {name: values.pop(name) for name in list(values) if name in charge.facts}
+    return replace(charge, **{"facts": {**charge.facts, **facts}, **values})
+
+
+def release_charge(release: Release, plan: Any) -> Charge:
+    """Return the charge of a release before the first step of a plan."""
+    return Charge(
+        what=release.what,
+        event=release.event,
+        relation=plan.relation,
+        unit=plan.unit,
+        count=release.count,
+        epsilon=plan.epsilon_after(0),
+        facts=release.facts,
+    )
 
 
 class GivenSources(NoiseSources):
@@ -30,6 +55,19 @@ class GivenSources(NoiseSources):
     def get(self, purpose: Any, mechanism: str = "gaussian") -> Any:
         found = self.given.get(purpose)
         return super().get(purpose, mechanism) if found is None else found
+
+
+def release_statistics(
+    data: InputScaling, parts: Any, plan: Any, ledger: Any, run: Any, *, seed: int | None = None
+) -> Constants:
+    """Release private statistics and scale the data, as the start of a fit does."""
+    record = RunRecord(run, plan=plan, ledger=ledger)
+    refuse_lost_statistics(run, ledger, plan)
+    gate, _ = open_gate(
+        parts, parts.budget, plan, record, ranks=Ranks(), seed=seed, restored={}, resume=None
+    )
+    data.scale(plan, run, gate, ranks=Ranks())
+    return read_constants(run)
 
 
 def private_step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from private_steps import step_charge
+from private_steps import release_charge, step_charge
 
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.step_plan import StepPlan
@@ -25,30 +25,26 @@ def write_run(folder: Path, parts: PrivateParts, plan: StepPlan, *, charged: int
 
 def charges(parts: PrivateParts, plan: StepPlan, *, charged: int) -> list[Charge]:
     """Return the rows of a run's statistics and of its first steps."""
-    rows = []
-    if parts.scaling is not None:
-        rows.append(
-            _row(plan, step=0, event=parts.scaling.event(), z=parts.scaling.noise_multiplier),
-        )
+    rows = [release_charge(release, plan) for release in parts.first_releases]
     for step in range(1, charged + 1):
-        z = plan.noise_multiplier(step)
-        event = parts.event(z, rate=plan.batch(step).sample_rate)
-        rows.append(_row(plan, step=step, event=event, z=z))
+        rows.append(_row(parts, plan, step=step))
     return rows
 
 
-def _row(plan: StepPlan, *, step: int, event: object, z: float) -> Charge:
+def _row(parts: PrivateParts, plan: StepPlan, *, step: int) -> Charge:
     assert plan.relation is not None
+    z = plan.noise_multiplier(step)
+    rate = plan.batch(step).sample_rate
     return step_charge(
         step=step,
-        event=event,
-        mechanism=plan.mechanism if step else "gaussian",
-        sampler=plan.sampler if step else "full_batch",
-        sample_rate=plan.batch(step).sample_rate if step else 1.0,
+        event=parts.event(z, rate=rate),
+        mechanism=plan.mechanism,
+        sampler=plan.sampler,
+        sample_rate=rate,
         noise_multiplier=float(z),
         max_grad_norm=plan.max_grad_norm,
         relation=plan.relation,
         unit=plan.unit,
-        count=plan.charges(step) if step else 1,
+        count=plan.charges(step),
         epsilon=plan.epsilon_after(step),
     )

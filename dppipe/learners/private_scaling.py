@@ -72,8 +72,9 @@ class InputScaling:
         """
         whole = _inputs(self.splits.train)
         bound = self.scaling.sensitivity(whole[:, : self.features].shape[1])
+        users = self._users(plan)  # refused before anything is charged
         if gate is None:
-            total = self._total(plan)
+            total = self._total(users)
         else:
             release = gate.next()
             if release is None or release.what != "statistics":
@@ -82,16 +83,23 @@ class InputScaling:
                     "got another. Make the plan from the same spec."
                 )
             shown = replace(release, facts={**release.facts, "sensitivity": bound})
-            total = gate.add_noise(shown, lambda: Bounded(self._total(plan), bound, per_rank=False))
+            total = gate.add_noise(
+                shown, lambda: Bounded(self._total(users), bound, per_rank=False)
+            )
         count = plan.records or len(whole)
         scaled = self.scaling.constants(total.numpy(), count=count)
         return padded(scaled, whole.shape[1])
 
-    def _total(self, plan: StepPlan) -> Tensor:
+    def _users(self, plan: StepPlan) -> Any:
+        """Return whose each record is, where users are the unit."""
+        if plan.unit != "user":
+            return None
+        return check_users(users_of(self.splits.train), stated=plan.records)
+
+    def _total(self, users: Any) -> Tensor:
         """Return the sum over usable records; a user's are averaged without the dropped ones."""
         train = self.splits.train
         inputs = _inputs(train)[:, : self.features]
-        users = check_users(users_of(train), stated=plan.records) if plan.unit == "user" else None
         valid = valid_of(train)
         if valid is not None:
             inputs = inputs[valid]

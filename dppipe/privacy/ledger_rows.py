@@ -64,7 +64,7 @@ def _content(charge: Charge, *, row: int, event: dict[str, Any]) -> dict[str, An
     """Return the fields of a row but for the chain's."""
     start: dict[str, Any] = {"row": row}
     if charge.version > 1:
-        start["version"] = charge.version
+        start["version"] = int(charge.version)
     facts: dict[str, Any] = {}
     if charge.what == "step" or charge.version == 1:
         step, own = _step_facts(charge.facts)
@@ -107,7 +107,7 @@ def _plain_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
             plain[str(name)] = value
         elif isinstance(value, Integral) and not isinstance(value, bool):
             plain[str(name)] = int(value)
-        elif isinstance(value, Real) and math.isfinite(value):
+        elif isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
             plain[str(name)] = float(value)
         else:
             raise PrivacyRefusal(

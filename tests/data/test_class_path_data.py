@@ -88,12 +88,14 @@ def test_private_statistics_that_a_data_class_asks_for_are_planned_and_scale_its
     data = make("own_records.Scaled", stated={}, normalize=private)
     assert data.private_scaling is not None
     assert data.private_scaling.noise_multiplier == 10
+    assert data.preludes == (data.private_scaling,)
     assert data.scaled_features == 1
 
 
 def test_whatever_a_data_class_may_override_is_asked_of_it() -> None:
     decided_by_the_block = {
         "known_count",  # for the class itself to call
+        "preludes",  # from `private_scaling`, which is asked of the class
         "train_users",  # from `users` and `split`, which the class gets from the block
         "drops_bad_records",  # `on_bad_record` of a class of one's own
         "checks_records",

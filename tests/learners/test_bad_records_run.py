@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from private_steps import release_statistics
 from torch.utils.data import TensorDataset
 from typer.testing import CliRunner
 
@@ -20,12 +21,12 @@ from dppipe.data.base import Splits
 from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.data.reading.users import with_users
 from dppipe.data.reading.validity import with_valid
-from dppipe.learners import private_scaling
-from dppipe.learners.private_scaling import InputScaling, release_constants
+from dppipe.learners.private_scaling import InputScaling
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Rdp
 from dppipe.privacy.budget import Budget
+from dppipe.randomness.gaussian import GaussianStream
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.ledger import Ledger
 from dppipe.sampling import FullBatch, User
@@ -172,7 +173,7 @@ def test_dropped_records_give_nothing_to_private_statistics(
     tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        private_scaling.GaussianStream, "add_", lambda self, flat, *, std: None
+        GaussianStream, "add_", lambda self, flat, *, std, over: None
     )  # the sums themselves
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand(30, 4, generator=generator)
@@ -183,7 +184,7 @@ def test_dropped_records_give_nothing_to_private_statistics(
     budget = Budget(epsilon=50.0, delta=1e-5)
     scaling = PrivateScaling(noise_multiplier=5.0)
     parts = PrivateParts(
-        sampler, Flat(), Constant(noise_multiplier=5.0), Rdp(), budget, scaling=scaling
+        sampler, Flat(), Constant(noise_multiplier=5.0), Rdp(), budget, preludes=(scaling,)
     )
     plan = plan_privacy(parts, name="t", records=10 if unit == "user" else 30, steps=2)
     found: list[Any] = []
@@ -194,14 +195,7 @@ def test_dropped_records_give_nothing_to_private_statistics(
         run = RunDirectory.create("t", run_dir=tmp_path / str(number))
         run.plan.write_bytes(plan.to_json())
         ledger = Ledger.create(run.ledger, plan=plan.to_json())
-        found.append(
-            release_constants(
-                InputScaling(scaling, Splits(train, None, None)),
-                plan=plan,
-                ledger=ledger,
-                run=run,
-                seed=0,
-            )
-        )
+        data = InputScaling(scaling, Splits(train, None, None))
+        found.append(release_statistics(data, parts, plan, ledger, run, seed=0))
     assert found[0] == found[1]
     assert found[0] != found[2]

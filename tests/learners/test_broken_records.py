@@ -132,9 +132,9 @@ def weights(callback):
 
 @pytest.fixture
 def silent(monkeypatch):
-    import dppipe.lightning.fit as fit_module
+    import dppipe.learners.sources as sources_module
 
-    monkeypatch.setattr(fit_module, "GaussianStream", lambda *args, **options: Silent())
+    monkeypatch.setattr(sources_module, "GaussianStream", lambda *args, **options: Silent())
 
 
 @pytest.mark.parametrize("module", [Ordinary, Offers])

@@ -69,6 +69,11 @@ def rows(step):
     return read_ledger(step.gate.ledger.path, plan=step.plan.to_json()).charges
 
 
+def first_charge(step):
+    """Return the charge of the first step, at a bound of 1."""
+    return step.gate.charge_of(step._with_bound(step.gate.next(), (1.0,)))
+
+
 def test_a_slow_disk_holds_the_release_back(private, monkeypatch):
     step, batch = private
     write = os.write
@@ -139,7 +144,7 @@ def test_nothing_is_written_after_the_block_however_it_is_left(private, monkeypa
         return write(fd, data)
 
     monkeypatch.setattr(ledger_module.os, "write", slow)
-    charge = step.charge_of(1, (1.0,), 1.0)
+    charge = first_charge(step)
     with (
         pytest.raises(KeyboardInterrupt),
         charging(step.gate.ledger, charge, writer=step.gate._writer),
@@ -162,7 +167,7 @@ def test_an_interrupt_while_waiting_still_waits(private, monkeypatch):
     monkeypatch.setattr(charging_module, "wait", interrupted)
     with (
         pytest.raises(KeyboardInterrupt),
-        charging(step.gate.ledger, step.charge_of(1, (1.0,), 1.0), writer=step.gate._writer),
+        charging(step.gate.ledger, first_charge(step), writer=step.gate._writer),
     ):
         pass
     assert len(calls) == 2

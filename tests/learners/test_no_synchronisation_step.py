@@ -8,6 +8,7 @@ What waits on purpose (a released count that the next bound follows) is shown to
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -22,10 +23,12 @@ import dppipe.learners.step as step_module
 from dppipe.clipper_abilities import first_state
 from dppipe.clipping import AdaClip, Adaptive, Automatic, Flat, Layerwise, Microbatch
 from dppipe.engine import Engine
+from dppipe.learners.gate import Gate
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.records.unit_index import UserIndex
 from dppipe.learners.step import PrivateStep
+from dppipe.learners.upcoming import UpcomingSteps
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.basic import Basic
@@ -185,13 +188,29 @@ def in_noise(patched, mistake):
 
 
 def in_charge(patched, mistake):
-    charge_of = PrivateStep.charge_of
+    with_bound = PrivateStep._with_bound
 
-    def charged(self, step, bounds, noise_multiplier):
+    def charged(self, release, bounds):
         mistake(self._place(bounds))
-        return charge_of(self, step, bounds, noise_multiplier)
+        return with_bound(self, release, bounds)
 
-    patched.setattr(PrivateStep, "charge_of", charged)
+    patched.setattr(PrivateStep, "_with_bound", charged)
+
+
+def in_gate(patched, mistake):
+    add_noise = Gate._add_noise
+
+    def noised(self, release, bounded, *, std):
+        add_noise(self, release, replace(bounded, value=mistake(bounded.value)), std=std)
+
+    patched.setattr(Gate, "_add_noise", noised)
+
+
+def in_upcoming(patched, mistake):
+    observe = UpcomingSteps.observe
+    patched.setattr(
+        UpcomingSteps, "observe", lambda self, released: observe(self, mistake(released))
+    )
 
 
 def in_statistics(patched, mistake):
@@ -217,7 +236,7 @@ def in_bounds(patched, mistake):
 
 @pytest.mark.parametrize(
     "plant",
-    [in_noise, in_charge, in_statistics, in_division, in_bounds],
+    [in_noise, in_charge, in_gate, in_upcoming, in_statistics, in_division, in_bounds],
     ids=lambda plant: plant.__name__,
 )
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)

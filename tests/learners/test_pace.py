@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from private_steps import altered
 from typer.testing import CliRunner
 
 import dppipe
@@ -109,7 +109,7 @@ def test_a_step_that_the_filter_had_no_room_for_is_found(run, settings):
     plan = (done.path / "plan.json").read_bytes()
     rows = read_ledger(done.path / "ledger.jsonl", plan=plan)
     with Ledger.open(done.path / "ledger.jsonl", plan=plan) as ledger:
-        ledger.charge(replace(rows.charges[-1], step=rows.charges[-1].step + 1))
+        ledger.charge(altered(rows.charges[-1], step=rows.charges[-1].step + 1))
         forged = done.summary | {"ledger_head": ledger.head, "charged": ledger.rows}
     (done.path / "summary.json").write_text(json.dumps(forged))
     found = verify_ledger(done.path)

@@ -11,6 +11,7 @@ import dp_accounting
 import numpy
 import pytest
 import torch
+from private_steps import release_statistics
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
@@ -20,7 +21,7 @@ from dppipe.data.reading.bounded_statistics import Histograms
 from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.data.reading.scaling import Constants
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.learners.private_scaling import InputScaling, release_constants, scale_splits
+from dppipe.learners.private_scaling import InputScaling, scale_splits
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Gdp, Pld, Rdp
@@ -54,9 +55,8 @@ def plan(
         accountant or Gdp(),
         budget,
     )
-    parts = PrivateParts(
-        *chosen, scaling=PrivateScaling(noise_multiplier=scaling) if scaling else None
-    )
+    preludes = (PrivateScaling(noise_multiplier=scaling),) if scaling else ()
+    parts = PrivateParts(*chosen, preludes=preludes)
     return plan_privacy(parts, name="t", records=1000, **length), parts
 
 
@@ -116,19 +116,20 @@ def released(tmp_path, *, z, seed=None, features=None, count=200, bins=None):
     inputs = torch.from_numpy(
         numpy.random.default_rng(0).uniform(size=(count, 4)).astype(numpy.float32)
     )
-    train = torch.utils.data.TensorDataset(inputs, torch.zeros(count))
+    train = torch.utils.data.TensorDataset(inputs.clone(), torch.zeros(count))
     budget = Budget(epsilon=1e9, delta=1e-5)
     scaling = PrivateScaling(noise_multiplier=z, bins=bins)
     parts = PrivateParts(
-        FullBatch(), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling
+        FullBatch(), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, (scaling,)
     )
     made = plan_privacy(parts, name="t", records=count, steps=2)
     tmp_path.mkdir(exist_ok=True)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
     data = InputScaling(scaling, Splits(train, None, None), features)
-    constants = release_constants(
-        data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=seed
-    )
+    constants = release_statistics(data, parts, made, ledger, RunDirectory(tmp_path), seed=seed)
+    scaled = inputs.numpy().copy()
+    constants.apply(scaled)
+    assert torch.equal(train.tensors[0], torch.from_numpy(scaled))
     return constants, inputs, ledger
 
 
@@ -175,14 +176,12 @@ def of_users(tmp_path, users):
         train.users = users
     scaling, budget = PrivateScaling(noise_multiplier=1e-6), Budget(epsilon=1e15, delta=1e-5)
     parts = PrivateParts(
-        User(sample_rate=0.5), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, scaling
+        User(sample_rate=0.5), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, (scaling,)
     )
     made = plan_privacy(parts, name="t", records=2, steps=2)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
     data = InputScaling(scaling, Splits(train, None, None))
-    return release_constants(
-        data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None
-    ), ledger
+    return release_statistics(data, parts, made, ledger, RunDirectory(tmp_path)), ledger
 
 
 def test_a_user_counts_once_in_the_statistics_however_many_records_there_are(tmp_path):
@@ -198,11 +197,10 @@ def test_statistics_of_users_are_not_released_where_nobody_says_whose_records_ar
 
 def test_a_second_start_reads_what_the_first_has_released(tmp_path):
     first, _, ledger = released(tmp_path, z=1.0)
-    data = InputScaling(
-        PrivateScaling(noise_multiplier=1.0), Splits(torch.utils.data.TensorDataset(), None, None)
-    )
-    made, _ = plan(steps=2)
-    again = release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None)
+    train = torch.utils.data.TensorDataset(torch.full((1, 4), 0.9))
+    data = InputScaling(PrivateScaling(noise_multiplier=1.0), Splits(train, None, None))
+    made, parts = plan(steps=2)
+    again = release_statistics(data, parts, made, ledger, RunDirectory(tmp_path))
     assert again == first
     assert ledger.rows == 1
 
@@ -213,21 +211,19 @@ def test_statistics_that_were_charged_and_lost_are_not_released_again(tmp_path):
     data = InputScaling(
         PrivateScaling(noise_multiplier=1.0), Splits(torch.utils.data.TensorDataset(), None, None)
     )
-    made, _ = plan(steps=2)
+    made, parts = plan(steps=2)
     with pytest.raises(PrivacyRefusal, match="charged for"):
-        release_constants(data, plan=made, ledger=ledger, run=RunDirectory(tmp_path), seed=None)
+        release_statistics(data, parts, made, ledger, RunDirectory(tmp_path))
+    assert ledger.rows == 1
 
 
 def test_a_run_charges_its_statistics_first_and_its_statement_says_so(run):
     done = run(*PRIVATE)
     assert done.exit_code == 0, done.output
     first, second = done.rows[:2]
-    assert (first["row"], first["step"], first["sample_rate"], first["noise_multiplier"]) == (
-        1,
-        0,
-        1.0,
-        10.0,
-    )
+    assert (first["row"], first["what"], first["count"]) == (1, "statistics", 1)
+    assert first["event"] == {"type": "GaussianDpEvent", "noise_multiplier": 10.0}
+    assert first["facts"]["noise_multiplier"] == 10.0
     assert (second["row"], second["step"]) == (2, 1)
     assert (done.summary["steps"], done.summary["charged"]) == (10, 11)
     assert verify_ledger(done.path).intact
@@ -263,7 +259,8 @@ def test_a_resumed_run_pays_for_its_statistics_once(run, monkeypatch):
     before = (stopped.path / "statistics.json").read_bytes()
     done = CliRunner().invoke(app, ["resume", str(stopped.path)])
     assert done.exit_code == 0, done.output
-    assert [row["step"] for row in stopped.rows] == list(range(11))
+    assert [row.get("step") for row in stopped.rows] == [None, *range(1, 11)]
+    assert stopped.rows[0]["what"] == "statistics"
     assert (stopped.path / "statistics.json").read_bytes() == before
     assert stopped.summary["charged"] == 11
 
@@ -279,13 +276,11 @@ def test_a_run_charges_its_histograms_as_it_would_means_and_says_so(run):
     done, means = run(*HISTOGRAMS), run(*PRIVATE)
     assert done.exit_code == 0, done.output
     first, other = done.rows[0], means.rows[0]
-    assert (first["row"], first["step"], first["noise_multiplier"], first["epsilon"]) == (
-        1,
-        0,
-        10.0,
-        other["epsilon"],
-    )
-    assert first["max_grad_norm"] == pytest.approx(math.sqrt(8))
+    assert (first["row"], first["what"], first["epsilon"]) == (1, "statistics", other["epsilon"])
+    assert first["event"] == other["event"]
+    assert first["facts"]["statistics"] == "medians and quartiles (histograms of 32 bins)"
+    assert first["facts"]["noise_multiplier"] == 10.0
+    assert first["facts"]["sensitivity"] == pytest.approx(math.sqrt(8))
     assert verify_ledger(done.path).intact
     shown = CliRunner().invoke(app, ["ledger", "verify", str(done.path)])
     assert shown.exit_code == 0, shown.output

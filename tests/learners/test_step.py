@@ -163,7 +163,7 @@ def test_a_record_that_is_not_finite_adds_nothing_and_the_step_goes_on(tmp_path,
     batch.loader.dataset.tensors[0][5] = bad
     given = private(batch, place=lambda piece: piece)
     assert all(bool(value.isfinite().all()) for value in given.values())
-    assert private.ledger.rows == 1
+    assert private.gate.ledger.rows == 1
 
 
 def test_the_charge_comes_before_the_noise(tmp_path):
@@ -171,7 +171,7 @@ def test_the_charge_comes_before_the_noise(tmp_path):
 
     class Watch(Silent):
         def add_(self, flat, std, *, over=1.0):
-            rows.append(private.ledger.rows)
+            rows.append(private.gate.ledger.rows)
             return flat.div_(over)
 
     private, batch, *_ = step(tmp_path, noise=Watch())
@@ -182,7 +182,7 @@ def test_the_charge_comes_before_the_noise(tmp_path):
 
 def test_a_charge_that_fails_releases_nothing(tmp_path):
     private, batch, *_ = step(tmp_path, noise=Silent())
-    private.ledger.close()
+    private.gate.ledger.close()
     with pytest.raises(Exception, match="ledger"):
         private(batch, place=lambda piece: piece)
 
@@ -196,4 +196,4 @@ def test_the_step_beyond_the_plan_is_refused_before_a_record_is_drawn(tmp_path):
     with pytest.raises(BudgetExhausted):
         private(batch, place=lambda piece: piece)
     assert not drawn
-    assert private.ledger.rows == 2
+    assert private.gate.ledger.rows == 2

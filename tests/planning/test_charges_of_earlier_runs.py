@@ -28,9 +28,9 @@ from dppipe.sampling import BallsInBins, Poisson, Sampler, Shuffle
 STEPS, DELTA = 8, 1e-5
 BUDGET = Budget(epsilon=1e6, delta=DELTA)
 STATISTICS = {
-    "no statistics": None,
-    "statistics": PrivateScaling(noise_multiplier=3.0),
-    "costly statistics": PrivateScaling(noise_multiplier=0.5),
+    "no statistics": (),
+    "statistics": (PrivateScaling(noise_multiplier=3.0),),
+    "costly statistics": (PrivateScaling(noise_multiplier=0.5),),
 }
 GROWING = schedules.Linear(end=2.0)
 SAMPLERS: dict[str, Sampler] = {
@@ -43,8 +43,8 @@ NOISES = {"constant": Constant(noise_multiplier=1.0), "falling": Linear(noise_mu
 
 
 def planned(sampler: str, noise: str, statistics: str) -> tuple[PrivateParts, StepPlan]:
-    scaling = STATISTICS[statistics]
-    parts = PrivateParts(SAMPLERS[sampler], Flat(), NOISES[noise], Rdp(), BUDGET, scaling)
+    preludes = STATISTICS[statistics]
+    parts = PrivateParts(SAMPLERS[sampler], Flat(), NOISES[noise], Rdp(), BUDGET, preludes)
     return parts, plan_privacy(parts, name="earlier", records=1000, steps=STEPS)
 
 

@@ -14,7 +14,7 @@ from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.sampling import Poisson, Shuffle
 
-STATISTICS = PrivateScaling(noise_multiplier=3.0)
+STATISTICS = (PrivateScaling(noise_multiplier=3.0),)
 BUDGET = Budget(epsilon=8.0, delta=1e-5)
 POISSON = Poisson(expected_batch_size=50)
 GROWING = Poisson(expected_batch_size=50, batch_schedule=LinearFactor(end=0.5))

@@ -80,7 +80,7 @@ def differing_fields(plan: StepPlan, parts: PrivateParts = PARTS) -> set[str]:
         {"sampler": User(sample_rate=0.01, max_records_per_user=3)},
         {"clipping": SHRINKING},
         {"clipping": Adaptive()},
-        {"scaling": STATISTICS},
+        {"preludes": (STATISTICS,)},
         {"accountant": Pld()},
         {"budget": None},
     ],
@@ -136,7 +136,7 @@ def test_a_plan_that_counts_earlier_runs_equals_parts_without_them() -> None:
         ({"noise": Constant(noise_multiplier=2.0, mechanism="laplace")}, {"mechanism"}),
         ({"noise": Constant(noise_multiplier=2.0, secure=True)}, {"secure"}),
         ({"accountant": Pld()}, {"accountant"}),
-        ({"scaling": STATISTICS}, {"scaling_noise_multiplier", "scaling_statistics"}),
+        ({"preludes": (STATISTICS,)}, {"releases"}),
         ({"budget": None}, {"private", "budget_epsilon", "delta", "relation"}),
         ({"budget": Budget(epsilon=1.0, delta=1e-6)}, {"budget_epsilon"}),
         ({"budget": Budget(epsilon=2.0, delta=1e-7)}, {"delta"}),
@@ -150,6 +150,22 @@ def test_a_part_that_differs_from_the_plan_is_named(
     parts: dict[str, Any], fields: set[str]
 ) -> None:
     assert fields <= differing_fields(planned(), replace(PARTS, **parts))
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (PrivateScaling(noise_multiplier=40.0),),
+        (PrivateScaling(noise_multiplier=60.0),),
+        (PrivateScaling(noise_multiplier=50.0, bins=4),),
+        (STATISTICS, STATISTICS),
+    ],
+    ids=["none", "less noise", "more noise", "histograms", "twice"],
+)
+def test_a_plan_of_other_statistics_is_refused(others: tuple[PrivateScaling, ...]) -> None:
+    made = planned(replace(PARTS, preludes=(STATISTICS,)))
+    assert "releases" in differing_fields(made, replace(PARTS, preludes=others))
 
 
 def test_all_differing_fields_are_named_at_once() -> None:

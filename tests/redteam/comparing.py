@@ -41,18 +41,23 @@ class Observed:
     files: dict[str, Facts] = field(default_factory=dict)
 
     def rows(self) -> dict[int, tuple[str, float]]:
-        """Return mechanism and noise multiplier of each step from the ledger, which anybody can read."""
+        """Return mechanism and noise multiplier of each step from the ledger, which anybody can read.
+
+        What is released before the first step stands at 0, as its row has no step.
+        """
         ledger = next(
             (facts for name, facts in self.files.items() if name.endswith("ledger.jsonl")), {}
         )
-        numbers = {place.split(".")[0] for place in ledger if place.endswith(".step")}
-        return {
-            int(ledger[f"{n}.step"]): (
-                ledger[f"{n}.mechanism"].strip("'"),
-                float(ledger[f"{n}.noise_multiplier"]),
-            )
-            for n in numbers
-        }
+        charged = {}
+        for place, value in ledger.items():
+            n, _, name = place.partition(".")
+            if name == "step":
+                mechanism = ledger[f"{n}.mechanism"].strip("'")
+                charged[int(value)] = (mechanism, float(ledger[f"{n}.noise_multiplier"]))
+            elif name == "what":
+                mechanism = "laplace" if "Laplace" in ledger[f"{n}.event.type"] else "gaussian"
+                charged[0] = (mechanism, float(ledger[f"{n}.event.noise_multiplier"]))
+        return charged
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,10 @@ def moved_bounds(first: Observed, second: Observed, *, relation: str) -> dict[in
     charged = first.rows()
     squares: dict[int, float] = {}
     for mine, other in zip(first.trace.releases, second.trace.releases, strict=False):
-        mechanism, multiplier = charged.get(mine.step, ("gaussian", 1.0))
+        if mine.step not in charged:
+            squares[mine.step] = math.inf  # a release without a row
+            continue
+        mechanism, multiplier = charged[mine.step]
         share = multiplier / (2 if relation == "replace_one" else 1) / first.trace.picks(mine.step)
         moved = share * _distance(mine, other, order=1 if mechanism == "laplace" else 2)
         squares[mine.step] = squares.get(mine.step, 0.0) + moved**2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from redteam.neighbours import pair
 from redteam.running import Case, Command, Fit, distinguish
 from redteam.watching import Watch
 
+from dppipe.learners.gate import Gate
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.step import PrivateStep
+from dppipe.learners.upcoming import UpcomingSteps
 from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.private_training import PrivateTraining
 from dppipe.randomness.gaussian import GaussianStream
@@ -202,12 +205,19 @@ def test_a_value_that_says_it_is_not_private_is_let_through_but_not_its_name(pla
 
 
 def test_a_number_in_the_ledger_or_the_noise_is_found(plant):
-    def bug(original, step, number, bounds, noise_multiplier):
-        return original(
-            step, number, bounds, noise_multiplier * (1 + SEEN[-1] / 1e6 if SEEN else 1)
-        )
+    def bug(original, gate, release):
+        told = float(release.facts["noise_multiplier"]) * (1 + SEEN[-1] / 1e6 if SEEN else 1)
+        return original(gate, replace(release, facts={**release.facts, "noise_multiplier": told}))
 
-    assert "file run/ledger.jsonl" in places(plant(PrivateStep, "charge_of", bug))
+    assert "file run/ledger.jsonl" in places(plant(Gate, "charge_of", bug))
+
+
+def test_a_row_that_follows_a_record_by_its_event_is_found(plant):
+    def bug(original, upcoming, step, noise_multiplier):
+        return original(upcoming, step, noise_multiplier * (1 + SEEN[-1] / 1e6 if SEEN else 1))
+
+    found = places(plant(UpcomingSteps, "step", bug))
+    assert {"file run/ledger.jsonl", "noise"} <= found
 
 
 def test_noise_that_follows_a_record_is_found(plant):

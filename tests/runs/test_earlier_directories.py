@@ -17,6 +17,9 @@ from typer.testing import CliRunner
 
 import dppipe
 from dppipe.cli.app import app
+from dppipe.planning.planned_release import PlannedRelease
+from dppipe.privacy.ledger_reading import read_ledger
+from dppipe.privacy.ledger_rows import digest, encode_row
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
 from dppipe.runs.statement.writing import write_statement
@@ -68,17 +71,47 @@ def test_every_kind_of_earlier_run_is_there() -> None:
     assert sorted([*FINISHED, *RESUMABLE, "python_interrupted"]) == KINDS
 
 
+def as_now(stated: dict[str, Any]) -> dict[str, Any]:
+    """Return what this version states instead of an earlier version's `privacy.json`.
+
+    A list of releases stands in place of the two fields on statistics, and no file of them is
+    named beside it.
+    """
+    files = dict(stated["files"])
+    left = files.pop("statistics")
+    now: dict[str, Any] = {}
+    for name, value in stated.items():
+        if name == "scaling_noise_multiplier":
+            now["releases"] = [] if value is None else [statistics_release(stated)]
+            assert left == (value is not None)
+        elif name != "scaling_statistics":
+            now[name] = files if name == "files" else value
+    return now
+
+
+def statistics_release(stated: dict[str, Any]) -> dict[str, Any]:
+    multiplier = stated["scaling_noise_multiplier"]
+    return {
+        "what": "statistics",
+        "event": {"type": "GaussianDpEvent", "noise_multiplier": multiplier},
+        "count": 1,
+        "facts": {"statistics": stated["scaling_statistics"], "noise_multiplier": multiplier},
+    }
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "killed"])
 def test_the_statement_of_an_earlier_version_is_written_anew_byte_for_byte(
     copied: Any, kind: str
 ) -> None:
     run = RunDirectory(copied(kind))
-    written = (run.statement, run.statement.with_suffix(".json"))
-    before = [path.read_bytes() for path in written]
-    for path in written:
+    data = run.statement.with_suffix(".json")
+    text = run.statement.read_bytes()
+    stated = json.loads(data.read_bytes())
+    for path in (run.statement, data):
         path.unlink()
     write_statement(run)
-    assert [path.read_bytes() for path in written] == before
+    assert run.statement.read_bytes() == text
+    assert data.read_text() == json.dumps(as_now(stated), indent=2) + "\n"
 
 
 @pytest.mark.parametrize("kind", RESUMABLE)
@@ -93,6 +126,60 @@ def test_an_interrupted_run_of_an_earlier_version_is_resumed(copied: Any, kind: 
     assert (summary["status"], summary["starts"]) == ("completed", 2)
     assert summary["epsilon"] == read_plan(RunDirectory(run)).epsilon
     assert verify_ledger(run).intact
+
+
+STATISTICS = ["statistics", "statistics_interrupted"]
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+def test_statistics_of_an_earlier_version_are_the_first_release_of_its_plan(kind: str) -> None:
+    run = RunDirectory(EARLIER / kind)
+    assert json.loads(run.plan.read_bytes())["scaling_noise_multiplier"] == 8.0
+    (release,) = read_plan(run).releases
+    assert release == PlannedRelease.statistics("means and deviations", 8.0)
+    rows = read_ledger(run.ledger, plan=run.plan.read_bytes())
+    assert {charge.version for charge in rows.charges} == {1}
+    assert json.loads(run.ledger.read_text().splitlines()[0])["step"] == 0
+    (charge,) = rows.releases
+    assert (charge.what, charge.event) == ("statistics", release.dp_event)
+
+
+def test_a_resumed_run_neither_charges_nor_releases_its_statistics_again(copied: Any) -> None:
+    run = copied("statistics_interrupted")
+    released = (run / "statistics.json").read_bytes()
+    command("resume", run, "--original-is-gone")
+    assert (run / "statistics.json").read_bytes() == released
+    found = read_ledger(run / "ledger.jsonl", plan=(run / "plan.json").read_bytes())
+    assert [charge.step for charge in found.charges] == [0, 1, 2, 3, 4, 5, 6]
+    assert [charge.version for charge in found.charges] == [1, 1, 1, 1, 2, 2, 2]
+    assert len(found.releases) == 1
+
+
+def test_an_earlier_run_that_lost_its_statistics_is_not_resumed(copied: Any) -> None:
+    run = copied("statistics_interrupted")
+    (run / "statistics.json").unlink()
+    charged = (run / "ledger.jsonl").read_bytes()
+    assert "charged for" in command("resume", run, "--original-is-gone", code=3)
+    assert (run / "ledger.jsonl").read_bytes() == charged
+
+
+@pytest.mark.parametrize("multiplier", [1.0, 80.0])
+def test_statistics_of_an_earlier_version_are_compared_with_its_plan(
+    copied: Any, multiplier: float
+) -> None:
+    run = RunDirectory(copied("statistics"))
+    plan = json.loads(run.plan.read_bytes()) | {"scaling_noise_multiplier": multiplier}
+    charges = read_ledger(run.ledger, plan=run.plan.read_bytes()).charges
+    run.plan.write_text(json.dumps(plan))
+    lines = []
+    head = digest(run.plan.read_bytes())
+    for row, charge in enumerate(charges, start=1):
+        lines.append(encode_row(charge, row=row, prev=head))
+        head = digest(lines[-1])
+    run.ledger.write_bytes(b"\n".join([*lines, b""]))
+    assert f":1: event: expected GaussianDpEvent(noise_multiplier={multiplier})" in str(
+        verify_ledger(run.path).faults
+    )
 
 
 def test_a_torn_row_of_an_earlier_version_stays_charged(copied: Any) -> None:

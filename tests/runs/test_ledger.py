@@ -17,14 +17,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import dp_accounting
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from private_steps import step_charge
+from private_steps import altered, step_charge
 
 import dppipe
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
@@ -51,7 +50,8 @@ FIELDS = (
 )
 PLAN = b'{"a plan": 1}\n'
 EVENT = dp_accounting.PoissonSampledDpEvent(0.14, dp_accounting.GaussianDpEvent(1.1))
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(dppipe.__file__).parents[1])}
+PLACES = (Path(dppipe.__file__).parents[1], Path(__file__).parents[1])
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, PLACES))}
 
 
 def a_charge(step: int = 1, **changes: object) -> Charge:
@@ -68,7 +68,7 @@ def a_charge(step: int = 1, **changes: object) -> Charge:
         count=1,
         epsilon=0.1 * step,
     )
-    return replace(charge, **changes)
+    return altered(charge, **changes)
 
 
 def a_ledger(path: Path, *, rows: int = 3) -> Path:
@@ -145,7 +145,7 @@ def test_a_charge_with_a_senseless_number_is_refused_and_nothing_is_written(
 ) -> None:
     with Ledger.create(path, plan=PLAN) as ledger:
         with pytest.raises(PrivacyRefusal, match=name):
-            ledger.charge(replace(a_charge(), **{name: value}))
+            ledger.charge(altered(a_charge(), **{name: value}))
         ledger.charge(a_charge())
     assert read_ledger(path, plan=PLAN).rows == 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import dp_accounting
 import pytest
-from private_steps import step_charge
+from private_steps import altered, step_charge
 from small_runs import SPEC
 from typer.testing import CliRunner
 
@@ -135,7 +135,7 @@ def sampled(noise_multiplier: float, rate: float) -> dp_accounting.DpEvent:
 
 
 def with_rate(rate: float) -> Callable[[Charge], Charge]:
-    return lambda charge: replace(charge, sample_rate=rate, event=sampled(1.0, rate))
+    return lambda charge: altered(charge, sample_rate=rate, event=sampled(1.0, rate))
 
 
 CORRUPT: dict[str, tuple[Callable[[bytes], bytes], str]] = {
@@ -204,16 +204,16 @@ def at(number: int, change: Callable[[Charge], Charge]) -> Callable[[Rows], Rows
 
 
 def with_z(z: float) -> Callable[[Charge], Charge]:
-    return lambda charge: replace(charge, noise_multiplier=z, event=sampled(z, charge.sample_rate))
+    return lambda charge: altered(charge, noise_multiplier=z, event=sampled(z, charge.sample_rate))
 
 
 def set_to(**values: object) -> Callable[[Charge], Charge]:
-    return lambda charge: replace(charge, **values)
+    return lambda charge: altered(charge, **values)
 
 
 def one_more(rows: Rows) -> Rows:
     """Repeat the last row at the next step, with a claim that covers it."""
-    return [*rows, replace(rows[-1], step=rows[-1].step + 1, epsilon=rows[-1].epsilon * 2)]
+    return [*rows, altered(rows[-1], step=rows[-1].step + 1, epsilon=rows[-1].epsilon * 2)]
 
 
 def two_more(rows: Rows) -> Rows:
@@ -222,7 +222,7 @@ def two_more(rows: Rows) -> Rows:
 
 
 def lower_claim(charge: Charge) -> Charge:
-    return replace(charge, epsilon=charge.epsilon * 0.9)
+    return altered(charge, epsilon=charge.epsilon * 0.9)
 
 
 UNPLANNED: dict[str, tuple[str, Callable[[Rows], Rows], list[str]]] = {
@@ -269,16 +269,52 @@ UNPLANNED: dict[str, tuple[str, Callable[[Rows], Rows], list[str]]] = {
     "uncharged": ("plain", at(2, set_to(count=0)), [r":2: count: expected 1"]),
     "a step twice": ("plain", at(4, set_to(step=3)), [r":4: step: expected one from 4 to 6"]),
     "a step too many": ("plain", one_more, [r":7: step: expected one from 7 to 6"]),
+    "a step of number 0": ("plain", at(1, set_to(step=0)), [r":1: step: expected one from 1"]),
     "statistics that weren't planned": (
         "plain",
-        at(1, set_to(step=0)),
-        [r":1: step: expected one from 1"],
+        lambda rows: [replace(rows[0], what="statistics"), *rows[1:]],
+        [r":1: what: expected a step, as the plan says, got statistics"],
     ),
-    "statistics not charged": ("statistics", lambda rows: rows[1:], [r":1: step: expected 0"]),
+    "statistics among the steps": (
+        "statistics",
+        lambda rows: [*rows[:2], replace(rows[0], epsilon=rows[1].epsilon), *rows[2:]],
+        [r":3: what: expected a step, as the plan says, got statistics"],
+    ),
+    "statistics not charged": (
+        "statistics",
+        lambda rows: rows[1:],
+        [r":1: what: expected statistics, as the plan says, got step"],
+    ),
+    "another release than statistics": (
+        "statistics",
+        at(1, set_to(what="vote")),
+        [r":1: what: expected statistics, as the plan says, got vote"],
+    ),
     "statistics with less noise": (
         "statistics",
         at(1, set_to(noise_multiplier=9.0)),
-        [r":1: noise_multiplier: expected 10.0"],
+        [r":1: facts.noise_multiplier: expected 10.0"],
+    ),
+    "statistics with a cheaper event": (
+        "statistics",
+        at(1, set_to(event=dp_accounting.GaussianDpEvent(90.0))),
+        [r":1: event: expected GaussianDpEvent\(noise_multiplier=10.0\)"],
+    ),
+    "statistics of another name": (
+        "statistics",
+        at(1, set_to(statistics="histograms")),
+        [r":1: facts.statistics: expected "],
+    ),
+    "statistics for nothing": ("statistics", at(1, set_to(count=0)), [r":1: count: expected 1"]),
+    "statistics under another relation": (
+        "statistics",
+        at(1, set_to(relation="replace_one")),
+        [r":1: relation: expected zero_out"],
+    ),
+    "statistics of another unit": (
+        "statistics",
+        at(1, set_to(unit="user")),
+        [r":1: unit: expected example"],
     ),
     "claims that fall": (
         "plain",

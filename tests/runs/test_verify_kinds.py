@@ -70,7 +70,7 @@ def earlier(parts: PrivateParts, *, records: Any, failure: float = 0.0) -> Earli
 
 
 FORMS = {
-    "statistics": replace(PLAIN, scaling=STATISTICS),
+    "statistics": replace(PLAIN, preludes=(STATISTICS,)),
     "growing batches": replace(PLAIN, sampler=Poisson(sample_rate=0.1, batch_schedule=GROWING)),
     "falling noise": replace(PLAIN, noise=Linear(noise_multiplier=1.0)),
     "shuffle": replace(PLAIN, sampler=Shuffle(expected_batch_size=300)),
@@ -81,7 +81,7 @@ FORMS = {
     "all failures": replace(
         PLAIN,
         clipping=clipper("jl"),
-        scaling=STATISTICS,
+        preludes=(STATISTICS,),
         earlier=earlier(PLAIN, records="same", failure=4e-6),
     ),
 }
@@ -154,16 +154,15 @@ def test_at_every_delta_what_is_set_aside_is_taken_off(
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("charged", [1, 6])
-def test_a_torn_row_counts_for_at_least_the_step_that_it_began(
-    tmp_path: Path,
-    form: str,
-    charged: int,
+@pytest.mark.parametrize("start", ['"version":2,"step":', '"step":'], ids=["2", "1"])
+def test_a_torn_row_of_either_version_counts_for_at_least_the_step_that_it_began(
+    tmp_path: Path, form: str, charged: int, start: str
 ) -> None:
     plan = written(tmp_path / "run", form, charged=charged)
     ledger = tmp_path / "run" / "ledger.jsonl"
     with ledger.open("ab") as file:
         row = len(ledger.read_text().splitlines()) + 1
-        file.write(f'{{"row":{row},"step":'.encode())
+        file.write(f'{{"row":{row},{start}'.encode())
     found = verify_ledger(tmp_path / "run")
     assert found.torn
     assert found.epsilon is not None

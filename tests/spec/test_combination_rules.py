@@ -69,13 +69,13 @@ def places(
 ) -> set[str]:
     """Return the places that are refused."""
     given = Budget(**{"epsilon": 1.0, "delta": DELTA} | budget)
-    statistics = PrivateScaling(noise_multiplier=4) if scaling else None
+    statistics = (PrivateScaling(noise_multiplier=4),) if scaling else ()
     found = refuse_together(
         sampler or Poisson(sample_rate=0.1),
         clipping or Flat(),
         noise or Constant(),
         budget=given,
-        scaling=statistics,
+        preludes=statistics,
     )
     return {".".join(map(str, refusal.path)) for refusal in found}
 

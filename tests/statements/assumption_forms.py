@@ -156,7 +156,7 @@ rests_on(
     r"(\S+)\) and charged "
     r"before the first step\.",
     lambda f: f.private and f.statistics is not None,
-    lambda f, named, noise: says_statistics(f, named, noise) and f.rows[0]["step"] == 0,
+    lambda f, named, noise: says_statistics(f, named, noise) and f.rows[0]["what"] == "statistics",
 )
 
 

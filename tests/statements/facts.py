@@ -165,7 +165,7 @@ class Facts:
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        return [row for row in self.rows if row["step"]]
+        return [row for row in self.rows if "step" in row]
 
     @property
     def adaptive(self) -> bool:
@@ -226,7 +226,7 @@ class Facts:
         """The rows of a run that ended by its plan; else as many as the spec has steps."""
         if self.status in ("completed", "budget_exhausted") and not self.stopped_early:
             return self.rows
-        first = [row for row in self.rows if not row["step"]]
+        first = [row for row in self.rows if "step" not in row]
         return first + [self.steps[-1]] * (self.asked_steps or 0)
 
     def cost(self, rows: list[dict[str, Any]], delta: float) -> float | None:
@@ -281,9 +281,9 @@ def says_statistics(facts: Facts, named: str, noise: str | None) -> bool:
     )
     if noise is None:
         return released and not facts.rows
-    return (
-        released and float(noise) == given["noise_multiplier"] == facts.rows[0]["noise_multiplier"]
-    )
+    row = facts.rows[0]
+    charged = {float(row["event"]["noise_multiplier"]), float(row["facts"]["noise_multiplier"])}
+    return released and charged == {float(noise)} == {float(given["noise_multiplier"])}
 
 
 def head_of(path: Path) -> str:
