@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
-from dppipe.errors import RECORD_ERRORS
-from dppipe.learners.records.faults import is_machine_fault
+from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.reading import Indices, PhysicalBatch
 
 if TYPE_CHECKING:
@@ -69,13 +68,10 @@ class Contributions:
     def _add_whole(self, batch: PhysicalBatch) -> Contributed:
         if not batch.parts:
             return Contributed(self._no_norms(), batch.units, batch.broken)
-        try:
+        with SuppressRecordErrors():  # not if some of it may have been added
             norms = self._accumulate(batch.parts, batch.units)
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise  # some of it may have been added
-            return self._one_by_one(batch)
-        return Contributed(norms, batch.units, batch.broken)
+            return Contributed(norms, batch.units, batch.broken)
+        return self._one_by_one(batch)
 
     def _no_norms(self) -> Tensor:
         return self.bounds.new_zeros(0, len(self.bounds))
@@ -95,25 +91,19 @@ class Contributions:
             total += len(rows)
             usable = [row for row in rows if self._evaluates(row)] if grouped else rows
             ids = numpy.full(len(usable), unit) if grouped else None
-            try:
+            with SuppressRecordErrors():
                 if usable:
                     norms.append(self._accumulate(join_rows(usable), ids))
                     kept += [unit] * len(usable)
-            except RECORD_ERRORS as error:
-                if is_machine_fault(error):
-                    raise
         units = numpy.asarray(kept, dtype=numpy.int64) if grouped else None
         return Contributed(torch.cat(norms), units, batch.broken + total - len(kept))
 
     def _evaluates(self, row: Any) -> bool:
         """Return whether a record can be evaluated alone; its gradients are thrown away."""
-        try:
+        with SuppressRecordErrors():
             self.engine.gradients_of([self.place(row)])
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
-            return False
-        return True
+            return True
+        return False
 
 
 def _rows_of_units(batch: PhysicalBatch) -> Iterator[tuple[list[Any], int]]:

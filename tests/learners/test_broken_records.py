@@ -20,6 +20,13 @@ from dppipe.sampling import FullBatch, User
 RECORDS = 12
 
 
+class Textless(RuntimeError):
+    """An error of which no text can be made."""
+
+    def __str__(self):
+        raise ValueError("a record's value")
+
+
 class Records(Dataset):
     """Pairs of inputs and classes, of which one may be broken in some way."""
 
@@ -39,6 +46,8 @@ class Records(Dataset):
             return x, y
         if self.broken == "raises":
             raise KeyError("a record's value")
+        if self.broken == "raises without text":
+            raise Textless
         return {
             "label": (x, 99),
             "negative label": (x, -5),
@@ -55,6 +64,7 @@ class Records(Dataset):
 
 BROKEN = [
     "raises",
+    "raises without text",
     "label",
     "endless label",
     "negative label",

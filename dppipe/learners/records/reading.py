@@ -20,7 +20,7 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 from dppipe.data.reading.validity import valid_of
 from dppipe.engine.losses import batch_rows, join_rows
 from dppipe.errors import RECORD_ERRORS
-from dppipe.learners.records.faults import is_machine_fault
+from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.ranges import check_ranges, tensors_in_range
 from dppipe.learners.records.row_kinds import alike, row_kind
 
@@ -97,11 +97,8 @@ class RecordReader:
     def _rows(self, indices: Indices) -> Iterator[tuple[int, Any]]:
         """Yield each readable record with its place among the indices."""
         for place, index in enumerate(indices.tolist()):
-            try:
+            with SuppressRecordErrors():
                 yield place, self._row(index)
-            except RECORD_ERRORS as error:
-                if is_machine_fault(error):
-                    raise
 
     def _row(self, index: int) -> Any:
         example = self.dataset[index]
@@ -124,12 +121,9 @@ class RecordReader:
 
     def _stack_group(self, group: list[Placed]) -> Iterator[tuple[Any, list[Placed]]]:
         """Yield rows of one kind as one batch; if that raises, each row that can be stacked."""
-        try:
+        with SuppressRecordErrors():
             yield self._stack([row for _, row in group]), group
             return
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
         for member in group:
             if len(group) > 1:
                 yield from self._stack_group([member])

@@ -17,8 +17,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from dppipe.engine.losses import batch_rows, join_rows, take_rows
-from dppipe.errors import RECORD_ERRORS, PrivacyRefusal
-from dppipe.learners.records.faults import is_machine_fault
+from dppipe.errors import PrivacyRefusal
+from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.made_up import made_up_examples
 from dppipe.lightning.isolation.callback_snapshot import users_callbacks
 from dppipe.lightning.isolation.module_state import VALIDATION_HOOKS
@@ -99,11 +99,8 @@ class PrivateHoldout:
         if isinstance(batch, Broken):
             return None
         with silenced():
-            try:
+            with SuppressRecordErrors():
                 return step(batch, *args, **kwargs)
-            except RECORD_ERRORS as error:
-                if is_machine_fault(error):
-                    raise
             usable = self._usable_rows(step, batch, args)
         if usable is None:
             return None
@@ -124,13 +121,9 @@ def _never_raising(hook: Callable[..., Any]) -> Callable[..., Any]:
     """Return a hook whose errors end nothing, and whose output is dropped."""
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            with silenced():
-                return hook(*args, **kwargs)
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
-            return None
+        with SuppressRecordErrors(), silenced():
+            return hook(*args, **kwargs)
+        return None
 
     return _with_signature_of(hook, called)
 

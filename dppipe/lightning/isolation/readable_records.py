@@ -7,8 +7,7 @@ from typing import Any
 
 from torch.utils.data import Dataset, IterableDataset
 
-from dppipe.errors import RECORD_ERRORS
-from dppipe.learners.records.faults import is_machine_fault
+from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.lightning.isolation.silenced_output import silenced
 
 
@@ -30,13 +29,9 @@ class ReadableRecords(Dataset[Any]):
         return len(self._dataset)  # type: ignore[arg-type]
 
     def __getitem__(self, index: int) -> Any:
-        try:
-            with silenced():
-                return self._dataset[index]
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
-            return Broken()
+        with SuppressRecordErrors(), silenced():
+            return self._dataset[index]
+        return Broken()
 
     def first(self) -> Any:
         """Return the first record that can be read, for its shape alone; None if there is none."""
@@ -57,18 +52,13 @@ class ReadableStream(IterableDataset[Any]):
         return len(self._dataset)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
-        try:
+        with SuppressRecordErrors():  # StopIteration, the end of a stream, too
             with silenced():
                 records = iter(self._dataset)
             while True:
                 with silenced():
                     record = next(records)
                 yield record
-        except StopIteration:
-            return
-        except RECORD_ERRORS as error:
-            if is_machine_fault(error):
-                raise
 
 
 def readable(dataset: Dataset[Any]) -> ReadableRecords | ReadableStream:
@@ -91,22 +81,14 @@ def collate_readable(collate: Callable[[list[Any]], Any], examples: list[Any]) -
 def _try_to_collate(collate: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
     if not examples:
         return Broken()
-    try:
-        with silenced():
-            return collate(examples)
-    except RECORD_ERRORS as error:
-        if is_machine_fault(error):
-            raise
-        return Broken()
+    with SuppressRecordErrors(), silenced():
+        return collate(examples)
+    return Broken()
 
 
 def runs_without_error(function: Callable[..., Any], *args: Any) -> bool:
     """Return whether a call raises no error of a record; what it returns is dropped."""
-    try:
-        with silenced():
-            function(*args)
-    except RECORD_ERRORS as error:
-        if is_machine_fault(error):
-            raise
-        return False
-    return True
+    with SuppressRecordErrors(), silenced():
+        function(*args)
+        return True
+    return False
