@@ -73,9 +73,8 @@ class Fit:
             self.average.add(updates)
         if isinstance(self.step, PrivateStep):
             diagnostics = self.step.diagnostics
-            self.record.step(
-                self.step.shown, nonprivate=diagnostics.found if diagnostics is not None else {}
-            )
+            found = {} if diagnostics is None else diagnostics.found
+            self.record.step(facts=self.step.shown, nonprivate=found)
         self.record.facts(self.learning_rates, step=self.step.taken)
 
     def show(self, metrics: Mapping[str, float]) -> None:

@@ -40,7 +40,7 @@ class Follower:
         self.validations = 0
         self.ledger = NoLedger()
 
-    def step(self, facts: Mapping[str, float], *, nonprivate: Mapping[str, float]) -> None:
+    def step(self, *, facts: Mapping[str, float], nonprivate: Mapping[str, float]) -> None:
         """Do nothing."""
 
     def release(self, charge: Charge) -> None:

@@ -117,7 +117,7 @@ class RunRecord:
             raise
         return record
 
-    def step(self, facts: Mapping[str, float], *, nonprivate: Mapping[str, float]) -> None:
+    def step(self, *, facts: Mapping[str, float], nonprivate: Mapping[str, float]) -> None:
         """Add a finished private step to the curves.
 
         That is its rate, bound and noise, and diagnostics where they are on.

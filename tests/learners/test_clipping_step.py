@@ -110,7 +110,7 @@ def test_a_step_is_clipped_with_the_old_bound_and_the_next_with_the_new(tmp_path
     )
     first = step(batch, place=here)["part0"]
     assert float(first.norm()) == pytest.approx(2.0)
-    assert step.max_grad_norm == rows(step)[0]["max_grad_norm"] == 2.0
+    assert step.shown["max_grad_norm"] == rows(step)[0]["max_grad_norm"] == 2.0
     (bound,) = step.clipper_state["bounds"]
     assert bound == pytest.approx(2.0 * math.exp(0.2 * 0.5))  # none of them is within it
     assert float(step(batch, place=here)["part0"].norm()) == pytest.approx(bound)

@@ -78,7 +78,7 @@ def test_a_step_is_divided_noised_and_charged_by_its_own_numbers(tmp_path):
         ).double()
         ratio = float(given_noise.square().mean()) / (1.5 * bound / expected) ** 2
         assert abs(ratio - 1) < 5 * math.sqrt(2 / given_noise.numel())
-        assert step.max_grad_norm == bound
+        assert step.shown["max_grad_norm"] == bound
 
 
 def test_draws_follow_the_rate_of_their_step():

@@ -101,3 +101,26 @@ def test_one_release_without_sampling_does_not_widen_the_bins_of_sampled_ones() 
     )
     assert with_another <= 2 * factor  # bins over all noise together would be ten times as wide
     assert sum(joined.values()) == sum(alone.values()) + 1
+
+
+def test_different_noise_on_equal_samples_is_never_taken_for_the_same() -> None:
+    noises = (dp_accounting.GaussianDpEvent, dp_accounting.LaplaceDpEvent)
+    stage = {}
+    for step in range(40):
+        for noise in noises:
+            stage[dp_accounting.PoissonSampledDpEvent(0.1, noise(1 + step / 40))] = 1
+    (rounded,), _ = coarsened([stage], distinct=6)
+    assert len(rounded) <= 6
+    for noise in noises:
+        counts = [n for event, n in rounded.items() if isinstance(event.event, noise)]
+        assert sum(counts) == 40
+
+
+def test_an_event_that_holds_no_noise_keeps_its_rate_and_all_else() -> None:
+    known = [
+        dp_accounting.PoissonSampledDpEvent(0.1 + step / 100, dp_accounting.ZCDpEvent(0.1, 0.0))
+        for step in range(8)
+    ]
+    (rounded,), factor = coarsened([dict.fromkeys(known, 1)], distinct=2)
+    assert list(rounded) == known
+    assert factor == 0

@@ -1,1 +1,1 @@
-"""Privacy events: as plain data, as sequences, and coarsened."""
+"""Privacy events: one file for each; as plain data, as sequences, and coarsened."""
