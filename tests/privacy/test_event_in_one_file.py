@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from private_steps import step_charge
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy import events
 from dppipe.privacy.accountants import Basic, Pld, Rdp, Zcdp
 from dppipe.privacy.accountants.base import Certificate
-from dppipe.privacy.charges import Charge, decode_row, digest, encode_row
 from dppipe.privacy.events import base
 from dppipe.privacy.events.plain import event_from_data, event_to_data
+from dppipe.privacy.ledger_rows import decode_row, digest, encode_row
 from dppipe.privacy.rdp.curve import RenyiCurve
 from dppipe.privacy.rdp.divergences import ORDERS
 
@@ -90,7 +91,7 @@ def test_it_is_listed_and_its_numbers_are_checked(made_up: Any) -> None:
 def test_it_goes_into_a_row_of_a_ledger_and_back(made_up: Any) -> None:
     event = made_up(0.1)
     assert event_from_data(event_to_data(event)) == event
-    charge = Charge(
+    charge = step_charge(
         step=1,
         event=event,
         mechanism="made up",
