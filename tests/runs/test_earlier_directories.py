@@ -81,6 +81,8 @@ def as_now(stated: dict[str, Any]) -> dict[str, Any]:
     left = files.pop("statistics")
     now: dict[str, Any] = {}
     for name, value in stated.items():
+        if name == "schedule":
+            now["learner"] = "dp_sgd"
         if name == "scaling_noise_multiplier":
             now["releases"] = [] if value is None else [statistics_release(stated)]
             assert left == (value is not None)
