@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy
@@ -115,6 +115,46 @@ class MayFail(Protocol):
         """Return the delta to set aside; a run clips each record `uses` times."""
 
 
+_known: dict[tuple[type, type], bool] = {}
+
+
+def _has(clipper: object, ability: type) -> bool:
+    """Return whether a clipper has an ability; each class is looked at once.
+
+    Python takes tens of microseconds to compare an object with a protocol, and a private step asks
+    several times.
+    """
+    question = (type(clipper), ability)
+    if question not in _known:
+        _known[question] = isinstance(clipper, ability)
+    return _known[question]
+
+
+def averages(clipper: object) -> TypeGuard[Averages]:
+    """Return whether a clipper averages the gradients of several examples."""
+    return _has(clipper, Averages)
+
+
+def transforms(clipper: object) -> TypeGuard[Transforms]:
+    """Return whether a clipper changes gradients before they are clipped."""
+    return _has(clipper, Transforms)
+
+
+def adapts(clipper: object) -> TypeGuard[Adapts]:
+    """Return whether a clipper learns from released values."""
+    return _has(clipper, Adapts)
+
+
+def depends_on_state(clipper: object) -> TypeGuard[DependsOnState]:
+    """Return whether a clipper's factors depend on its state by more than the bounds."""
+    return _has(clipper, DependsOnState)
+
+
+def states_sensitivity(clipper: object) -> TypeGuard[StatesSensitivity]:
+    """Return whether a clipper has a sensitivity of its own."""
+    return _has(clipper, StatesSensitivity)
+
+
 def first_state(clipper: object, group_sizes: Mapping[str, int]) -> State:
     """Return the clipper's first state; empty where it keeps none."""
     return clipper.init_state(group_sizes) if isinstance(clipper, KeepsState) else {}
@@ -122,12 +162,12 @@ def first_state(clipper: object, group_sizes: Mapping[str, int]) -> State:
 
 def in_state(clipper: Factors, state: State) -> Factors:
     """Return the clipper of a state; the same one for all where only its bounds depend on it."""
-    return clipper.at(state) if isinstance(clipper, DependsOnState) else clipper
+    return clipper.at(state) if depends_on_state(clipper) else clipper
 
 
 def next_state(clipper: object, state: State, released: Mapping[str, Any]) -> State:
     """Return the clipper's state after a release; the same one where it doesn't adapt."""
-    return clipper.update(state, released) if isinstance(clipper, Adapts) else state
+    return clipper.update(state, released) if adapts(clipper) else state
 
 
 def statistics_std(clipper: object, *, expected_batch_size: float) -> float | None:
@@ -143,7 +183,7 @@ def sensitivity(clipper: object, bounds: Sequence[float], relation: Relation) ->
     It is the norm of the bounds, and twice that where another unit takes its place, unless the
     clipper states another one.
     """
-    if isinstance(clipper, StatesSensitivity):
+    if states_sensitivity(clipper):
         return clipper.sensitivity(bounds, relation)
     return math.hypot(*bounds) * (2 if relation == "replace_one" else 1)
 

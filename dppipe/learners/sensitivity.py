@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dppipe.clipper_abilities import Averages, ReleasesStatistics, sensitivity
+from dppipe.clipper_abilities import ReleasesStatistics, averages, sensitivity
 from dppipe.engine import first_of_units
 from dppipe.errors import PrivacyRefusal, UsageError
 
@@ -49,7 +49,7 @@ def noise_unit(
     if order == 1:
         return whole
     replaced = relation == "replace_one"
-    least = whole * (2 if replaced or isinstance(clipper, Averages) else 1)
+    least = whole * (2 if replaced or averages(clipper) else 1)
     stated = sensitivity(clipper, bounds, relation)
     if not least * (1 - 1e-9) <= stated < math.inf:
         raise PrivacyRefusal(

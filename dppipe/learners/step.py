@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dppipe.clipper_abilities import Averages, Transforms, in_state, next_state
+from dppipe.clipper_abilities import averages, in_state, next_state, transforms
 from dppipe.engine.groups import bound_values, place_bounds
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
 from dppipe.learners.bounded import Beside, Bounded
@@ -71,7 +71,7 @@ class PrivateStep:
     def __post_init__(self) -> None:
         clipping = self.parts.clipping
         self._unit_of: UnitOf | None = None
-        if isinstance(clipping, Averages):
+        if averages(clipping):
             expected = self.plan.expected_batch_size
             self._unit_of = partial(clipping.slots, expected_batch_size=expected)
         self._like = next(iter(self.engine.parameters.values()), torch.zeros(()))
@@ -173,7 +173,7 @@ class PrivateStep:
             "expected_batch_size": expected,
         }
         self.clipper_state = next_state(clipping, state, released)
-        if isinstance(clipping, Transforms):
+        if transforms(clipping):
             return clipping.restore(state, buffers.sums)
         return buffers.sums
 

@@ -32,7 +32,7 @@ def open_covered(run: Path, name: str, plan: Plan) -> Ledger:
 
 
 def covered_faults(run: RunDirectory) -> Iterator[str]:
-    """Report rows of covered runs that no row of this run has paid for, or that count themselves."""
+    """Report rows of covered runs that count themselves, or that no row of this run pays for."""
     paid = _row_hashes(run.ledger)
     for place in sorted((run.path / "covered").glob("*")):
         inner = RunDirectory(place)
@@ -45,9 +45,10 @@ def covered_faults(run: RunDirectory) -> Iterator[str]:
         yield from row_faults(found, plan=plan, place=inner.ledger, covered=True)
         for row, charge in enumerate(found.charges, start=1):
             if charge.covered_by not in paid:
+                place_of_row = f"{inner.ledger}:{row}: covered_by"
                 yield (
-                    f"{inner.ledger}:{row}: covered_by: expected the hash of a row of {run.ledger}, "
-                    f"got {charge.covered_by}."
+                    f"{place_of_row}: expected the hash of a row of {run.ledger}, got "
+                    f"{charge.covered_by}."
                 )
 
 
