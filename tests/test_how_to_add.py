@@ -19,7 +19,7 @@ _, _, GUIDE = PAGE.partition("# How to add a part\n")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", GUIDE, re.MULTILINE | re.DOTALL))
 INSERTION = re.compile(r"In `([^`]+)`, after `([^`]+)`, add `([^`]+)`\.")
 REPLACEMENT = re.compile(r"In `([^`]+)`, replace `([^`]+)` by `([^`]+)`\.")
-NEW_FILE = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)
+NEW_FILE = re.compile(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", re.DOTALL)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -65,6 +65,7 @@ def test_the_page_says_how_to_add_each_kind_of_part():
     wanted = "clipper sampler accountant event noise-schedule layer-rule data-kind curve command"
     found = {re.sub(r"^An? ", "", heading).replace(" ", "-") for heading in SECTIONS}
     assert set(wanted.split()) <= found
+    assert {"learner", "noise-process"} <= found
 
 
 @pytest.mark.parametrize("heading", SECTIONS)
