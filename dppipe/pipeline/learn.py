@@ -28,6 +28,7 @@ from dppipe.pipeline.memory import fitting_memory
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.planning.privacy_plan import learner_parts, public_facts
+from dppipe.privacy.release import is_built_in
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord
 from dppipe.runs.released import ReleasedValues, count_released
@@ -104,8 +105,7 @@ def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunR
 
 def _is_trusted(spec: Spec) -> bool:
     """Return whether the learner is the package's own; plugins are bounded by the gate."""
-    module = type(spec.learner).__module__
-    return module.startswith("dppipe.learners.")
+    return is_built_in(spec.learner)
 
 
 def _made_up(spec: Spec) -> Unit:
