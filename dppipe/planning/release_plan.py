@@ -87,7 +87,7 @@ def plan_releases(
 
 def _within_budget(
     parts: LearnerParts, facts: PublicFacts, budget: Budget, *, allow_estimate: bool
-) -> tuple[Sequence[Release], dict[str, Any]]:
+) -> tuple[list[Release], dict[str, Any]]:
     accountant = with_earlier(
         parts.accountant, parts.earlier, before=(), failure=0.0, relation=budget.relation
     )
