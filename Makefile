@@ -56,8 +56,9 @@ format: $(READY)  ## lay out and mend what ruff can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(READY)  ## write the spec reference anew
+docs: $(READY)  ## write the spec reference and the page of proofs anew
 	@$(BIN)/python -m dppipe.spec.reference > docs/spec.md
+	@$(BIN)/python -m dppipe.privacy.reference > docs/proofs.md
 
 clean:          ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

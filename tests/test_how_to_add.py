@@ -62,7 +62,7 @@ def run_command(line: str, root: Path) -> str:
 
 
 def test_the_page_says_how_to_add_each_kind_of_part():
-    wanted = "clipper sampler accountant noise-schedule layer-rule data-kind curve command"
+    wanted = "clipper sampler accountant event noise-schedule layer-rule data-kind curve command"
     found = {re.sub(r"^An? ", "", heading).replace(" ", "-") for heading in SECTIONS}
     assert set(wanted.split()) <= found
 

@@ -13,7 +13,14 @@ import dppipe
 PACKAGE = Path(dppipe.__file__).parent
 MOST = 18
 """Files of one package. A family, whose files are all of one subject, may have more."""
-OF_ONE_SUBJECT = {"cli", "engine/rules", "clipping", "data/reading", "plugin_kit/checks"}
+OF_ONE_SUBJECT = {
+    "cli",
+    "engine/rules",
+    "clipping",
+    "data/reading",
+    "plugin_kit/checks",
+    "privacy/events",
+}
 
 
 def module_name(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 The formula is that of Balle and Wang (2018). `s` is the noise's standard deviation over the
 sensitivity; in Gaussian differential privacy mu = 1/s (Dong, Roth and Su 2019). Read next:
-`profiles.py`, which builds the sampled mechanisms on it.
+`profiles/sampling.py`, which builds the sampled mechanisms on it.
 """
 
 from __future__ import annotations

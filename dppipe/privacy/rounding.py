@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+UNIT = 2.0**-53
+"""How far off the nearest float64 may be, relative to a number."""
+
 
 def round_up(value: float, digits: int) -> float:
     """Round up to a number of significant digits.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants.base import Accountant, Composition, Estimate
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.base import rule_of
 from dppipe.privacy.events.coarsening import coarsened
 from dppipe.privacy.events.sequences import Counts, cumulative
 from dppipe.privacy.rounding import round_up
@@ -162,14 +163,7 @@ def _composed(counts: tuple[tuple[DpEvent, int], ...], relation: Relation, inter
 
 def _width(event: DpEvent, count: int, relation: Relation) -> float:
     """Return roughly the largest loss that dp_accounting puts on its grid for one event."""
-    inner = getattr(event, "event", event)
-    sensitivity = 2.0 if relation == "replace_one" else 1.0
-    if type(inner).__name__ == "LaplaceDpEvent":
-        return sensitivity / float(inner.noise_multiplier)
-    if type(inner).__name__ == "MixtureOfGaussiansDpEvent":
-        mu = max(inner.sensitivities) / inner.standard_deviation
-    else:
-        mu = sensitivity / getattr(inner, "noise_multiplier", math.inf)
-    if type(event).__name__ == "GaussianDpEvent":
-        mu *= math.sqrt(count)  # dp_accounting merges equal Gaussians
-    return float(mu**2 / 2 + 10 * mu)
+    rule = rule_of(event)
+    if rule.their_reach is not None:
+        return rule.their_reach(event, relation, count)
+    return 0.0 if rule.reach is None else rule.reach(event, relation)

@@ -1,33 +1,30 @@
-"""Which sampler, relation and accountant go together, as data: decided before any record is read.
+"""Which sampler, relation and accountant go together: decided before any record is read.
 
 `verdict` answers for one combination: certified, estimate or refused, with why and what to take
-instead. The accountants refuse by themselves what they can't bound; a test holds the two together.
+instead. Nothing is listed here: a sampler's class declares the event that it makes and the
+relations under which that is right, and the event's file declares which accountants bound it
+(`proofs.py`). Accountants refuse by themselves what isn't declared; a test holds the two together.
 Nothing heavy is imported here, so that `dppipe validate` can ask at once.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.base import EventRule, find_rule
+from dppipe.privacy.proofs import ACCOUNTANTS, EVERY_RELATION, Proof
+from dppipe.privacy.sampler_files import sampler_kinds, sampler_proof
+
+if TYPE_CHECKING:
+    SAMPLERS: tuple[str, ...]
+
+__all__ = ["ACCOUNTANTS", "SAMPLERS", "Status", "Verdict", "relations", "verdict"]
 
 Status = Literal["certified", "estimate", "refused"]
-
-ACCOUNTANTS = ("pld", "rdp", "tcdp", "zcdp", "gdp", "advanced", "basic")
-SAMPLERS = (
-    "poisson",
-    "truncated_poisson",
-    "without_replacement",
-    "with_replacement",
-    "shuffle",
-    "balls_in_bins",
-    "full_batch",
-    "user",
-)
-_PRESENCE: tuple[Relation, ...] = ("zero_out", "add_remove")
-_ALL: tuple[Relation, ...] = ("zero_out", "add_remove", "replace_one")
 
 
 @dataclass(frozen=True)
@@ -39,118 +36,16 @@ class Verdict:
     instead: str = ""
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """The relations under which a sampler's event is right, and each accountant's status."""
-
-    relations: tuple[Relation, ...]
-    certified: dict[str, tuple[Relation, ...]]
-    """The accountants with a proven bound, and the relations it holds under."""
-    estimate: dict[str, tuple[Relation, ...]]
-    filters: dict[str, tuple[Relation, ...]]
-    """The accountants with a filter, which a schedule that adapts to released values needs."""
-    why_relation: str
-    why: str
-    """Why a certified accountant is right."""
-
-
-_POISSON = _Rule(
-    relations=_ALL,
-    certified={
-        "pld": _ALL,
-        "rdp": _PRESENCE,
-        "tcdp": _PRESENCE,
-        "basic": _PRESENCE,
-        "advanced": _PRESENCE,
-    },
-    estimate={"gdp": _PRESENCE},
-    filters={"rdp": _PRESENCE, "tcdp": _PRESENCE, "advanced": _PRESENCE},
-    why_relation="",
-    why="each record is in each batch independently, with one probability",
-)
-_WHOLE = dict.fromkeys(ACCOUNTANTS, _ALL)
-
-_RULES: dict[str, _Rule] = {
-    "poisson": _POISSON,
-    "user": _POISSON,
-    "truncated_poisson": _Rule(
-        relations=("zero_out", "replace_one"),
-        certified={"pld": ("zero_out", "replace_one")},
-        estimate={},
-        filters={},
-        why_relation=(
-            "the bound on the cut-off depends on the number of records, which add_remove keeps "
-            "secret"
-        ),
-        why="the rare batch that is cut off is in the event",
-    ),
-    "without_replacement": _Rule(
-        relations=("replace_one",),
-        certified={"pld": ("replace_one",), "rdp": ("replace_one",)},
-        estimate={},
-        filters={},
-        why_relation=(
-            "a batch of fixed size shows that a record was replaced, not that one is missing"
-        ),
-        why="a batch is a uniform subset of fixed size",
-    ),
-    "with_replacement": _Rule(
-        relations=("replace_one",),
-        certified={"basic": ("replace_one",), "advanced": ("replace_one",)},
-        estimate={},
-        filters={},
-        why_relation=(
-            "a batch of fixed size shows that a record was replaced, not that one is missing"
-        ),
-        why="one step has a theorem (Balle, Barthe and Gaboardi 2018), which adds up loosely",
-    ),
-    "shuffle": _Rule(
-        relations=("zero_out", "replace_one"),
-        certified=dict.fromkeys(ACCOUNTANTS, ("zero_out", "replace_one")),
-        estimate={},
-        filters={},
-        why_relation=(
-            "the number of steps in an epoch shows the number of records, which add_remove keeps "
-            "secret"
-        ),
-        why=(
-            "each record is used once an epoch, so an epoch costs one release; order gives no "
-            "amplification"
-        ),
-    ),
-    "balls_in_bins": _Rule(
-        relations=("zero_out",),
-        certified={"rdp": ("zero_out",)},
-        estimate={"pld": ("zero_out",)},
-        filters={},
-        why_relation="its bound is proven for a record whose gradient becomes zero",
-        why="each record falls in one random batch of an epoch",
-    ),
-    "full_batch": _Rule(
-        relations=_ALL,
-        certified=_WHOLE,
-        estimate={},
-        filters=dict.fromkeys(("zcdp", "gdp", "rdp", "tcdp", "advanced"), _ALL),
-        why_relation="",
-        why="every record is in every step, so nothing is assumed of the sampling",
-    ),
-}
-
-
-_WHOLE_LAPLACE = tuple(name for name in ACCOUNTANTS if name != "gdp")
-_LAPLACE = {
-    "poisson": ("pld", "basic", "advanced"),
-    "user": ("pld", "basic", "advanced"),
-    "shuffle": _WHOLE_LAPLACE,
-    "full_batch": _WHOLE_LAPLACE,
-}
-"""The accountants with a proven bound for Laplace noise, by sampler."""
+def __getattr__(name: str) -> Any:
+    if name == "SAMPLERS":
+        return sampler_kinds()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def relations(sampler: str) -> tuple[Relation, ...]:
     """Return the relations that a sampler's event is right under, the usual one first."""
-    rule = _RULES.get(sampler)
-    return rule.relations if rule else ()
+    proof = sampler_proof(sampler)
+    return proof.relations if proof else ()
 
 
 def verdict(
@@ -173,14 +68,14 @@ def verdict(
             of a plan.
         mechanism: The distribution of the noise.
     """
-    if sampler not in _RULES:
+    if sampler_proof(sampler) is None:
         return Verdict(
             "refused",
             f"no proof is known for the sampler {sampler!r}",
-            f"sampler: one of {', '.join(SAMPLERS)}",
+            f"sampler: one of {', '.join(sampler_kinds())}",
         )
     asked = _Combination(relation, adaptive, mechanism, accountant)
-    status, why = _judged(_RULES[sampler], sampler, asked)
+    status, why = _judged(sampler, asked)
     if status == "certified":
         return Verdict(status, why)
     return Verdict(status, why, _least_change(sampler, asked))
@@ -195,57 +90,116 @@ class _Combination(NamedTuple):
     accountant: str
 
 
-def _judged(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
-    relation, adaptive, mechanism, accountant = asked
-    if accountant not in ACCOUNTANTS:
-        return "refused", f"no accountant is named {accountant!r}"
-    if relation not in rule.relations:
-        if relation in _ALL and rule.why_relation:
-            return "refused", rule.why_relation
-        return "refused", f"no relation is named {relation!r}"
-    if mechanism == "laplace":
-        return _judged_laplace(rule, sampler, asked)
-    if adaptive:
-        return _judged_adaptive(rule, sampler, asked)
-    if relation in rule.certified.get(accountant, ()):
-        return "certified", rule.why
-    if relation in rule.estimate.get(accountant, ()):
-        approximation = "a central-limit approximation"
-        if sampler == "balls_in_bins":
-            approximation = "an average of random draws"
-        return "estimate", f"{approximation}, which can lie below the truth"
-    if accountant == "zcdp" and sampler in ("poisson", "user"):
-        return "refused", "zcdp is not amplified by sampling"
-    if accountant == "gdp" and sampler in ("poisson", "user"):
-        return "refused", f"no bound or estimate under {relation}"
-    return "refused", f"{accountant} has no proven bound for sampler {sampler} under {relation}"
+class _Support(NamedTuple):
+    """What is proven of the event that a sampler makes of a mechanism."""
+
+    rule: EventRule
+    proofs: tuple[Proof, ...]
+
+    def status(self, accountant: str, relation: str) -> Proof | None:
+        """Return the proof or the estimate of an accountant under a relation."""
+        for proof in self.proofs:
+            if accountant in proof.accountants and relation in proof.relations:
+                return proof
+        return None
+
+    def certifying(self, relation: str) -> list[str]:
+        """Return the accountants with a proof under a relation."""
+        kinds: list[str] = []
+        for kind in ACCOUNTANTS:
+            proof = self.status(kind, relation)
+            if proof is not None and not proof.estimate:
+                kinds.append(kind)
+        return kinds
+
+    def filtering(self, relation: str) -> list[str]:
+        """Return the accountants with a proven filter under a relation."""
+        kinds: list[str] = []
+        for proof in self.proofs:
+            if relation in proof.relations:
+                kinds += proof.filters
+        return kinds
 
 
-def _judged_laplace(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
-    relation = asked.relation
-    accountant = asked.accountant
-    if sampler not in _LAPLACE:
-        return "refused", f"no bound is known for Laplace noise with sampler {sampler}"
+@functools.cache
+def _support(sampler: str, mechanism: str) -> _Support | None:
+    """Return what is proven of a mechanism with a sampler; None where there is no such noise.
+
+    The event of the noise `gaussian` is `GaussianDpEvent`, and so on.
+    """
+    declared = sampler_proof(sampler)
+    noise = find_rule(f"{mechanism.capitalize()}DpEvent")
+    if declared is None or noise is None or noise.release is None:
+        return None
+    if not declared.event:
+        return _Support(noise, noise.proofs)
+    around = find_rule(declared.event)
+    if around is None:
+        return None
+    if around.noise:
+        return _Support(around, around.proofs if around.noise == noise.name else ())
+    return _Support(around, tuple(p for p in around.proofs if p.inside == noise.name))
+
+
+def _judged(sampler: str, asked: _Combination) -> tuple[Status, str]:
+    declared = sampler_proof(sampler)
+    found = _support(sampler, asked.mechanism)
+    if asked.accountant not in ACCOUNTANTS:
+        return "refused", f"no accountant is named {asked.accountant!r}"
+    if declared is None or asked.relation not in declared.relations:
+        if declared is not None and asked.relation in EVERY_RELATION and declared.why_not:
+            return "refused", declared.why_not
+        return "refused", f"no relation is named {asked.relation!r}"
+    if found is None:
+        return "refused", f"no mechanism is named {asked.mechanism!r}"
+    with_noise = ""
+    if asked.mechanism != "gaussian":
+        with_noise = f"{asked.mechanism.capitalize()} noise with "
+        unbounded = _without_any_bound(found, sampler, asked, with_noise)
+        if unbounded:
+            return "refused", unbounded
     if asked.adaptive:
-        return "refused", "no filter is proven for Laplace noise"
-    if sampler in ("poisson", "user") and relation == "replace_one":
-        return (
-            "refused",
-            f"no bound is known for Laplace noise with sampler {sampler} under {relation}",
-        )
-    if accountant in _LAPLACE[sampler] and relation in rule.certified.get(accountant, ()):
-        return "certified", rule.why
+        return _judged_adaptive(found if declared.filters else None, sampler, asked)
+    proof = found.status(asked.accountant, asked.relation)
+    if proof is None:
+        return "refused", _lacking(found, sampler, asked, with_noise)
+    if proof.estimate:
+        return "estimate", f"{proof.source}, which can lie below the truth"
+    return "certified", declared.why
+
+
+def _without_any_bound(found: _Support, sampler: str, asked: _Combination, with_noise: str) -> str:
+    """Say what is missing where no accountant has a bound; nothing where one has."""
+    if not any(found.certifying(relation) for relation in EVERY_RELATION):
+        return f"no bound is known for {with_noise}sampler {sampler}"
+    if asked.adaptive and not any(found.filtering(relation) for relation in EVERY_RELATION):
+        return f"no filter is proven for {asked.mechanism.capitalize()} noise"
+    if not found.certifying(asked.relation):
+        return f"no bound is known for {with_noise}sampler {sampler} under {asked.relation}"
+    return ""
+
+
+def _lacking(found: _Support, sampler: str, asked: _Combination, with_noise: str) -> str:
+    """Say what an accountant lacks where others have a bound."""
+    if asked.accountant in found.rule.missing and not with_noise:
+        return found.rule.missing[asked.accountant]
+    for relation in EVERY_RELATION:
+        proof = found.status(asked.accountant, relation)
+        if proof is not None and proof.estimate:
+            return f"no bound or estimate under {asked.relation}"
     return (
-        "refused",
-        f"{accountant} has no proven bound for Laplace noise with sampler {sampler} under "
-        f"{relation}",
+        f"{asked.accountant} has no proven bound for {with_noise}sampler {sampler} under "
+        f"{asked.relation}"
     )
 
 
-def _judged_adaptive(rule: _Rule, sampler: str, asked: _Combination) -> tuple[Status, str]:
-    if asked.relation in rule.filters.get(asked.accountant, ()):
+def _judged_adaptive(
+    found: _Support | None, sampler: str, asked: _Combination
+) -> tuple[Status, str]:
+    filtering = found.filtering(asked.relation) if found is not None else []
+    if asked.accountant in filtering:
         return "certified", "its filter adds up one number, which holds for adaptive schedules too"
-    if not any(asked.relation in allowed for allowed in rule.filters.values()):
+    if not filtering:
         return "refused", f"no filter is proven for sampler {sampler} under {asked.relation}"
     return (
         "refused",
@@ -258,17 +212,16 @@ def _least_change(sampler: str, asked: _Combination) -> str:
 
     It is the accountant alone, if that is enough, and never the sampler.
     """
-    rule = _RULES[sampler]
     choices: list[list[str]] = []
     for mechanism, adaptive, relation in itertools.product(
         dict.fromkeys((asked.mechanism, "gaussian")),
         dict.fromkeys((asked.adaptive, False)),
-        dict.fromkeys((asked.relation, *rule.relations)),
+        dict.fromkeys((asked.relation, *relations(sampler))),
     ):
         working: list[str] = []
         for name in ACCOUNTANTS:
             case = _Combination(relation, adaptive, mechanism, name)
-            status, _ = _judged(rule, sampler, case)
+            status, _ = _judged(sampler, case)
             if status == "certified":
                 working.append(name)
         if not working:

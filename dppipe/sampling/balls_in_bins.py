@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.proofs import SamplerProof
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ class BallsInBins(Sampler, kind="balls_in_bins"):
     """
 
     epochwise: ClassVar[bool] = True
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="BallsInBinsDpEvent",
+        relations=("zero_out",),
+        why="each record falls in one random batch of an epoch",
+        why_not="its bound is proven for a record whose gradient becomes zero",
+        filters=False,
+    )
 
     expected_batch_size: float = Field(
         gt=0,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import AutoInt, Component, Field
+from dppipe.privacy.proofs import SamplerProof
 
 if TYPE_CHECKING:
     import numpy
@@ -25,14 +26,16 @@ class Sampler(Component):
     """How the records of a step are drawn.
 
     Guarantee: `event` describes exactly the distribution of `draw`, for one step, or of
-    `draw_epoch`, for one epoch, under the relations that `dppipe.privacy.support` lists for this
-    kind.
+    `draw_epoch`, for one epoch, under the relations that `proof` declares. Which accountants bound
+    the event, and under which relations, stands in the event's own file (`dppipe.privacy.events`).
     """
 
     epochwise: ClassVar[bool] = False
     """Whether one charge covers a whole epoch instead of one step."""
     unit: ClassVar[Unit] = "example"
     """What is drawn: records, or users with all their records. Below, a record is one unit."""
+    proof: ClassVar[SamplerProof | None] = None
+    """The event that is made, the relations under which it is right, and why."""
     fixed_size: ClassVar[bool] = False
     """Whether every batch has the expected size, and not only on average."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.proofs import EVERY_RELATION, SamplerProof
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ class FullBatch(Sampler, kind="full_batch"):
     """
 
     fixed_size: ClassVar[bool] = True
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="",
+        relations=EVERY_RELATION,
+        why="every record is in every step, so nothing is assumed of the sampling",
+    )
 
     @property
     def separation(self) -> int:

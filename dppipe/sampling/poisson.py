@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
 from dppipe.component import Component, Field
 from dppipe.errors import UsageError
 from dppipe.optim.schedules.base import factors_of
+from dppipe.privacy.proofs import EVERY_RELATION, SamplerProof
 from dppipe.sampling.base import Sampler
 from dppipe.spec.component_field import ComponentOf
 
@@ -28,6 +29,12 @@ class Poisson(Sampler, kind="poisson"):
     Guarantee: the event is a Poisson-sampled release at the very rate that `draw` uses; empty
     batches are ordinary steps.
     """
+
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="PoissonSampledDpEvent",
+        relations=EVERY_RELATION,
+        why="each record is in each batch independently, with one probability",
+    )
 
     sample_rate: float | None = Field(
         None, gt=0, le=1, description="The chance of each record to be in a step's batch."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.proofs import SamplerProof
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:
@@ -28,6 +29,19 @@ class Shuffle(Sampler, kind="shuffle"):
 
     epochwise: ClassVar[bool] = True
     fixed_size: ClassVar[bool] = True
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="",
+        relations=("zero_out", "replace_one"),
+        why=(
+            "each record is used once an epoch, so an epoch costs one release; order gives no "
+            "amplification"
+        ),
+        why_not=(
+            "the number of steps in an epoch shows the number of records, which add_remove keeps "
+            "secret"
+        ),
+        filters=False,
+    )
 
     expected_batch_size: int = Field(
         gt=0, description="Records in every batch but the last; all sums are divided by it."

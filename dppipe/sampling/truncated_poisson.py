@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import AutoInt, Field
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.proofs import SamplerProof
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:
@@ -24,6 +25,16 @@ class TruncatedPoisson(Sampler, kind="truncated_poisson"):
       arXiv 2508.15089): a record that is taken out lets another one in, and that is paid for.
     - It holds where the number of records is public.
     """
+
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="TruncatedSubsampledGaussianDpEvent",
+        relations=("zero_out", "replace_one"),
+        why="the rare batch that is cut off is in the event",
+        why_not=(
+            "the bound on the cut-off depends on the number of records, which add_remove keeps "
+            "secret"
+        ),
+    )
 
     expected_batch_size: float = Field(
         gt=0, description="Records in a batch on average; sums are divided by it."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
+from dppipe.privacy.proofs import SamplerProof
 from dppipe.sampling.fixed_size import FixedSize
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ class WithReplacement(FixedSize, kind="with_replacement"):
 
     The rate is the number of copies of a record in a batch, on average.
     """
+
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="SampledWithReplacementDpEvent",
+        relations=("replace_one",),
+        why="one step has a theorem (Balle, Barthe and Gaboardi 2018), which adds up loosely",
+        why_not="a batch of fixed size shows that a record was replaced, not that one is missing",
+    )
 
     expected_batch_size: int = Field(
         gt=0, description="Picks in every batch; sums are divided by it."

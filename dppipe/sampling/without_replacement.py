@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from dppipe.privacy.proofs import SamplerProof
 from dppipe.sampling.fixed_size import FixedSize
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ class WithoutReplacement(FixedSize, kind="without_replacement"):
     - It holds for one record replaced by another: the mechanism's multiplier is the noise over the
       norm of one record, and the accountant doubles the sensitivity.
     """
+
+    proof: ClassVar[SamplerProof | None] = SamplerProof(
+        event="SampledWithoutReplacementDpEvent",
+        relations=("replace_one",),
+        why="a batch is a uniform subset of fixed size",
+        why_not="a batch of fixed size shows that a record was replaced, not that one is missing",
+    )
 
     def event(self, mechanism: DpEvent, *, rate: float) -> DpEvent:
         import dp_accounting

@@ -166,8 +166,12 @@ def test_a_rate_outside_0_and_1_is_refused(kind: str, rate: float) -> None:
     [
         dp_accounting.UnsupportedDpEvent(),
         dp_accounting.NonPrivateDpEvent(),
-        dp_accounting.RandomizedResponseDpEvent(0.5, 2),
-        dp_accounting.ZCDpEvent(0.1, 0.0),
+        dp_accounting.dp_event.DiscreteLaplaceDpEvent(0.5, 1),
+        dp_accounting.dp_event.SingleEpochTreeAggregationDpEvent(1.0, 8),
+        dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.ZCDpEvent(0.1, 0.0)),
+        dp_accounting.PoissonSampledDpEvent(
+            0.1, dp_accounting.PoissonSampledDpEvent(0.1, gaussian(1.0))
+        ),
         dp_accounting.PoissonSampledDpEvent(
             0.1, dp_accounting.ComposedDpEvent([gaussian(1.0), dp_accounting.LaplaceDpEvent(1.0)])
         ),

@@ -15,8 +15,9 @@ from dppipe.optim import schedules
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Accountant, Gdp, Pld, Rdp
 from dppipe.privacy.budget import Budget
-from dppipe.privacy.events.balls_in_bins import _removed, event_class
+from dppipe.privacy.events.balls_in_bins import event_class
 from dppipe.privacy.gaussian import gaussian_epsilon
+from dppipe.privacy.rdp.balls_in_bins import _removed
 from dppipe.privacy.rdp.divergences import divergences
 from dppipe.sampling import FullBatch, Poisson, Sampler, Shuffle
 

@@ -14,14 +14,10 @@ from scipy import stats
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants import Pld, Rdp
 from dppipe.privacy.accountants.base import require_certificate
-from dppipe.privacy.events.balls_in_bins import (
-    _added,
-    _removed,
-    bin_divergences,
-    event_class,
-    sampled_losses,
-)
+from dppipe.privacy.events.balls_in_bins import event_class
 from dppipe.privacy.events.plain import event_from_data, event_to_data
+from dppipe.privacy.profiles.draws import sampled_losses
+from dppipe.privacy.rdp.balls_in_bins import _added, _removed, bin_divergences
 from dppipe.privacy.rdp.divergences import ORDERS
 
 DELTA = 1e-5

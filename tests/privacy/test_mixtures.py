@@ -16,7 +16,7 @@ from scipy import stats
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.accountants import Pld
 from dppipe.privacy.pld.distributions import event_losses
-from dppipe.privacy.pld.mixtures import mixture_profiles
+from dppipe.privacy.profiles.mixtures import mixture_profiles
 
 Parts = Sequence[tuple[float, float]]
 """Sensitivities and their probabilities."""

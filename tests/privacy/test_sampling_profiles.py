@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from dppipe.privacy.pld.fft import UNIT
 from dppipe.privacy.pld.profiles import directions
-from dppipe.privacy.pld.sampling_profiles import Direction
+from dppipe.privacy.profiles.sampling import Direction
 
 Delta = Callable[[mpmath.mpf], mpmath.mpf]
 rates = st.floats(-16, 0).map(lambda log: min(math.exp(log), 0.999))

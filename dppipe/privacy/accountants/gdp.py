@@ -43,15 +43,9 @@ class Gdp(Accountant, kind="gdp"):
 
 def _limit_square(event: DpEvent, relation: Relation) -> float:
     """Return a step's part of mu squared in the central limit."""
-    inner = getattr(event, "event", event)
-    sampled = type(event).__name__ == "PoissonSampledDpEvent" and relation != "replace_one"
-    if type(inner).__name__ != "GaussianDpEvent" or not (sampled or inner is event):
-        raise PrivacyRefusal(
-            "accountant gdp: expected Gaussian noise, with Poisson sampling or none, got "
-            f"{type(event).__name__} under "
-            f"{relation}. Take accountant: pld."
-        )
-    precision = float(inner.noise_multiplier) ** -2
-    if not sampled:
-        return precision
-    return float(event.sampling_probability**2 * math.expm1(min(precision, 700.0)))
+    from dppipe.privacy.events.base import proven_rule
+
+    rule = proven_rule("gdp", event, relation=relation)
+    if rule.mu_squared is None:
+        raise PrivacyRefusal(f"accountant gdp: expected the mu of {rule.name}, got none.")
+    return rule.mu_squared(event, relation)

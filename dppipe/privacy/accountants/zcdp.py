@@ -35,13 +35,11 @@ class Zcdp(Accountant, kind="zcdp"):
 
 
 def _rho(event: DpEvent, relation: Relation) -> float:
+    from dppipe.privacy.events.base import proven_rule
     from dppipe.privacy.rdp.concentrated import release_rho
 
     rho = release_rho(event, relation=relation)
     if rho is None:
-        raise PrivacyRefusal(
-            "accountant zcdp: expected releases on the whole data set, got "
-            f"{type(event).__name__}: zCDP isn't amplified by "
-            "sampling. Take accountant: pld or rdp, or tcdp, which is."
-        )
+        rule = proven_rule("zcdp", event, relation=relation)
+        raise PrivacyRefusal(f"accountant zcdp: expected the rho of {rule.name}, got none.")
     return rho

@@ -11,20 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from dppipe.privacy.events.base import Numbers, rule_of
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     Counts = Mapping[DpEvent, int]
-
-
-class _Setting(NamedTuple):
-    """The numbers of an event that may be rounded; the rest is its `form`."""
-
-    form: object
-    noise: float
-    rate: float
 
 
 def coarsened(
@@ -42,14 +36,14 @@ def coarsened(
     """
     if distinct is None:
         return list(stages), 0.0
-    events: dict[DpEvent, _Setting] = {}
+    events: dict[DpEvent, Numbers] = {}
     for stage in stages:
         for event in stage:
-            events[event] = _setting(event)
+            events[event] = _numbers(event)
     chosen = _few(events, distinct, up=up)
     if chosen == events:
         return list(stages), 0.0
-    made: dict[_Setting, DpEvent] = {}
+    made: dict[Numbers, DpEvent] = {}
     factor = 1.0
     for event, setting in chosen.items():
         if setting not in made:
@@ -61,11 +55,11 @@ def coarsened(
     return [_counted(stage, rounded) for stage in stages], factor - 1
 
 
-def _few(events: Mapping[DpEvent, _Setting], distinct: int, *, up: bool) -> dict[DpEvent, _Setting]:
+def _few(events: Mapping[DpEvent, Numbers], distinct: int, *, up: bool) -> dict[DpEvent, Numbers]:
     """Return a rounded setting for each event, about `distinct` different ones together."""
-    forms: dict[object, set[_Setting]] = {}
+    forms: dict[object, set[Numbers]] = {}
     for setting in events.values():
-        forms.setdefault(setting.form, set()).add(setting)
+        forms.setdefault(setting.rest, set()).add(setting)
     chosen = dict(events)
     bins = distinct
     while len(set(chosen.values())) > distinct and bins > 0:
@@ -75,43 +69,22 @@ def _few(events: Mapping[DpEvent, _Setting], distinct: int, *, up: bool) -> dict
             noise[form] = _binned({setting.noise for setting in alike}, bins, down=not up)
             rates[form] = _binned({setting.rate for setting in alike}, bins, down=up)
         for event, (form, z, rate) in events.items():
-            chosen[event] = _Setting(form, noise[form][z], rates[form][rate])
+            chosen[event] = Numbers(form, noise[form][z], rates[form][rate])
         bins = bins * 3 // 4
     return chosen
 
 
-def _setting(event: DpEvent) -> _Setting:
-    name = type(event).__name__
-    inner = getattr(event, "event", event)
-    noise = getattr(inner, "noise_multiplier", 1.0)
-    form: tuple[object, ...] = (name, type(inner).__name__)
-    if name == "PoissonSampledDpEvent":
-        return _Setting(form, noise, event.sampling_probability)
-    if name in ("GaussianDpEvent", "LaplaceDpEvent"):
-        return _Setting(form, noise, 1.0)
-    if name in ("SampledWithReplacementDpEvent", "SampledWithoutReplacementDpEvent"):
-        return _Setting((*form, event.source_dataset_size, event.sample_size), noise, 1.0)
-    if name == "BallsInBinsDpEvent":
-        return _Setting((*form, event.bins), noise, 1.0)
-    if name == "TruncatedSubsampledGaussianDpEvent":
-        return _Setting(
-            (*form, event.dataset_size, event.sampling_probability, event.truncated_batch_size),
-            noise,
-            1.0,
-        )
-    return _Setting(event, 1.0, 1.0)
+def _numbers(event: DpEvent) -> Numbers:
+    rule = rule_of(event)
+    found = rule.numbers(event) if rule.numbers is not None else None
+    return Numbers(event, 1.0) if found is None else found
 
 
-def _event(event: DpEvent, setting: _Setting) -> DpEvent:
-    import attr
-
-    if hasattr(event, "event"):
-        event = attr.evolve(event, event=attr.evolve(event.event, noise_multiplier=setting.noise))
-    elif hasattr(event, "noise_multiplier"):
-        event = attr.evolve(event, noise_multiplier=setting.noise)
-    if type(event).__name__ == "PoissonSampledDpEvent":
-        event = attr.evolve(event, sampling_probability=setting.rate)
-    return event
+def _event(event: DpEvent, numbers: Numbers) -> DpEvent:
+    with_numbers = rule_of(event).with_numbers
+    if with_numbers is None or numbers.rest == event:
+        return event  # nothing of it may be rounded
+    return with_numbers(event, numbers)
 
 
 def _binned(values: set[float], bins: int, *, down: bool) -> dict[float, float]:

@@ -1,6 +1,6 @@
 """Privacy events as plain data: what a ledger row holds, and what an accountant reads back from it.
 
-Events are `dp_accounting` DpEvents, the field's own vocabulary. Only events that dppipe can charge
+Events are `dp_accounting` DpEvents, the field's own vocabulary. Only events with a rule (`base.py`)
 are written or read: an unknown one is refused, never guessed. Every number is a finite Python
 float: dp_accounting reads an `int` or a NumPy multiplier inside a sampled composition as no privacy
 loss at all.
@@ -12,67 +12,40 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.privacy.events.base import EventRule, Form, event_names, find_rule, rule_of
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-# Each chargeable event with its fields: a float, an integer, several floats that may be 0, an
-# event again, or several.
-_FIELDS: dict[str, dict[str, str]] = {
-    "NoOpDpEvent": {},
-    "GaussianDpEvent": {"noise_multiplier": "float"},
-    "LaplaceDpEvent": {"noise_multiplier": "float"},
-    "PoissonSampledDpEvent": {"sampling_probability": "float", "event": "event"},
-    "SampledWithReplacementDpEvent": {
-        "source_dataset_size": "int",
-        "sample_size": "int",
-        "event": "event",
-    },
-    "SampledWithoutReplacementDpEvent": {
-        "source_dataset_size": "int",
-        "sample_size": "int",
-        "event": "event",
-    },
-    "TruncatedSubsampledGaussianDpEvent": {
-        "dataset_size": "int",
-        "sampling_probability": "float",
-        "truncated_batch_size": "int",
-        "noise_multiplier": "float",
-    },
-    "BallsInBinsDpEvent": {"bins": "int", "event": "event"},
-    "MixtureOfGaussiansDpEvent": {
-        "standard_deviation": "float",
-        "sensitivities": "floats",
-        "sampling_probs": "floats",
-    },
-    "SelfComposedDpEvent": {"event": "event", "count": "int"},
-    "ComposedDpEvent": {"events": "events"},
-}
+_INFINITE = "infinity"
+"""What stands for an infinite shape: JSON has no such number."""
 
 
 def event_to_data(event: DpEvent) -> dict[str, Any]:
     """Return an event as plain data: its type's name and its fields."""
-    name = type(event).__name__
-    if name not in _FIELDS:
-        raise PrivacyRefusal(
-            f"event: expected one of {', '.join(sorted(_FIELDS))}, got {name}. It can't be charged."
-        )
-    data: dict[str, Any] = {"type": name}
-    for field, form in _FIELDS[name].items():
+    rule = rule_of(event)
+    data: dict[str, Any] = {"type": rule.name}
+    for field, form in rule.fields.items():
         data[field] = _plain(field, form, getattr(event, field))
     return data
 
 
 def event_from_data(data: Any) -> DpEvent:
     """Read an event back from its plain data."""
-    fields = _FIELDS.get(str(data.get("type"))) if isinstance(data, dict) else None
-    if fields is None or set(data) != {"type", *fields}:
+    rule = find_rule(str(data.get("type"))) if isinstance(data, dict) else None
+    if rule is None or set(data) != {"type", *rule.fields}:
         raise PrivacyRefusal(
-            f"event: expected the fields of one of {', '.join(sorted(_FIELDS))}. The data can't "
+            f"event: expected the fields of one of {', '.join(event_names())}. The data can't "
             "be charged."
         )
-    values = {field: _value(field, form, data[field]) for field, form in fields.items()}
-    return _class(data["type"])(**values)
+    values = {field: _value(field, form, data[field]) for field, form in rule.fields.items()}
+    made: DpEvent = _class(rule)(**values)
+    return made
+
+
+def plain_form(event: DpEvent) -> DpEvent:
+    """Return the same event with plain finite numbers, and tuples for sequences."""
+    return event_from_data(event_to_data(event))
 
 
 def changed_event(event: DpEvent, **numbers: float) -> DpEvent:
@@ -86,18 +59,16 @@ def _changed(data: dict[str, Any], numbers: dict[str, float]) -> dict[str, Any]:
     return data | known | inner
 
 
-def _class(name: str) -> Any:
-    """Return the class of an event: dp_accounting's, or dppipe's own."""
-    if name == "BallsInBinsDpEvent":
-        from dppipe.privacy.events.balls_in_bins import event_class
-
-        return event_class()
+def _class(rule: EventRule) -> Any:
+    """Return the class of an event: dppipe's own, or dp_accounting's."""
+    if rule.event_class is not None:
+        return rule.event_class()
     from dp_accounting import dp_event
 
-    return getattr(dp_event, name)
+    return getattr(dp_event, rule.name)
 
 
-def _plain(field: str, form: str, value: Any) -> Any:
+def _plain(field: str, form: Form, value: Any) -> Any:
     """Return a field of an event as plain data; sequences become lists."""
     if form == "event":
         return event_to_data(value)
@@ -105,10 +76,12 @@ def _plain(field: str, form: str, value: Any) -> Any:
         return [event_to_data(one) for one in value]
     if form == "floats":
         return [_number(field, "share", one) for one in value]
+    if form == "shape" and value == math.inf:
+        return _INFINITE
     return _number(field, form, value)
 
 
-def _value(field: str, form: str, value: Any) -> Any:
+def _value(field: str, form: Form, value: Any) -> Any:
     """Return a field of an event from plain data.
 
     Sequences become tuples, so that events can be keys.
@@ -121,10 +94,12 @@ def _value(field: str, form: str, value: Any) -> Any:
         if form == "events":
             return tuple(event_from_data(one) for one in value)
         return tuple(_number(field, "share", one) for one in value)
+    if form == "shape" and value == _INFINITE:
+        return math.inf
     return _number(field, form, value)
 
 
-def _number(field: str, form: str, value: Any) -> int | float:
+def _number(field: str, form: Form, value: Any) -> int | float:
     try:
         bad = (
             isinstance(value, bool | str)
@@ -133,6 +108,6 @@ def _number(field: str, form: str, value: Any) -> int | float:
         )
     except (TypeError, ValueError, OverflowError):
         bad = True
-    if bad or value < 0 or (value == 0 and form != "share"):
+    if bad or value < 0 or (value == 0 and form not in ("share", "shape")):
         raise PrivacyRefusal(f"event.{field}: expected a finite number > 0, got {value!r}.")
     return int(value) if form == "int" else float(value)

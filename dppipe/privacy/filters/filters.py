@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dppipe.component import Field, Options
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.base import rule_of
 from dppipe.privacy.events.sequences import Steps, merge
 
 if TYPE_CHECKING:
@@ -266,14 +267,13 @@ def _room(order: float, *, epsilon: float, delta: float) -> float:
 
 
 def _rho(event: DpEvent, *, relation: Relation) -> float:
-    name = type(event).__name__
-    if name not in ("GaussianDpEvent", "LaplaceDpEvent"):
+    rule = rule_of(event)
+    if rule.rho is None or rule.proof("zcdp", event, relation=relation) is None:
         raise PrivacyRefusal(
-            f"filter zcdp: expected releases on the whole data set, got {name}. Take a scope with "
-            "filter rdp."
+            f"filter zcdp: expected releases on the whole data set, got {rule.name}. Take a scope "
+            "with filter rdp."
         )
-    loss = (2 if relation == "replace_one" else 1) / float(event.noise_multiplier)
-    return loss**2 / 2
+    return rule.rho(event, relation)
 
 
 def _certificate(run: Commitment) -> tuple[float, float]:

@@ -210,7 +210,7 @@ def advanced_measure(budget: Budget, *, steps: int) -> Measure:
 
     Half of delta is divided over `steps`.
     """
-    from dppipe.privacy.textbook.one_step import is_pure, step_epsilon
+    from dppipe.privacy.textbook.one_step import own_delta, step_epsilon
 
     capacity = AdvancedFilter().capacity(epsilon=budget.epsilon, delta=budget.delta)
     each = capacity.delta / steps * (1 - 1e-9)  # their sum, rounded, is within the capacity
@@ -220,8 +220,8 @@ def advanced_measure(budget: Budget, *, steps: int) -> Measure:
         deltas = 0.0
         for one, count in merge([(event, 1)]).items():
             squares += count * step_epsilon(one, delta=each, relation=budget.relation) ** 2
-            if not is_pure(one):
-                deltas += count * each
+            own = own_delta(one)
+            deltas += count * (each if own is None else own)
         return Amount(squares, deltas)
 
     return Measure("advanced", capacity, cost)

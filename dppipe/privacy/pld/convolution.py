@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from dppipe.privacy.events.sequences import cumulative
-from dppipe.privacy.pld.fft import UNIT, round_off, transform
+from dppipe.privacy.pld.fft import round_off, transform
 from dppipe.privacy.pld.grid import LossPmf, Stage
 from dppipe.privacy.pld.windows import LEFT_OUT, Windows
+from dppipe.privacy.rounding import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -78,7 +78,7 @@ def loss_curves(
     for stage in rounded:
         for event in stage:
             exposures[event] = exposure(event, relation=relation)
-    certified = not any(map(estimated, exposures))
+    certified = not any(estimated(event, relation=relation) for event in exposures)
     protected = [_protected(stage, exposures) for stage in rounded]
     made, interval = losses_on_grid(protected, relation=relation, finest=finest)
     log_hidden = 0.0

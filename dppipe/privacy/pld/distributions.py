@@ -16,10 +16,11 @@ import numpy as np
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.pld.fft import UNIT
+from dppipe.privacy.events.base import proven_rule, rule_of
 from dppipe.privacy.pld.grid import LossPmf
 from dppipe.privacy.pld.profiles import directions, estimated
-from dppipe.privacy.pld.sampling_profiles import REACH, Direction, diluted
+from dppipe.privacy.profiles.sampling import Direction, diluted
+from dppipe.privacy.rounding import UNIT
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -78,7 +79,7 @@ def event_losses(event: DpEvent, *, relation: Relation, interval: float) -> Loss
         raise PrivacyRefusal(
             f"accountant pld: expected losses that float64 can hold, got {event}: {error}"
         ) from error
-    made = Losses(pmfs, interval, closed=not estimated(event))
+    made = Losses(pmfs, interval, closed=not estimated(event, relation=relation))
     while len(_kept) > _MOST_KEPT // made.points:
         _kept.popitem(last=False)
     _kept[key] = made
@@ -135,21 +136,11 @@ def _connected(direction: Direction, interval: float) -> LossPmf:
 
 def _reach(event: DpEvent, *, relation: Relation) -> float:
     """Return roughly the largest loss of an event when its record is drawn."""
-    inner = getattr(event, "event", event)
-    sensitivity = 2.0 if relation == "replace_one" else 1.0
-    if type(inner).__name__ == "LaplaceDpEvent":
-        return float(sensitivity / inner.noise_multiplier)
-    if type(inner).__name__ == "MixtureOfGaussiansDpEvent":
-        mu = max(inner.sensitivities, default=0.0) / inner.standard_deviation
-    elif type(inner).__name__ == "TruncatedSubsampledGaussianDpEvent":
-        mu = 4 / inner.noise_multiplier  # where a batch is cut off, a swap counts twice
-    else:
-        mu = sensitivity / getattr(inner, "noise_multiplier", math.inf)
-    return float(mu**2 / 2 + REACH * mu) if mu < 1e100 else math.inf
+    rule = proven_rule("pld", event, relation=relation)
+    return math.inf if rule.reach is None else rule.reach(event, relation)
 
 
 def _rate(event: DpEvent) -> float:
     """Return the probability that an event draws a given record."""
-    if type(event).__name__ == "SampledWithoutReplacementDpEvent":
-        return float(event.sample_size / event.source_dataset_size)
-    return float(getattr(event, "sampling_probability", 1.0))
+    rate = rule_of(event).rate
+    return 1.0 if rate is None else rate(event)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dppipe.privacy.rounding import UNIT
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNIT = 2.0**-53
-"""How far off the nearest float64 may be, relative to a number."""
 _WEIGHT = 16 * UNIT
 """An angle below pi is off by 4.3 units: pi itself by 0.4, the product by 1, both relative; sine
 and cosine are off by less than 8."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.base import proven_rule, rule_of
 from dppipe.privacy.rdp.divergences import divergences
 
 if TYPE_CHECKING:
@@ -53,13 +53,14 @@ def zcdp_delta(rho: float, epsilon: float, *, omega: float = math.inf) -> float:
 
 
 def release_rho(event: DpEvent, *, relation: Relation) -> float | None:
-    """Return the zCDP of a release on the whole dataset; None if it is sampled.
+    """Return the zCDP of an event, such as a release on the whole dataset; None if it has none.
 
     It is 1/2s^2 for Gaussian noise and epsilon^2/2 for Laplace noise.
     """
-    if type(event).__name__ not in ("GaussianDpEvent", "LaplaceDpEvent"):
+    rule = rule_of(event)
+    if rule.rho is None or rule.proof("zcdp", event, relation=relation) is None:
         return None
-    return float(((2.0 if relation == "replace_one" else 1.0) / event.noise_multiplier) ** 2 / 2)
+    return rule.rho(event, relation)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -73,12 +74,7 @@ def sampled_rhos(event: DpEvent, *, relation: Relation) -> NDArray[np.float64]:
     rho = release_rho(event, relation=relation)
     if rho is not None:
         return np.full(len(LIMITS), rho)
-    if type(event).__name__ != "PoissonSampledDpEvent" or relation == "replace_one":
-        raise PrivacyRefusal(
-            f"accountant tcdp: expected Poisson sampling or none, got {type(event).__name__} "
-            f"under {relation}. "
-            "Take accountant: pld."
-        )
+    proven_rule("tcdp", event, relation=relation)
     values = divergences(event, relation=relation, orders=LIMITS)
     return np.asarray(np.maximum.accumulate(values / np.concatenate([[1.0], LIMITS[:-1]])))
 

@@ -1,21 +1,22 @@
 """Renyi divergences of single events at any orders, by closed forms or a quadrature.
 
-Sampling without replacement comes from dp_accounting, with half the noise multiplier, as it doesn't
-double the sensitivity under replace_one by itself. Read next: `curve.py`, where divergences are
-added up and become epsilon and delta.
+Each event's own file says which of them it has, and names the proof. Sampling without replacement
+comes from dp_accounting, with half the noise multiplier, as it doesn't double the sensitivity under
+replace_one by itself. Read next: `curve.py`, where divergences are added up and become epsilon and
+delta.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.events.balls_in_bins import bin_divergences
+from dppipe.privacy.events.base import proven_rule
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -48,39 +49,16 @@ def divergences(
 
     It is infinite at an order where no bound is known.
     """
-    values = _divergences(event, relation, np.asarray(orders, dtype=np.float64))
+    rule = proven_rule("rdp", event, relation=relation)
+    if rule.divergences is None:
+        raise PrivacyRefusal(f"accountant rdp: expected divergences of {rule.name}, got none.")
+    values = rule.divergences(event, relation, np.asarray(orders, dtype=np.float64))
     values = np.where(np.isnan(values), np.inf, values * (1 + _RELATIVE_ROUND_OFF))
     values.flags.writeable = False
     return values
 
 
-def _divergences(
-    event: DpEvent, relation: Relation, orders: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    name = type(event).__name__
-    sensitivity = 2.0 if relation == "replace_one" else 1.0
-    if name == "GaussianDpEvent":
-        return np.asarray(orders * (sensitivity / event.noise_multiplier) ** 2 / 2)
-    if name == "LaplaceDpEvent":
-        return laplace_divergences(sensitivity / event.noise_multiplier, orders)
-    inner: Any = getattr(event, "event", None)
-    if type(inner).__name__ == "GaussianDpEvent":
-        z = inner.noise_multiplier
-        if name == "PoissonSampledDpEvent" and relation != "replace_one":
-            found = sampled_divergences(z, event.sampling_probability, orders)
-            return found + _round_off(orders)
-        if name == "SampledWithoutReplacementDpEvent" and relation == "replace_one":
-            return _subset_divergences(event, orders) + _round_off(orders)
-        if name == "BallsInBinsDpEvent" and relation == "zero_out":
-            return bin_divergences(z, event.bins, orders)
-    got = name if inner is None else f"{name} of {type(inner).__name__}"
-    raise PrivacyRefusal(
-        f"accountant rdp: expected an event that it can bound under {relation}, got {got}. "
-        "Take accountant: pld, where it has a bound."
-    )
-
-
-def _round_off(orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def moment_round_off(orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bound the round-off of a sampled divergence.
 
     Near order 1 the round-off of its moment is divided by very little.
@@ -163,7 +141,7 @@ def log_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(largest + np.log(np.exp(logs - largest[..., None]).sum(axis=-1)))
 
 
-def _subset_divergences(event: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+def subset_divergences(event: DpEvent, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the divergence of a uniform subset of fixed size, at half the noise.
 
     See Wang, Balle and Kasiviswanathan (2019).

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.events.base import proven_rule
 from dppipe.privacy.events.coarsening import coarsened
 from dppipe.privacy.events.sequences import cumulative
-from dppipe.privacy.textbook.one_step import is_pure, step_epsilon
+from dppipe.privacy.textbook.one_step import own_delta, step_epsilon
 from dppipe.privacy.textbook.theorems import (
     Epsilons,
     advanced_epsilon,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _SHARES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
 """The shares of delta that are tried as the slack of advanced composition; each gives a bound."""
 _SMALLEST = 1e-250
+_UPWARD = 1 + 2.0**-50
+"""More than the rounding of a sum of products."""
 
 
 def textbook_curves(
@@ -38,10 +41,11 @@ def textbook_curves(
 
     Steps without an (epsilon, delta) of their own are refused.
     """
+    kind = "advanced" if advanced else "basic"
     rounded, _ = coarsened(stages, distinct=distinct)
     for counts in cumulative(rounded):
         for event in counts:
-            step_epsilon(event, delta=1e-6, relation=relation)
+            proven_rule(kind, event, relation=relation)
         yield TextbookCurve(tuple(counts.items()), relation, advanced)
 
 
@@ -60,7 +64,8 @@ class TextbookCurve:
     def delta(self, epsilon: float) -> float:
         """Find the smallest delta whose epsilon is at most this, by bisection from above."""
         if self.epsilon(_SMALLEST) <= epsilon:
-            return 0.0 if all(is_pure(event) for event, _ in self.counts) else _SMALLEST
+            pure = all(own_delta(event) == 0 for event, _ in self.counts)
+            return 0.0 if pure else _SMALLEST
         low = math.log(_SMALLEST)
         high = 0.0
         while high - low > 1e-6:
@@ -78,17 +83,36 @@ class TextbookCurve:
     def _bounds(self, delta: float) -> Iterator[float]:
         if not self.counts:
             return
-        impure = sum(count for event, count in self.counts if not is_pure(event))
-        yield basic_epsilon(self._epsilons(delta / impure if impure else delta))
-        if not self.advanced:
+        choosing, own, largest_own = self._own_deltas()
+        left = delta - own
+        if left < 0 or (choosing and left == 0):
+            yield math.inf
             return
-        for slack in _SHARES if impure else (1.0,):
-            each = (1 - slack) * delta / impure if impure else 0.0
+        yield basic_epsilon(self._epsilons(left / choosing if choosing else left))
+        if not self.advanced or left == 0:
+            return
+        for slack in _SHARES if choosing else (1.0,):
+            each = (1 - slack) * left / choosing if choosing else 0.0
             epsilons = self._epsilons(each)
-            yield advanced_epsilon(epsilons, slack=slack * delta)
+            yield advanced_epsilon(epsilons, slack=slack * left)
             steps = sum(count for _, count in epsilons)
             largest = max(epsilon for epsilon, _ in epsilons)
+            each = max(each, largest_own)
             yield optimal_epsilon(largest, delta=each, count=steps, total_delta=delta)
+
+    def _own_deltas(self) -> tuple[int, float, float]:
+        """Return how many steps take any delta, and the sum and the largest of the others' own."""
+        choosing = 0
+        deltas: list[float] = []
+        largest = 0.0
+        for event, count in self.counts:
+            own = own_delta(event)
+            if own is None:
+                choosing += count
+            else:
+                deltas.append(count * own)
+                largest = max(largest, own)
+        return choosing, math.fsum(deltas) * _UPWARD, largest
 
     def _epsilons(self, delta: float) -> Epsilons:
         found: list[tuple[float, int]] = []

@@ -14,7 +14,8 @@ from scipy import optimize, stats
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
-from dppipe.privacy.gaussian import gaussian_delta, gaussian_epsilon
+from dppipe.privacy.events.base import proven_rule, rule_of
+from dppipe.privacy.gaussian import gaussian_delta
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -34,50 +35,28 @@ def amplified(epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(epsilon))
 
 
-def is_pure(event: DpEvent) -> bool:
-    """Whether the event is differentially private with delta 0."""
-    return type(getattr(event, "event", event)).__name__ == "LaplaceDpEvent"
+def own_delta(event: DpEvent) -> float | None:
+    """Return the delta of a step that can't be chosen; None where any delta gives an epsilon.
+
+    It is 0 where the step is differentially private with delta 0.
+    """
+    rule = rule_of(event)
+    return None if rule.own_delta is None else rule.own_delta(event)
 
 
 @functools.lru_cache(maxsize=8192)
 def step_epsilon(event: DpEvent, *, delta: float, relation: Relation) -> float:
     """Return the epsilon that one step costs at this delta.
 
-    A pure mechanism doesn't need delta.
+    A step whose delta can't be chosen doesn't need one (`own_delta`).
     """
-    name = type(event).__name__
-    replaced = relation == "replace_one"
-    if name in ("GaussianDpEvent", "LaplaceDpEvent"):
-        return _release_epsilon(event, delta=delta, sensitivity=2.0 if replaced else 1.0)
-    inner = type(getattr(event, "event", event)).__name__
-    if (
-        name == "PoissonSampledDpEvent"
-        and not replaced
-        and inner in ("GaussianDpEvent", "LaplaceDpEvent")
-    ):
-        rate = event.sampling_probability
-        if delta >= rate and not is_pure(event):
-            # With probability 1-q the record isn't even drawn. A pure step counts no delta, so it
-            # can't use that.
-            return 0.0
-        return amplified(_release_epsilon(event.event, delta=delta / rate, sensitivity=1.0), rate)
-    if name == "SampledWithReplacementDpEvent" and replaced and inner == "GaussianDpEvent":
-        return _drawn_again_epsilon(
-            event.source_dataset_size, event.sample_size, event.event.noise_multiplier, delta
-        )
-    raise PrivacyRefusal(
-        f"accountant: expected a step with a known (epsilon, delta) under {relation}, got {name} "
-        f"of {inner}. "
-        "Take accountant: pld, or rdp where it has a bound."
-    )
+    rule = proven_rule("basic", event, relation=relation)
+    if rule.one_step is None:
+        raise PrivacyRefusal(f"accountant: expected the epsilon of {rule.name}, got none.")
+    return rule.one_step(event, relation, delta)
 
 
-def _release_epsilon(event: DpEvent, *, delta: float, sensitivity: float) -> float:
-    s = event.noise_multiplier / sensitivity
-    return 1 / s if is_pure(event) else gaussian_epsilon(s, delta)
-
-
-def _drawn_again_epsilon(records: int, draws: int, z: float, delta: float) -> float:
+def drawn_again_epsilon(records: int, draws: int, z: float, delta: float) -> float:
     """Bound a Gaussian on a sample drawn with replacement.
 
     This is theorem 10 of Balle, Barthe and Gaboardi (2018). A record that is drawn k times moves

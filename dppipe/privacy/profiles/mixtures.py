@@ -3,7 +3,7 @@
 Users of whom several records may be sampled are charged by it. dp_accounting searches for the
 outcome at which P's density is e^epsilon times Q's by halving, to 1e-6; a delta that is read off
 next to that outcome lies below the true one. Here delta is bounded from above instead
-(`PROOF.md`, lemma 6).
+(`pld/PROOF.md`, lemma 6).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from scipy import special
 
 from dppipe.privacy.gaussian import gaussian_delta
-from dppipe.privacy.pld.fft import UNIT
-from dppipe.privacy.pld.sampling_profiles import REACH, TAIL, Direction
+from dppipe.privacy.profiles.sampling import REACH, TAIL, Direction
+from dppipe.privacy.rounding import UNIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dppipe.privacy.pld.sampling_profiles import Profile
+    from dppipe.privacy.profiles.sampling import Profile
 
 _ROUNDS = 12
 """Rounds of Newton's method: with too few the bound is still a bound, but not the closest."""

@@ -1,15 +1,16 @@
 """Privacy profiles of sampled noise: Poisson sampling, subsets of fixed size, truncated batches.
 
 A profile gives delta at every real epsilon; that of noise alone is the same in both directions of
-neighbouring datasets. Each sampled profile here is a sum of such deltas at other epsilons. Read
-next: `profiles.py`, which chooses the profile of each event.
+neighbouring datasets. Each sampled profile here is a sum of such deltas at other epsilons. The
+files of `dppipe.privacy.events` say which profile an event has.
 
 Guarantee: a profile is at least the exact delta of an epsilon that is larger by at most 14 units
-of 2^-53, less 14 units of itself (`PROOF.md`, lemmas 2 to 5 and their note on round-off).
+of 2^-53, less 14 units of itself (`pld/PROOF.md`, lemmas 2 to 5 and their note on round-off).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,6 +61,11 @@ def gaussian_release(s: float) -> Release:
     far = REACH / s
     middle = 1 / (2 * s**2)
     return Release(lambda epsilon: gaussian_delta(epsilon, s), middle + far, far - middle)
+
+
+def gaussian_reach(mu: float) -> float:
+    """Return roughly the largest loss of Gaussian noise whose mean moves by mu deviations."""
+    return mu**2 / 2 + REACH * mu if mu < 1e100 else math.inf
 
 
 def laplace_release(scale: float) -> Release:
