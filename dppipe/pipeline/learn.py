@@ -29,10 +29,12 @@ from dppipe.pipeline.memory import fitting_memory
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.planning.privacy_plan import learner_parts, public_facts
+from dppipe.privacy.ledger_reading import LedgerCorrupt
 from dppipe.privacy.release import is_built_in
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord
-from dppipe.runs.released import ReleasedValues, count_released
+from dppipe.runs.released import ReleasedValues
+from dppipe.runs.released_files import count_released
 
 if TYPE_CHECKING:
     from dppipe.data.base import Splits
@@ -158,9 +160,17 @@ def _open_record(
 
 
 def _refuse_lost_release(record: RunRecord, plan: Plan) -> None:
-    """Refuse to go on where a release was charged and its value is lost."""
+    """Refuse to go on where a release was charged and its value is lost, or the other way round.
+
+    Guarantee: a value that is read from disk has its row.
+    """
     charged = record.ledger.rows + bool(record.ledger.torn)
     released = count_released(record.run, plan)
+    if plan.private and released > record.ledger.rows:
+        raise LedgerCorrupt(
+            f"{record.run.ledger}: expected a row for each of {released} released values, got "
+            f"{record.ledger.rows}. Last rows were taken out: they can't be trusted."
+        )
     if plan.private and released < charged:
         lost = plan.releases[released].what
         raise PrivacyRefusal(

@@ -25,7 +25,12 @@ from dppipe.privacy.filters.step_filters import step_filter
 from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows, read_ledger
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
-from dppipe.runs.ledger_faults import claim_faults, shape_faults, split_faults
+from dppipe.runs.ledger_faults import (
+    claim_faults,
+    released_faults,
+    shape_faults,
+    split_faults,
+)
 from dppipe.runs.row_faults import row_faults
 from dppipe.spec.kinds.registry import Registry
 
@@ -129,7 +134,11 @@ def _counted(
     charged = sum(charge.count for charge in found.charges) + torn
     return replace(
         nothing,
-        faults=(*split_faults(run, plan), *shape_faults(run, found, charged=charged)),
+        faults=(
+            *split_faults(run, plan),
+            *shape_faults(run, found, charged=charged),
+            *released_faults(run, found, plan),
+        ),
         torn=torn,
         rows=found.rows,
         charged=charged,
