@@ -112,15 +112,14 @@ def create(
 def _read(path: Path) -> Like:
     """Plan a spec, as it would be charged."""
     from dppipe.budgets.commitments import commit
-    from dppipe.planning.privacy_plan import learner_parts, make_plan, parts_of
+    from dppipe.planning.privacy_plan import make_plan, run_parts
     from dppipe.spec.load import placing_problems
 
     with placing_problems(path):
         spec = read_spec(path)
         plan = make_plan(spec)
-        parts = parts_of(spec) if spec.takes_steps else learner_parts(spec)
         try:
-            commitment = commit(plan, parts)
+            commitment = commit(plan, run_parts(spec))
         except (UsageError, PrivacyRefusal) as error:
             raise type(error)(f"--like: {path} can't be charged to a scope. {error}") from error
     return Like(path, commitment, plan.scope, _one_record(plan))

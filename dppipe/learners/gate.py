@@ -21,6 +21,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.learners.bounded import Bounded
 from dppipe.learners.charging import charging
 from dppipe.learners.ranks import Ranks
+from dppipe.learners.reading_window import ReadingWindow
 from dppipe.learners.selection import select_noisily
 from dppipe.learners.sources import NoiseSources
 from dppipe.learners.upcoming import PlannedReleases
@@ -75,8 +76,8 @@ class Gate:
     """Where values of releases are saved, for a learner whose run goes on by asking again."""
     on_release: Callable[[Charge], None] = field(default=lambda charge: None)
     """Is told of each release that isn't a step, once it is out."""
-    computing: bool = field(default=False, init=False)
-    """Whether a release is being computed: only then may records be read."""
+    window: ReadingWindow = field(default_factory=ReadingWindow)
+    """When records may be read; gates that one charge has paid for share it."""
 
     def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="ledger")
@@ -87,6 +88,11 @@ class Gate:
         self._charge: Charge | None = None
         self._number = -1
         """How many releases that aren't steps were offered before the last one."""
+
+    @property
+    def computing(self) -> bool:
+        """Whether a release is being computed: only then may records be read."""
+        return self.window.is_open
 
     def next(self) -> Release | None:
         """Return the next release, if the budget admits one; None ends the run."""
@@ -197,6 +203,7 @@ class Gate:
             self.unit,
             sources=self.sources,
             covered_by=self.ledger.row_hash,
+            window=self.window,
         )
 
     def _add_noise(self, release: Release, bounded: Bounded, *, std: float) -> None:
@@ -249,12 +256,11 @@ class Gate:
         # Whatever happens from here on, the release is charged and can't be taken again.
         self.upcoming.charge(release)
         self._offered = None
-        with charging(self.ledger, charge, writer=self._writer) as self._row:
-            self.computing = True
-            try:
-                yield
-            finally:
-                self.computing = False
+        with (
+            charging(self.ledger, charge, writer=self._writer) as self._row,
+            self.window.opened(),
+        ):
+            yield
 
     def _wait_until_durable(self) -> None:
         """Wait for the row of the release that is being computed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -18,6 +19,12 @@ from dppipe.learners.training_records import Unit
 
 UnitValue = Callable[[Unit], Tensor]
 """Returns what one unit contributes."""
+
+_LEAST_BOUND = 1e-100
+_LARGEST_BOUND = 1e100
+"""Between these, no norm that matters overflows or vanishes in float64."""
+_SCORE_BITS = 24
+"""How finely scores are told apart: a bound has at least half of 2^24 parts."""
 
 
 def clipped_unit_sum(
@@ -30,17 +37,17 @@ def clipped_unit_sum(
 ) -> Tensor:  # -> [n]
     """Return the flat sum of all units' values, each clipped to the bound.
 
-    Guarantee: one unit moves the sum by at most `bound`, in the norm of this order. A value that
-    isn't finite, has another shape, or whose function raises counts as zero.
+    Guarantee: one unit's presence moves the sum by at most `bound`, in the norm of this order, up
+    to float64 rounding. A value that isn't finite, has another shape, or whose function raises
+    counts as zero.
     """
-    _refuse_bound(bound)
+    check_bound(bound)
     total = torch.zeros(math.prod(shape), dtype=torch.float64)
     for unit in units:
         flat = _value(value, unit, shape)
-        if flat is not None:
-            norm = float(torch.linalg.vector_norm(flat, order))
-            if math.isfinite(norm):
-                total += flat * min(1.0, bound / norm) if norm > 0 else flat
+        norm = float(torch.linalg.vector_norm(flat, order))
+        if math.isfinite(norm):
+            total += flat if norm <= bound else flat * (bound / norm)
     return total
 
 
@@ -49,46 +56,70 @@ def clamped_unit_sum(
 ) -> Tensor:  # -> [candidates]
     """Return the sum of all units' scores, each clamped to [-bound, bound].
 
-    Guarantee: one unit moves each score by at most `bound`.
+    Guarantee: one unit's presence moves each score by at most `bound`, exactly: scores are cut to
+    multiples of a power of two, so that sums of up to 2^29 units have no rounding.
     """
-    _refuse_bound(bound)
+    check_bound(bound)
+    part = 2.0 ** (math.frexp(bound)[1] - _SCORE_BITS)
     total = torch.zeros(candidates, dtype=torch.float64)
     for unit in units:
-        flat = _value(value, unit, (candidates,))
-        if flat is not None:
-            total += torch.nan_to_num(flat, nan=0.0).clamp(-bound, bound)
+        scores = torch.nan_to_num(_value(value, unit, (candidates,)), nan=0.0)
+        total += torch.trunc(scores.clamp(-bound, bound) / part) * part
     return total
 
 
-def _value(value: UnitValue, unit: Unit, shape: tuple[int, ...]) -> Tensor | None:
-    """Return what a function says of one unit, as a flat float64 tensor of its own."""
+def check_bound(bound: float) -> None:
+    """Refuse a bound that noise can't be scaled to."""
+    if not _LEAST_BOUND <= bound <= _LARGEST_BOUND:
+        raise PrivacyRefusal(
+            f"gate: expected a bound from {_LEAST_BOUND:g} to {_LARGEST_BOUND:g}, got {bound!r}. "
+            "Nothing was charged."
+        )
+
+
+def _value(value: UnitValue, unit: Unit, shape: tuple[int, ...]) -> Tensor:  # -> [n]
+    """Return what a function says of one unit; zeros where it says nothing that can be used."""
+    flat = torch.zeros(math.prod(shape), dtype=torch.float64)
     try:
         found = torch.as_tensor(value(unit)).detach()
-        if tuple(found.shape) != tuple(shape):
-            return None
-        return found.to(torch.float64).flatten().clone()
+        if tuple(found.shape) == tuple(shape) and not found.is_complex():
+            # A copy on the host: what isn't plain numbers raises here, and nowhere later.
+            flat = torch.zeros_like(flat).copy_(found.reshape(-1))
     except RECORD_ERRORS as error:
         if is_machine_fault(error):
             raise
-        return None
-
-
-def _refuse_bound(bound: float) -> None:
-    if not 0 < bound < math.inf:
-        raise PrivacyRefusal(f"gate: expected a finite bound > 0, got {bound!r}.")
+    return flat
 
 
 def rehearse_value(value: UnitValue, made_up: Unit, shape: tuple[int, ...]) -> None:
-    """Try a function on a made-up unit, so that a mistake in it isn't taken for a bad record."""
-    try:
-        found = torch.as_tensor(value(made_up))
-    except Exception as error:
-        raise UsageError(
-            f"learner: expected a function that works on a made-up unit of {len(made_up.inputs)} "
-            f"records, got {type(error).__name__}: {error}. Fix the learner."
-        ) from error
+    """Try a function on made-up units, so that a mistake in it isn't taken for a bad record.
+
+    It is called with a unit, with another one, and with the first again: a function that keeps
+    something of the units it has seen returns another value then, and is refused.
+    """
+    found = _rehearsed(value, made_up)
     if tuple(found.shape) != tuple(shape):
         raise UsageError(
             f"learner: expected a value of shape {tuple(shape)} for each unit, got "
             f"{tuple(found.shape)} for a made-up one. Fix the learner."
         )
+    with suppress(*RECORD_ERRORS):  # it may be right to refuse a unit as odd as this one
+        value(Unit(made_up.inputs.flip(0) * 3, made_up.targets.flip(0)))
+    again = _rehearsed(value, made_up)
+    if not torch.equal(torch.nan_to_num(found), torch.nan_to_num(again)):
+        raise UsageError(
+            "learner: expected the same value for the same made-up unit, got another one when it "
+            "came again. One unit's value may follow from that unit alone: keep nothing between "
+            "calls, and draw random numbers beforehand."
+        )
+
+
+def _rehearsed(value: UnitValue, made_up: Unit) -> Tensor:
+    try:
+        unit = Unit(made_up.inputs.clone(), made_up.targets.clone())
+        return torch.as_tensor(value(unit)).detach().clone()
+    except RECORD_ERRORS as error:
+        raise UsageError(
+            f"learner: expected a function that works on a made-up unit of {len(made_up.inputs)} "
+            f"records, got {type(error).__name__}: {error}. Fix the learner."
+        ) from error

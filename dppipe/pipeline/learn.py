@@ -8,6 +8,7 @@ released before are read from the run directory, and nothing is charged twice.
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,12 @@ from dppipe.pipeline.memory import fitting_memory
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.planning.privacy_plan import learner_parts, public_facts
+from dppipe.privacy.ledger_reading import LedgerCorrupt
+from dppipe.privacy.release import is_built_in
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord
-from dppipe.runs.released import ReleasedValues, count_released
+from dppipe.runs.released import ReleasedValues
+from dppipe.runs.released_files import count_released
 
 if TYPE_CHECKING:
     from dppipe.data.base import Splits
@@ -96,16 +100,20 @@ def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunR
     by_users = plan.unit == "user"
     records = TrainingRecords(splits.train, by_users=by_users, may_read=lambda: gate.computing)
     job = Job(public_facts(spec), module, records, record.run.path)
-    seen = gate if _is_trusted(spec) else PluginGate(gate, records, _made_up(spec))
-    trained = spec.learner.fit(job, seen)
+    if _is_trusted(spec):
+        trained = spec.learner.fit(job, gate)
+    else:
+        # A function of one unit that reads others would be bounded by nothing.
+        closed = TrainingRecords(splits.train, by_users=by_users, may_read=lambda: False)
+        seen = PluginGate(gate, records, _made_up(spec), module)
+        trained = spec.learner.fit(replace(job, records=closed), seen)
     _refuse_unfinished(gate, trained)
     return trained
 
 
 def _is_trusted(spec: Spec) -> bool:
     """Return whether the learner is the package's own; plugins are bounded by the gate."""
-    module = type(spec.learner).__module__
-    return module.startswith("dppipe.learners.")
+    return is_built_in(spec.learner)
 
 
 def _made_up(spec: Spec) -> Unit:
@@ -152,9 +160,17 @@ def _open_record(
 
 
 def _refuse_lost_release(record: RunRecord, plan: Plan) -> None:
-    """Refuse to go on where a release was charged and its value is lost."""
+    """Refuse to go on where a release was charged and its value is lost, or the other way round.
+
+    Guarantee: a value that is read from disk has its row.
+    """
     charged = record.ledger.rows + bool(record.ledger.torn)
     released = count_released(record.run, plan)
+    if plan.private and released > record.ledger.rows:
+        raise LedgerCorrupt(
+            f"{record.run.ledger}: expected a row for each of {released} released values, got "
+            f"{record.ledger.rows}. Last rows were taken out: they can't be trusted."
+        )
     if plan.private and released < charged:
         lost = plan.releases[released].what
         raise PrivacyRefusal(

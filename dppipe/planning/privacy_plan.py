@@ -31,6 +31,7 @@ __all__ = [
     "parts_of",
     "plan_privacy",
     "public_facts",
+    "run_parts",
 ]
 
 
@@ -111,6 +112,11 @@ def make_step_plan(spec: Spec, *, allow_estimate: bool = False) -> StepPlan:
         allow_estimate=allow_estimate,
         **_stated(spec),
     )
+
+
+def run_parts(spec: Spec) -> PrivateParts | LearnerParts:
+    """Return what makes the run of a spec private, whatever its learner."""
+    return parts_of(spec) if spec.takes_steps else learner_parts(spec)
 
 
 def learner_parts(spec: Spec) -> LearnerParts:

@@ -14,11 +14,12 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier.runs import Earlier, with_earlier
 from dppipe.planning.plan import Plan
 from dppipe.planning.planned_release import PlannedRelease
+from dppipe.planning.plugin_releases import check_plugin_releases
 from dppipe.planning.step_runs import CurvePoint
 from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.printing import shown
-from dppipe.privacy.release import PlansReleases, PublicFacts, Release
+from dppipe.privacy.release import PlansReleases, PublicFacts, Release, is_built_in
 
 if TYPE_CHECKING:
     from dppipe.planning.step_plan import StepPlan
@@ -67,7 +68,7 @@ def plan_releases(
     budget = parts.budget
     numbers: dict[str, Any]
     if budget is None:
-        releases = parts.learner.releases(facts, scale=parts.learner.scale or 1.0)
+        releases = _releases(parts, facts, scale=parts.learner.scale or 1.0)
         numbers = _without_budget()
     else:
         _refuse_delta(budget, facts)
@@ -86,7 +87,7 @@ def plan_releases(
 
 def _within_budget(
     parts: LearnerParts, facts: PublicFacts, budget: Budget, *, allow_estimate: bool
-) -> tuple[Sequence[Release], dict[str, Any]]:
+) -> tuple[list[Release], dict[str, Any]]:
     accountant = with_earlier(
         parts.accountant, parts.earlier, before=(), failure=0.0, relation=budget.relation
     )
@@ -94,12 +95,12 @@ def _within_budget(
     if scale is None:
         found = calibrate(
             accountant,
-            lambda scale: _events(parts.learner.releases(facts, scale=scale)),
+            lambda scale: _events(_releases(parts, facts, scale=scale)),
             budget=budget,
             allow_estimate=allow_estimate,
         )
         scale = found.scale
-    releases = list(parts.learner.releases(facts, scale=scale))
+    releases = _releases(parts, facts, scale=scale)
     events = _events(releases)
     composed = accountant.compose(events, relation=budget.relation)
     if not allow_estimate:
@@ -127,6 +128,13 @@ def _within_budget(
         "curve": tuple(points),
         "whole_curve": composed.points(),
     }
+
+
+def _releases(parts: LearnerParts, facts: PublicFacts, *, scale: float) -> list[Release]:
+    releases = list(parts.learner.releases(facts, scale=scale))
+    if not is_built_in(parts.learner):
+        check_plugin_releases(releases)
+    return releases
 
 
 def _without_budget() -> dict[str, Any]:

@@ -85,3 +85,8 @@ class PlansReleases(Protocol):
     def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:
         """Return all that the learner releases, in order, at this noise multiplier."""
         ...
+
+
+def is_built_in(learner: object) -> bool:
+    """Return whether a learner is the package's own, which is believed; a plugin isn't."""
+    return type(learner).__module__.startswith("dppipe.learners.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dppipe.privacy.charges import charged_steps
 from dppipe.runs.files import read_summary
+from dppipe.runs.released_files import count_released
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -54,6 +55,16 @@ def shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Itera
             yield f"{run.ledger}:{number}: expected epsilon of at least {before!r}, got {after!r}."
     if run.summary.exists():
         yield from _summary_faults(run, found, charged=charged)
+
+
+def released_faults(run: RunDirectory, found: LedgerRows, plan: Plan) -> Iterator[str]:
+    """Report values that were released, beside steps, and have no row."""
+    released = count_released(run, plan) if plan.private else 0
+    if released > found.rows:
+        yield (
+            f"{run.ledger}: expected a row for each of {released} released values, got "
+            f"{found.rows}. Last rows were taken out."
+        )
 
 
 def _summary_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iterator[str]:

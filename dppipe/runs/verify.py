@@ -26,7 +26,12 @@ from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows, read_ledger
 from dppipe.runs.covered import covered_faults
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
-from dppipe.runs.ledger_faults import claim_faults, shape_faults, split_faults
+from dppipe.runs.ledger_faults import (
+    claim_faults,
+    released_faults,
+    shape_faults,
+    split_faults,
+)
 from dppipe.runs.row_faults import row_faults
 from dppipe.spec.kinds.registry import Registry
 
@@ -140,6 +145,7 @@ def _counted(
             *split_faults(run, plan),
             *shape_faults(run, found, charged=charged),
             *covered_faults(run),
+            *released_faults(run, found, plan),
         ),
         torn=torn,
         rows=found.rows,

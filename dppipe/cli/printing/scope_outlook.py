@@ -22,12 +22,12 @@ def plan_outlook(spec: Spec, plan: Plan) -> Outlook | None:
     The second case prints a warning.
     """
     from dppipe.budgets.outlook import look_ahead
-    from dppipe.planning.parts import parts_of
+    from dppipe.planning.privacy_plan import run_parts
 
     if plan.scope is None:
         return None
     try:
-        return look_ahead(plan, parts_of(spec))
+        return look_ahead(plan, run_parts(spec))
     except StoreFailed as error:
         _warn(plan.scope, error)
         return None
@@ -38,13 +38,12 @@ def spec_outlook(spec: Spec) -> Outlook | None:
     from dataclasses import replace
 
     from dppipe.budgets.outlook import look_at_terms
-    from dppipe.planning.parts import parts_of
-    from dppipe.planning.privacy_plan import make_plan
+    from dppipe.planning.privacy_plan import make_plan, run_parts
 
     if spec.budget == "none" or spec.budget.scope is None:
         return None
     try:
-        terms = look_at_terms(spec.budget.scope, parts_of(spec))
+        terms = look_at_terms(spec.budget.scope, run_parts(spec))
     except StoreFailed as error:
         _warn(spec.budget.scope, error)
         return None
@@ -58,12 +57,12 @@ def spec_outlook(spec: Spec) -> Outlook | None:
 def refuse_unless_it_fits(spec: Spec, plan: Plan) -> Outlook | None:
     """Refuse a run that doesn't fit into its scope before torch is loaded; None without a scope."""
     from dppipe.budgets.outlook import look_ahead
-    from dppipe.planning.parts import parts_of
+    from dppipe.planning.privacy_plan import run_parts
 
     if plan.scope is None:
         return None
     try:
-        outlook = look_ahead(plan, parts_of(spec))
+        outlook = look_ahead(plan, run_parts(spec))
     except StoreFailed as error:
         raise StoreFailed(f"{error} {_WAY_OUT}") from error
     if outlook.problem is not None:

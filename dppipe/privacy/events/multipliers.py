@@ -13,9 +13,18 @@ __all__ = ["composed_multipliers", "mechanism_of", "noise_multiplier"]
 
 
 def composed_multipliers(event: DpEvent) -> tuple[float, ...]:
-    """Return the noise multiplier of each of several releases that are charged together."""
-    parts = getattr(event, "events", None)
-    return tuple(noise_multiplier(part) for part in parts) if parts else (noise_multiplier(event),)
+    """Return the noise multiplier of each of several Gaussians that are charged together.
+
+    Guarantee: an event that charges another noise, or noise on a sample of the records, is refused.
+    """
+    parts = getattr(event, "events", None) or (event,)
+    for part in parts:
+        if type(part).__name__ != "GaussianDpEvent":
+            raise PrivacyRefusal(
+                f"event: expected a GaussianDpEvent, or several composed, got "
+                f"{type(part).__name__}. Charge the noise that is drawn."
+            )
+    return tuple(noise_multiplier(part) for part in parts)
 
 
 def mechanism_of(event: DpEvent) -> Literal["gaussian", "laplace"]:

@@ -108,7 +108,7 @@ def _mechanism(statement: Statement) -> Iterator[str]:
 def _noise(plan: Plan, *, mechanism: str) -> str:
     if plan.reproducible:
         return "Noise was seeded, so it gives no protection."
-    return noise_level(mechanism=mechanism, secure=plan.secure)
+    return noise_level(mechanism=mechanism, secure=plan.secure, steps=plan.steps)
 
 
 def _learner(plan: Plan) -> Iterator[str]:

@@ -139,7 +139,9 @@ def _sentences(statement: Statement) -> dict[str, Any]:
         "guarantee": list(statement.guarantee()),
         "comparison": comparison(statement),
         "accountant_version": statement.versions.get("dppipe"),
-        "noise_level": noise_level(mechanism=_noise(statement), secure=plan.secure),
+        "noise_level": noise_level(
+            mechanism=_noise(statement), secure=plan.secure, steps=plan.steps
+        ),
         "seeded": plan.reproducible,
         "evaluation_looks": statement.validation_looks + statement.test_looks,
         "assumptions": list(assumptions(statement)),

@@ -31,8 +31,9 @@ LAPLACE_LEVEL = (
 """Laplace noise."""
 
 
-def noise_level(*, mechanism: str, secure: bool) -> str:
-    """Return what protects the noise itself, in whole sentences."""
+def noise_level(*, mechanism: str, secure: bool, steps: int = 1) -> str:
+    """Return what protects the noise itself, in whole sentences; a run may have no steps."""
+    level = SECURE_LEVEL if secure else DEFAULT_LEVEL
     if mechanism == "laplace":
-        return LAPLACE_LEVEL
-    return SECURE_LEVEL if secure else DEFAULT_LEVEL
+        level = LAPLACE_LEVEL
+    return level if steps else level.replace("the gradients", "what is released")
