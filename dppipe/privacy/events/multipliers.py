@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.events.base import noise_multiplier
 
 if TYPE_CHECKING:
