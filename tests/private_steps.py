@@ -14,7 +14,7 @@ from dppipe.learners.step import PrivateStep
 from dppipe.learners.step_noise import make_step_noise
 from dppipe.learners.upcoming import UpcomingSteps
 from dppipe.lightning.fit import open_gate
-from dppipe.noise.process import noise_process
+from dppipe.learners.sources import noise_process
 from dppipe.privacy.charges import STEP_FACTS, Charge
 from dppipe.privacy.release import Release
 from dppipe.runs.record import RunRecord

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.noise.process import Independent, NoiseProcess
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.gumbel import GumbelStream
 from dppipe.randomness.laplace import LaplaceStream
 from dppipe.randomness.streams import Purpose, stream_key
+
+if TYPE_CHECKING:
+    from dppipe.noise.base import NoiseSchedule
 
 
 @dataclass
@@ -50,3 +55,11 @@ class NoiseSources:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(secret, secure={self.secure})"
+
+
+def noise_process(noise: NoiseSchedule) -> NoiseProcess:
+    """Return the process of a schedule: its own only where it states a block of steps.
+
+    A plan refuses a block that comes from outside the package (`dppipe.spec.combinations`).
+    """
+    return noise.process() if noise.block > 1 else Independent()

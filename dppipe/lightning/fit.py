@@ -20,7 +20,7 @@ from dppipe.learners.step_noise import FilteredNoise, StepNoise, make_step_noise
 from dppipe.learners.upcoming import UpcomingSteps
 from dppipe.lightning.averages import WeightAverage
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
-from dppipe.noise.process import noise_process
+from dppipe.learners.sources import noise_process
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.budget import Budget

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dppipe.noise.base import NoiseSchedule
     from dppipe.randomness.gaussian import NoiseSource
 
 NoiseState = Any
@@ -77,11 +76,3 @@ class Independent:
         """Add independent noise of standard deviation `std`, then divide by `over`."""
         stream.add_(flat, std=std, over=over)
         return state
-
-
-def noise_process(noise: NoiseSchedule) -> NoiseProcess:
-    """Return the process of a schedule: its own only where it states a block of steps.
-
-    A plan refuses a block that comes from outside the package (`dppipe.spec.combinations`).
-    """
-    return noise.process() if noise.block > 1 else Independent()
