@@ -27,12 +27,12 @@ from dppipe.bench.workloads import WORKLOADS, Workload
 from dppipe.clipper_abilities import first_state
 from dppipe.clipping import Flat
 from dppipe.engine import Engine
-from dppipe.learners import step as step_module
-from dppipe.learners.charging import charging
+from dppipe.learners.sgd import step as step_module
+from dppipe.learners.gating.charging import charging
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.step import PrivateStep
-from dppipe.learners.step_noise import PlannedNoise
+from dppipe.learners.sgd.step import PrivateStep
+from dppipe.learners.sgd.step_noise import PlannedNoise
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.pld import Pld

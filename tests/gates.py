@@ -10,9 +10,9 @@ import torch
 from private_steps import GivenSources
 
 from dppipe.clipping.flat import Flat
-from dppipe.learners.bounded import Bounded
 from dppipe.learners.gate import Gate
-from dppipe.learners.upcoming import PlannedReleases
+from dppipe.learners.gating.bounded import Bounded
+from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.noise.constant import Constant
 from dppipe.planning.planned_release import PlannedRelease
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy

@@ -7,14 +7,13 @@ from typing import Any
 
 from dppipe.data.reading.scaling import Constants
 from dppipe.learners.gate import Gate
+from dppipe.learners.gating.sources import NoiseSources, noise_process
+from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.private_scaling import InputScaling, read_constants, refuse_lost_statistics
 from dppipe.learners.ranks import Ranks
-from dppipe.learners.sources import NoiseSources
-from dppipe.learners.step import PrivateStep
-from dppipe.learners.step_noise import make_step_noise
-from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.learners.sgd.step import PrivateStep
+from dppipe.learners.sgd.step_noise import make_step_noise
 from dppipe.lightning.fit import open_gate
-from dppipe.learners.sources import noise_process
 from dppipe.privacy.charges import STEP_FACTS, Charge
 from dppipe.privacy.release import Release
 from dppipe.runs.record import RunRecord

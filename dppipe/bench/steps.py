@@ -17,7 +17,7 @@ from torch import nn
 from dppipe.bench.workloads import Workload
 from dppipe.engine import Engine
 from dppipe.engine.contracts import Clips
-from dppipe.learners.buffers import zeros_of
+from dppipe.learners.sgd.buffers import zeros_of
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.streams import stream_key
 

@@ -55,7 +55,7 @@ def verify(
 
 
 def _opinion(run: Path, found: Verification) -> SecondOpinion:
-    from dppipe.runs.second_opinion import ledger_opinion
+    from dppipe.runs.verification.second_opinion import ledger_opinion
 
     return ledger_opinion(run, found)
 

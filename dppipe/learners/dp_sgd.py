@@ -1,6 +1,6 @@
 """DP-SGD: noisy, clipped gradients, one release a step (Abadi et al. 2016).
 
-Its loop is a Lightning Trainer's: `dppipe.lightning` calls the private step (`step.py`), in
+Its loop is a Lightning Trainer's: `dppipe.lightning` calls the private step (`sgd/step.py`), in
 `dppipe run` and in a user's own Trainer alike. Its releases are those of `sampler`, `clipping` and
 `noise`; `dppipe.planning` makes a `StepPlan` of them.
 """

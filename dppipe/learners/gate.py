@@ -4,7 +4,7 @@ A learner holds no ledger, no key and no noise. It asks the gate for the next re
 over a function that computes a bounded value. The gate asks the budget, starts to write the charge,
 lets the function compute, waits until the charge is durable, adds the noise, and returns what may
 be seen. `docs/gate.md` says on one page why nothing can be released uncharged. Read next:
-`upcoming.py`, which release comes next, and `bounded.py`, what a learner hands over.
+`gating/upcoming.py`, which release comes next, and `gating/bounded.py`, what a learner hands over.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.learners.bounded import Bounded
-from dppipe.learners.charging import charging
+from dppipe.learners.gating.bounded import Bounded
+from dppipe.learners.gating.charging import charging
+from dppipe.learners.gating.reading_window import ReadingWindow
+from dppipe.learners.gating.selection import select_noisily
+from dppipe.learners.gating.sources import NoiseSources
+from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.ranks import Ranks
-from dppipe.learners.reading_window import ReadingWindow
-from dppipe.learners.selection import select_noisily
-from dppipe.learners.sources import NoiseSources
-from dppipe.learners.upcoming import PlannedReleases
 from dppipe.noise.process import Independent, NoiseProcess, NoiseState
 from dppipe.privacy.charges import Charge
 from dppipe.privacy.events.multipliers import (
@@ -36,7 +36,7 @@ from dppipe.privacy.events.multipliers import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dppipe.learners.upcoming import Upcoming
+    from dppipe.learners.gating.upcoming import Upcoming
     from dppipe.planning.plan import Plan
     from dppipe.privacy.budget import Relation
     from dppipe.privacy.release import Release
@@ -86,8 +86,8 @@ class Gate:
         self._has_state = False
         self._row: Future[None] = Future()
         self._charge: Charge | None = None
-        self._number = -1
-        """How many releases that aren't steps were offered before the last one."""
+        self._number = 0
+        """How many releases that aren't steps were charged, or read from disk."""
 
     @property
     def computing(self) -> bool:
@@ -97,8 +97,6 @@ class Gate:
     def next(self) -> Release | None:
         """Return the next release, if the budget admits one; None ends the run."""
         self._offered = self.upcoming.next()
-        if self._offered is not None and self._offered.what != "step":
-            self._number += 1
         return self._offered
 
     def add_noise(self, release: Release, compute: Callable[[], Bounded]) -> Tensor:
@@ -237,6 +235,7 @@ class Gate:
         if found is not None:
             self.upcoming.charge(release)
             self._offered = None
+            self._number += 1
         return found
 
     def _let_out(self, release: Release, value: Tensor) -> None:
@@ -244,7 +243,7 @@ class Gate:
         if release.what == "step":
             return
         if self.values is not None:
-            self.values.save(self._number, value)
+            self.values.save(self._number - 1, value)
         if self._charge is not None:
             self.on_release(self._charge)
 
@@ -256,6 +255,8 @@ class Gate:
         # Whatever happens from here on, the release is charged and can't be taken again.
         self.upcoming.charge(release)
         self._offered = None
+        if release.what != "step":
+            self._number += 1
         with (
             charging(self.ledger, charge, writer=self._writer) as self._row,
             self.window.opened(),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from dppipe.learners.training_records import TrainingRecords
+    from dppipe.learners.records.training_records import TrainingRecords
     from dppipe.privacy.release import PublicFacts
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dppipe.learners.upcoming import PlannedReleases
+from dppipe.learners.gating.upcoming import PlannedReleases
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dppipe.learners.bounded import Bounded
+    from dppipe.learners.gating.bounded import Bounded
     from dppipe.planning.plan import Plan
     from dppipe.privacy.release import Release
 

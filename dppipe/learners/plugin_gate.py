@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from dppipe.errors import UsageError
-from dppipe.learners.bounded import Bounded
-from dppipe.learners.unit_isolation import restoring, silenced
-from dppipe.learners.unit_sums import (
+from dppipe.learners.gating.bounded import Bounded
+from dppipe.learners.gating.unit_isolation import restoring, silenced
+from dppipe.learners.gating.unit_sums import (
     UnitValue,
     check_bound,
     clamped_unit_sum,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dppipe.learners.gate import Gate
     from dppipe.learners.plain_gate import PlainGate
-    from dppipe.learners.training_records import TrainingRecords, Unit
+    from dppipe.learners.records.training_records import TrainingRecords, Unit
     from dppipe.privacy.release import Release
 
 

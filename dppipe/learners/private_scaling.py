@@ -21,8 +21,8 @@ from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.users import check_users, users_of
 from dppipe.data.reading.validity import valid_of
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.learners.bounded import Bounded
 from dppipe.learners.gate import Gate
+from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.ranks import Ranks
 from dppipe.runs.directory import RunDirectory, write_json
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
-from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.private_scaling import InputScaling, refuse_lost_statistics
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
-from dppipe.learners.step import PrivateStep
+from dppipe.learners.sgd.plain_step import PlainStep
+from dppipe.learners.sgd.step import PrivateStep
 from dppipe.lightning.averages import WeightAverage
 from dppipe.lightning.fit import Fit, make_private_step, open_gate
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel

@@ -10,17 +10,16 @@ from torch import Tensor
 
 from dppipe.clipper_abilities import first_state
 from dppipe.engine import Engine
-from dppipe.learners.diagnostics import ClippingDiagnostics
 from dppipe.learners.gate import Gate
-from dppipe.learners.plain_step import PlainStep
+from dppipe.learners.gating.sources import NoiseSources, noise_process
+from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.ranks import Ranks
-from dppipe.learners.sources import NoiseSources
-from dppipe.learners.step import PrivateStep
-from dppipe.learners.step_noise import FilteredNoise, StepNoise, make_step_noise
-from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.learners.sgd.diagnostics import ClippingDiagnostics
+from dppipe.learners.sgd.plain_step import PlainStep
+from dppipe.learners.sgd.step import PrivateStep
+from dppipe.learners.sgd.step_noise import FilteredNoise, StepNoise, make_step_noise
 from dppipe.lightning.averages import WeightAverage
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
-from dppipe.learners.sources import noise_process
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.budget import Budget

@@ -3,7 +3,7 @@
 While a module is fitted, two of its attributes are replaced: `training_step` takes the private step
 and `backward` writes its gradient. So `.grad` contains only privatised values, and
 learning-rate schedulers, `global_step` and checkpoints count logical steps. The optimizer and the
-module's class are untouched. Read next: `beginning.py`, then `dppipe/learners/step.py`.
+module's class are untouched. Read next: `beginning.py`, then `dppipe/learners/sgd/step.py`.
 """
 
 from __future__ import annotations

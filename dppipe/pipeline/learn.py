@@ -18,12 +18,12 @@ from torch import nn
 from dppipe.data.base import split_records
 from dppipe.errors import Interrupted, PrivacyRefusal, UsageError
 from dppipe.learners.gate import Gate
+from dppipe.learners.gating.sources import NoiseSources
+from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.job import Job
 from dppipe.learners.plain_gate import PlainGate
 from dppipe.learners.plugin_gate import PluginGate
-from dppipe.learners.sources import NoiseSources
-from dppipe.learners.training_records import TrainingRecords, Unit
-from dppipe.learners.upcoming import PlannedReleases
+from dppipe.learners.records.training_records import TrainingRecords, Unit
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.memory import fitting_memory
 from dppipe.pipeline.scoring import score_split

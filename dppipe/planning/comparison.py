@@ -13,10 +13,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.batch_numbers import sampling_numbers
-from dppipe.planning.budget_numbers import stated_budget
-from dppipe.planning.clipping_plan import clipping_numbers
-from dppipe.planning.timetable import Timetable
+from dppipe.planning.steps.batch_numbers import sampling_numbers
+from dppipe.planning.steps.budget_numbers import stated_budget
+from dppipe.planning.steps.clipping_plan import clipping_numbers
+from dppipe.planning.steps.timetable import Timetable
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts

@@ -2,7 +2,7 @@
 
 `make_plan` reads a spec; `plan_privacy` does the same for parts that were made in Python. Neither
 reads a record: the only fact about the data is the number of records, and not even that where the
-relation keeps it secret. Read next: `budget_numbers.py`, which sizes the noise and its cost.
+relation keeps it secret. Read next: `steps/budget_numbers.py`, which sizes the noise and its cost.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
-from dppipe.planning.batch_numbers import batch_sizes, make_timetable, sampling_numbers
-from dppipe.planning.budget_numbers import budget_numbers
 from dppipe.planning.data_source import source_of_data
 from dppipe.planning.earlier.recognition import recognise
-from dppipe.planning.noise_limits import refuse_noise
 from dppipe.planning.parts import PrivateParts, parts_of
 from dppipe.planning.plan import Plan
 from dppipe.planning.release_plan import LearnerParts, plan_releases
 from dppipe.planning.stated import DEFAULT_FACTS, StatedFacts
 from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.steps.batch_numbers import batch_sizes, make_timetable, sampling_numbers
+from dppipe.planning.steps.budget_numbers import budget_numbers
+from dppipe.planning.steps.noise_limits import refuse_noise
 from dppipe.privacy.release import PublicFacts
 from dppipe.spec.spec import Spec, committed_hash, spec_hash
 

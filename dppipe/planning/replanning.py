@@ -7,7 +7,7 @@ from dataclasses import replace
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.privacy_plan import plan_privacy
 from dppipe.planning.step_plan import StepPlan
-from dppipe.planning.timetable import Timetable
+from dppipe.planning.steps.timetable import Timetable
 
 
 def replanned(plan: StepPlan, parts: PrivateParts, *, epsilon: float) -> StepPlan | None:

@@ -23,16 +23,16 @@ from dppipe.privacy.events.plain import changed_event
 from dppipe.privacy.events.sequences import Steps
 from dppipe.privacy.filters.step_filters import step_filter
 from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows, read_ledger
-from dppipe.runs.covered import covered_faults
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
-from dppipe.runs.ledger_faults import (
+from dppipe.runs.verification.covered import covered_faults
+from dppipe.runs.verification.ledger_faults import (
     claim_faults,
     released_faults,
     shape_faults,
     split_faults,
 )
-from dppipe.runs.row_faults import row_faults
+from dppipe.runs.verification.row_faults import row_faults
 from dppipe.spec.kinds.registry import Registry
 
 

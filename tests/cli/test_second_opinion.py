@@ -78,7 +78,7 @@ def too_high(monkeypatch: pytest.MonkeyPatch) -> None:
     def opinion(epsilon_by: Callable[..., float]) -> SecondOpinion:
         return SecondOpinion(99.0, 0.5)
 
-    monkeypatch.setattr("dppipe.runs.second_opinion.second_opinion", opinion)
+    monkeypatch.setattr("dppipe.runs.verification.second_opinion.second_opinion", opinion)
     monkeypatch.setattr("dppipe.privacy.second_opinion.second_opinion", opinion)
 
 

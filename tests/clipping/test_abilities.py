@@ -33,7 +33,7 @@ from dppipe.clipper_abilities import (
 from dppipe.clipping import Clipper, Flat
 from dppipe.engine import Engine
 from dppipe.errors import UsageError
-from dppipe.learners.sensitivity import noise_unit
+from dppipe.learners.sgd.sensitivity import noise_unit
 from dppipe.spec.kinds.registry import Registry
 
 ABILITIES: dict[str, set[type]] = {

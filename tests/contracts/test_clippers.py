@@ -24,7 +24,7 @@ from dppipe.clipper_abilities import refusal
 from dppipe.clipping.base import Clipper
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.learners.sensitivity import noise_unit
+from dppipe.learners.sgd.sensitivity import noise_unit
 from dppipe.plugin_kit.checks.clipper_sums import (
     EXTREMES,
     RELATIONS,

@@ -142,7 +142,7 @@ def weights(callback):
 
 @pytest.fixture
 def silent(monkeypatch):
-    import dppipe.learners.sources as sources_module
+    import dppipe.learners.gating.sources as sources_module
 
     monkeypatch.setattr(sources_module, "GaussianStream", lambda *args, **options: Silent())
 

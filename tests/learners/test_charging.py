@@ -16,8 +16,8 @@ from torch.utils.data import TensorDataset
 from dppipe.clipping import Flat
 from dppipe.engine import Engine
 from dppipe.errors import DppipeError
-from dppipe.learners import charging as charging_module
-from dppipe.learners.charging import charging
+from dppipe.learners.gating import charging as charging_module
+from dppipe.learners.gating.charging import charging
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.noise import Constant

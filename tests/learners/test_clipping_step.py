@@ -24,7 +24,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.records.whole_units import split_by_unit
-from dppipe.learners.step import PrivateStep
+from dppipe.learners.sgd.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.noise.base import NoiseSchedule
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
@@ -473,7 +473,7 @@ def test_diagnostics_are_marked_and_named_in_the_statement(run):
 
 
 def test_without_diagnostics_nothing_of_them_is_computed(run, monkeypatch):
-    from dppipe.learners.diagnostics import ClippingDiagnostics
+    from dppipe.learners.sgd.diagnostics import ClippingDiagnostics
 
     monkeypatch.setattr(
         ClippingDiagnostics, "__init__", lambda self: pytest.fail("diagnostics are off")

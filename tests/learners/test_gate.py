@@ -12,7 +12,7 @@ import pytest
 from gates import GAUSSIAN, Opened, Z
 
 from dppipe.errors import DppipeError, PrivacyRefusal
-from dppipe.learners.bounded import Bounded
+from dppipe.learners.gating.bounded import Bounded
 from dppipe.runs import ledger as ledger_module
 
 

@@ -14,8 +14,8 @@ import torch
 from gates import GAUSSIAN, Opened, Z
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.learners.bounded import Beside, Bounded
-from dppipe.learners.sources import NoiseSources
+from dppipe.learners.gating.bounded import Beside, Bounded
+from dppipe.learners.gating.sources import NoiseSources
 from dppipe.privacy.events.multipliers import mechanism_of, noise_multiplier
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.laplace import LaplaceStream

@@ -17,7 +17,7 @@ from dppipe.engine import Engine, check_engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
-from dppipe.learners.sensitivity import noise_unit
+from dppipe.learners.sgd.sensitivity import noise_unit
 from dppipe.noise import Constant, Linear
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Advanced, Basic, Gdp, Pld, Rdp, Tcdp, Zcdp

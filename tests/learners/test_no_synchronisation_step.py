@@ -19,16 +19,16 @@ from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils.data import TensorDataset
 
-import dppipe.learners.step as step_module
+import dppipe.learners.sgd.step as step_module
 from dppipe.clipper_abilities import first_state
 from dppipe.clipping import AdaClip, Adaptive, Automatic, Flat, Layerwise, Microbatch
 from dppipe.engine import Engine
 from dppipe.learners.gate import Gate
+from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.records.unit_index import UserIndex
-from dppipe.learners.step import PrivateStep
-from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.learners.sgd.step import PrivateStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.basic import Basic

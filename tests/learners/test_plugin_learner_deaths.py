@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from dppipe.cli.app import app
 from dppipe.learners import gate as gates
-from dppipe.learners import unit_sums
 from dppipe.learners.gate import Gate
+from dppipe.learners.gating import unit_sums
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.gumbel import GumbelStream
 from dppipe.runs.ledger import Ledger

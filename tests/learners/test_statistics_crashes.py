@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from dppipe.cli.app import app
 from dppipe.learners import private_scaling
-from dppipe.learners.step import PrivateStep
+from dppipe.learners.sgd.step import PrivateStep
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.verify import verify_ledger

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.learners.training_records import Unit
-from dppipe.learners.unit_sums import clamped_unit_sum, clipped_unit_sum, rehearse_value
+from dppipe.learners.gating.unit_sums import clamped_unit_sum, clipped_unit_sum, rehearse_value
+from dppipe.learners.records.training_records import Unit
 
 ROUNDING = 1e-12
 """What float64 may add, as a share of the largest sum that is compared."""

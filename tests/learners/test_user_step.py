@@ -20,10 +20,10 @@ from dppipe.clipping import Flat, Microbatch
 from dppipe.data.reading.users import with_users
 from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.learners.plain_step import PlainStep
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.records.unit_index import UserIndex
+from dppipe.learners.sgd.plain_step import PlainStep
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.rdp import Rdp

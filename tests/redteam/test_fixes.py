@@ -18,8 +18,8 @@ import dppipe.lightning.isolation.private_model as private_model
 import dppipe.lightning.isolation.replica as replica
 from dppipe.data.base import Data
 from dppipe.engine.checks import check
-from dppipe.learners.contributions import Contributed, Contributions
 from dppipe.learners.records.reading import RecordReader
+from dppipe.learners.sgd.contributions import Contributed, Contributions
 from dppipe.lightning.isolation.replica import Replica
 from dppipe.lightning.metrics.provenance import Provenance
 from dppipe.randomness.model_randomness import ModelRandomness

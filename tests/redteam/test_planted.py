@@ -16,9 +16,9 @@ from redteam.running import Case, Command, Fit, distinguish
 from redteam.watching import Watch
 
 from dppipe.learners.gate import Gate
+from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.ranks import Ranks
-from dppipe.learners.step import PrivateStep
-from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.learners.sgd.step import PrivateStep
 from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.private_training import PrivateTraining
 from dppipe.randomness.gaussian import GaussianStream

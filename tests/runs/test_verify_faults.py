@@ -30,7 +30,7 @@ from dppipe.privacy.budget import Budget, Relation
 from dppipe.privacy.charges import Charge
 from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
 from dppipe.privacy.ledger_rows import digest, encode_row
-from dppipe.runs.row_faults import row_faults
+from dppipe.runs.verification.row_faults import row_faults
 from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import (
     BallsInBins,

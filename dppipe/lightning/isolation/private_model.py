@@ -1,6 +1,7 @@
 """The user's module as the private step sees it: a replica with secret randomness and no output.
 
-Read next: `replica.py`, then `networks.py`, and `step.py`, which asks the engine for clipped sums.
+Read next: `replica.py`, then `networks.py`, and `dppipe/learners/sgd/step.py`, which asks the
+engine for clipped sums.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
     from dppipe.planning.earlier.runs import Earlier
-    from dppipe.planning.timetable import Timetable
+    from dppipe.planning.steps.timetable import Timetable
     from dppipe.privacy.budget import Budget
 
 LEAST_LEFT = 0.01

@@ -27,7 +27,7 @@ from dppipe.clipper_abilities import (
 )
 from dppipe.clipping.base import Clipper
 from dppipe.engine import Engine
-from dppipe.learners.sensitivity import add_statistics, count_statistics, noise_unit
+from dppipe.learners.sgd.sensitivity import add_statistics, count_statistics, noise_unit
 from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
 from dppipe.privacy.budget import Relation
 

@@ -18,7 +18,7 @@ from dppipe.clipping.base import Clipper
 from dppipe.engine import clipped_sum
 from dppipe.engine.bounds import bounded_factors
 from dppipe.engine.groups import bounds_tensor, make_groups
-from dppipe.learners.sensitivity import noise_unit
+from dppipe.learners.sgd.sensitivity import noise_unit
 from dppipe.plugin_kit.checks.clipper_cases import (
     HUGE,
     TINY,

@@ -10,18 +10,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import UsageError
-from dppipe.planning.clipping_plan import clipping_numbers
 from dppipe.planning.earlier.leftover import naming_earlier
-from dppipe.planning.noise_scale import affordable_charges, noise_scale, nothing_fits
-from dppipe.planning.odometers import odometer, rounding
 from dppipe.planning.step_runs import CurvePoint
+from dppipe.planning.steps.clipping_plan import clipping_numbers
+from dppipe.planning.steps.noise_scale import affordable_charges, noise_scale, nothing_fits
+from dppipe.planning.steps.odometers import odometer, rounding
 from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.events.sequences import first
 from dppipe.privacy.filters.step_filters import step_filter
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
-    from dppipe.planning.timetable import Timetable
+    from dppipe.planning.steps.timetable import Timetable
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dppipe.engine import first_of_units
-from dppipe.learners.contributions import Contributed
+from dppipe.learners.sgd.contributions import Contributed
 
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.timetable import Timetable, refuse_length
+from dppipe.planning.steps.timetable import Timetable, refuse_length
 from dppipe.privacy.calibration import affordable_steps, calibrate
 
 if TYPE_CHECKING:

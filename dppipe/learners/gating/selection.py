@@ -11,7 +11,7 @@ from dppipe.randomness.selection import select
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
-    from dppipe.learners.bounded import Bounded
+    from dppipe.learners.gating.bounded import Bounded
     from dppipe.privacy.budget import Relation
 
 

@@ -11,7 +11,7 @@ from dppipe.privacy.rounding import round_up
 
 if TYPE_CHECKING:
     from dppipe.planning.step_runs import CurvePoint
-    from dppipe.planning.timetable import Timetable
+    from dppipe.planning.steps.timetable import Timetable
     from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.budget import Budget
     from dppipe.privacy.events.sequences import Steps

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.planning.timetable import Timetable, steps_for
+from dppipe.planning.steps.timetable import Timetable, steps_for
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts

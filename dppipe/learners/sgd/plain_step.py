@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.engine.units import make_units
-from dppipe.learners.buffers import zeros_of
 from dppipe.learners.ranks import Ranks
+from dppipe.learners.sgd.buffers import zeros_of
 
 if TYPE_CHECKING:
     from dppipe.learners.records.loader import LogicalBatch

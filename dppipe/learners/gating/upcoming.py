@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from dppipe.learners.step_noise import StepNoise
+from dppipe.learners.sgd.step_noise import StepNoise
 from dppipe.privacy.release import Release
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dppipe.planning.step_plan import plan_from_json
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.directory import RunDirectory, write_whole
 from dppipe.runs.ledger import Ledger
-from dppipe.runs.row_faults import row_faults
+from dppipe.runs.verification.row_faults import row_faults
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan

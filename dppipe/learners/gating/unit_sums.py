@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dppipe.errors import RECORD_ERRORS, PrivacyRefusal, UsageError
 from dppipe.learners.records.faults import is_machine_fault
-from dppipe.learners.training_records import Unit
+from dppipe.learners.records.training_records import Unit
 
 UnitValue = Callable[[Unit], Tensor]
 """Returns what one unit contributes."""

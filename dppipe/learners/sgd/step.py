@@ -24,13 +24,13 @@ from torch import Tensor
 from dppipe.clipper_abilities import averages, in_state, next_state, transforms
 from dppipe.engine.groups import bound_values, place_bounds
 from dppipe.errors import BudgetExhausted, PrivacyRefusal
-from dppipe.learners.bounded import Beside, Bounded
-from dppipe.learners.buffers import Buffers, zeros_of
-from dppipe.learners.contributions import Contributions
-from dppipe.learners.diagnostics import ClippingDiagnostics
 from dppipe.learners.gate import Gate
-from dppipe.learners.sensitivity import add_statistics, count_statistics, noise_unit, norm_of
-from dppipe.learners.upcoming import UpcomingSteps
+from dppipe.learners.gating.bounded import Beside, Bounded
+from dppipe.learners.gating.upcoming import UpcomingSteps
+from dppipe.learners.sgd.buffers import Buffers, zeros_of
+from dppipe.learners.sgd.contributions import Contributions
+from dppipe.learners.sgd.diagnostics import ClippingDiagnostics
+from dppipe.learners.sgd.sensitivity import add_statistics, count_statistics, noise_unit, norm_of
 
 if TYPE_CHECKING:
     from dppipe.engine import Engine

@@ -1,0 +1,1 @@
+"""The private step of DP-SGD: clipped sums of a batch, handed to the gate."""
