@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.files import read_plan
 from dppipe.runs.origin import check_origin
 
 if TYPE_CHECKING:
     from dppipe.component import Component
-    from dppipe.planning.step_plan import StepPlan
     from dppipe.runs.directory import RunDirectory
 
 _CHOSEN = (
@@ -52,7 +53,9 @@ def check_resumed(run: RunDirectory, plan: StepPlan, *, data: Component | None) 
 
 
 def _difference(committed: StepPlan, plan: StepPlan) -> str:
-    for name in (*_CHOSEN, *type(plan).model_fields):
+    # What describes the steps comes before what follows from them, such as epsilon.
+    of_steps = [name for name in StepPlan.model_fields if name not in Plan.model_fields]
+    for name in (*_CHOSEN, *of_steps, *Plan.model_fields):
         was = getattr(committed, name)
         now = getattr(plan, name)
         if was != now:
