@@ -66,7 +66,12 @@ class Opened:
         purposes = {"release": self.noise, "noise": self.noise, "statistics": self.noise}
         sources = GivenSources(**purposes, count=self.beside)
         self.gate = Gate(
-            self.ledger, self.upcoming, "zero_out", "example", sources=sources, **options
+            self.ledger,
+            self.upcoming,
+            options.pop("relation", "zero_out"),
+            options.pop("unit", "example"),
+            sources=sources,
+            **options,
         )
         self.computed = 0
 

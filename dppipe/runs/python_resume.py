@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.plan import Plan
 from dppipe.runs.files import read_plan
 from dppipe.runs.origin import check_origin
 
 if TYPE_CHECKING:
     from dppipe.component import Component
-    from dppipe.planning.plan import Plan
     from dppipe.runs.directory import RunDirectory
 
 _CHOSEN = (
@@ -52,9 +52,11 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
 
 
 def _difference(committed: Plan, plan: Plan) -> str:
-    for name in (*_CHOSEN, *type(plan).model_fields):
-        was = getattr(committed, name)
-        now = getattr(plan, name)
+    # What describes the steps comes before what follows from them, such as epsilon.
+    of_steps = [name for name in type(plan).model_fields if name not in Plan.model_fields]
+    for name in (*_CHOSEN, *of_steps, *Plan.model_fields):
+        was = getattr(committed, name, None)
+        now = getattr(plan, name, None)
         if was != now:
             return f"{name} {now!r} instead of {was!r}"
     return "other settings"

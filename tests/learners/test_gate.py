@@ -50,6 +50,17 @@ def test_each_release_is_charged_computed_and_noised_once_in_the_plans_order(
     }
 
 
+@pytest.mark.parametrize("relation", ["zero_out", "add_remove", "replace_one"])
+@pytest.mark.parametrize("unit", ["example", "user"])
+def test_a_row_states_the_relation_and_the_unit_of_the_gate(
+    opened: Callable[..., Opened], relation: str, unit: str
+) -> None:
+    gate = opened(relation=relation, unit=unit)
+    gate.gate.add_noise(gate.next(), gate.compute)
+    (charge,) = gate.charges
+    assert (charge.relation, charge.unit) == (relation, unit)
+
+
 def test_a_release_is_refused_without_asking_for_it(opened: Callable[..., Opened]) -> None:
     gate = opened()
     with pytest.raises(PrivacyRefusal, match=r"expected a release that next\(\) has just returned"):

@@ -118,6 +118,21 @@ def test_the_noises_unit_is_the_sum_of_the_bounds_of_all_groups(relation):
     assert noise_unit(Layerwise(), (1.0, 2.0, 2.0), relation, order=2) == pytest.approx(3.0)
 
 
+def test_the_noise_of_a_step_is_scaled_to_the_sum_of_all_bounds(tmp_path):
+    asked = []
+
+    class Asked(Silent):
+        def add_(self, flat, std, *, over=1.0):
+            asked.append(std)
+            return super().add_(flat, std, over=over)
+
+    private, batch, *_ = step(tmp_path, noise=Asked(), clipping=Layerwise(max_grad_norm=2.0))
+    private(batch, place=lambda piece: piece)
+    bounds = private._bounds(1)
+    assert len(bounds) > 1
+    assert asked == [pytest.approx(1.5 * sum(bounds))]
+
+
 def test_the_noise_has_the_scale_that_is_charged(tmp_path):
     """Zero gradients leave the noise alone; its mean size within 5 standard errors: a false alarm in 1.7 million."""
     private, batch, dataset, _ = step(tmp_path, width=50_000)

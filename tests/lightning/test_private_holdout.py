@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import dppipe
-import dppipe.lightning.fit as fit_module
+import dppipe.learners.sources as sources_module
 from dppipe.clipping import Flat
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
@@ -341,7 +341,7 @@ class Changes(Validates):
 def test_nothing_that_private_validation_changes_on_the_trainer_changes_training(
     fit, change, monkeypatch
 ):
-    monkeypatch.setattr(fit_module, "GaussianStream", lambda *args, **options: Silent())
+    monkeypatch.setattr(sources_module, "GaussianStream", lambda *args, **options: Silent())
     plain, changed = Changes(), Changes(change)
     fit(plain, scored())
     assert fit(changed, scored()).outcome.steps == STEPS
