@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import dppipe
-import dppipe.learners.sources as sources_module
+import dppipe.learners.gating.sources as sources_module
 from dppipe.clipping import Flat
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise import Constant
