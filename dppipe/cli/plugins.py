@@ -54,7 +54,9 @@ def new(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="WHAT", help="clipper, schedule, model, data or optimizer.", show_default=False
+            metavar="WHAT",
+            help="clipper, schedule, model, data, optimizer or learner.",
+            show_default=False,
         ),
     ],
     name: Annotated[

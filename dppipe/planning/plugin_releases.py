@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.release import Release
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.privacy.release import PlansReleases, PublicFacts, Release
 
 PLUGIN_EVENTS = ("GaussianDpEvent", "LaplaceDpEvent", "ExponentialMechanismDpEvent")
 """The events that `sum_units` and `select_units` of the gate can act by."""
 _TAKEN = ("step", "statistics")
 """Kinds of releases that mean something else in a run directory."""
+
+
+def check_plugin_planning(learner: PlansReleases, facts: PublicFacts) -> None:
+    """Refuse a plugin whose releases don't follow from its options, facts and scale alone."""
+    first, again = (list(learner.releases(facts, scale=1.0)) for _ in range(2))
+    check_plugin_releases(first)
+    if first != again:
+        raise UsageError(
+            "learner: expected releases() to return equal releases for equal facts and scale, got "
+            "others when it was asked again. They may follow from options, facts and scale alone."
+        )
 
 
 def check_plugin_releases(releases: Sequence[Release]) -> None:

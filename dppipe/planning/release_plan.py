@@ -14,7 +14,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier.runs import Earlier, with_earlier
 from dppipe.planning.plan import Plan
 from dppipe.planning.planned_release import PlannedRelease
-from dppipe.planning.plugin_releases import check_plugin_releases
+from dppipe.planning.plugin_releases import check_plugin_planning, check_plugin_releases
 from dppipe.planning.step_runs import CurvePoint
 from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.calibration import calibrate
@@ -67,6 +67,8 @@ def plan_releases(
     """
     budget = parts.budget
     numbers: dict[str, Any]
+    if not is_built_in(parts.learner):
+        check_plugin_planning(parts.learner, facts)
     if budget is None:
         releases = _releases(parts, facts, scale=parts.learner.scale or 1.0)
         numbers = _without_budget()

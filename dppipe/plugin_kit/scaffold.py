@@ -12,8 +12,8 @@ from pathlib import Path
 from string import Template
 
 from dppipe.errors import UsageError
-from dppipe.plugin_kit.starters import clipper, data, model, optimizer, schedule
-from dppipe.plugin_kit.starters.starter import TEST_HEAD, Starter
+from dppipe.plugin_kit.starters import clipper, data, learner, model, optimizer, schedule
+from dppipe.plugin_kit.starters.starter import Starter
 from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.kinds.plugin_scan import DEFAULT_FOLDER
 from dppipe.spec.kinds.plugins import show_path
@@ -27,6 +27,7 @@ STARTERS: Mapping[str, Starter] = {
     "model": model.STARTER,
     "data": data.STARTER,
     "optimizer": optimizer.STARTER,
+    "learner": learner.STARTER,
 }
 """What can be started, by the word that asks for it."""
 
@@ -81,7 +82,7 @@ def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -
     _write(
         {
             written.plugin: Template(starter.plugin).substitute(words),
-            written.test: Template(TEST_HEAD + starter.test).substitute(words),
+            written.test: Template(starter.full_test()).substitute(words),
             written.pipeline: Template(starter.pipeline()).substitute(words),
         }
     )

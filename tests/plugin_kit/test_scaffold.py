@@ -72,7 +72,7 @@ def test_the_written_tests_pass_and_with_them_all_checks(empty: Path) -> None:
         "tests",
     ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "10 passed" in result.stdout, result.stdout + result.stderr
+    assert "12 passed" in result.stdout, result.stdout + result.stderr
 
 
 @pytest.mark.slow
@@ -127,13 +127,14 @@ def test_nothing_is_written_over_or_half(taken: str, empty: Path) -> None:
 def test_a_word_that_is_no_family_is_explained(empty: Path) -> None:
     said = invoke("plugins", "new", "cliper", "mine", code=2)
     assert (
-        "expected one of clipper, schedule, model, data, optimizer, got 'cliper'. Did you mean 'clipper'?"
+        "expected one of clipper, schedule, model, data, optimizer, learner, got 'cliper'. Did you mean 'clipper'?"
         in said
     )
 
 
 @pytest.mark.parametrize(
-    "name", ["clipper", "noise", "model", "data", "optimizer", "field", "tensor", "torch"]
+    "name",
+    ["clipper", "noise", "model", "data", "optimizer", "learner", "release", "tensor", "torch"],
 )
 @pytest.mark.parametrize("what", STARTERS)
 def test_no_name_collides_with_what_the_file_uses(what: str, name: str, empty: Path) -> None:

@@ -20,7 +20,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from dppipe.component import Component
-from dppipe.plugin_kit.checks import averages, clippers, data, models, optimizers, rates, schedules
+from dppipe.plugin_kit.checks import (
+    averages,
+    clippers,
+    data,
+    learners,
+    models,
+    optimizers,
+    rates,
+    schedules,
+)
 from dppipe.plugin_kit.checks.memory import changed, digest, remembered
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_each, check_kind
 from dppipe.spec.component_field import split_kind
@@ -44,6 +53,7 @@ EXERCISES: dict[str, Callable[[Any], Any]] = {
     "model": models.exercise,
     "data": data.exercise,
     "optimizer": optimizers.exercise,
+    "learner": learners.exercise,
     "schedule": rates.exercise,
     "averaging": averages.exercise,
 }

@@ -62,10 +62,21 @@ class Starter:
     """The plugin's block in the spec."""
     others: dict[str, str] = field(default_factory=dict)
     """Other blocks that suit it better than the usual ones."""
+    without: tuple[str, ...] = ()
+    """The usual blocks that it takes none of."""
+    imports: str = ""
+    """What its test imports besides."""
 
     def pipeline(self) -> str:
         """Return the template of a spec that uses the plugin."""
         blocks = BLOCKS | self.others | {self.block: self.options}
-        return PIPELINE_HEAD + "".join(
-            f"{name + ':':<12}{value}\n" for name, value in blocks.items()
-        )
+        lines = []
+        for name, value in blocks.items():
+            if name not in self.without:
+                lines.append(f"{name + ':':<12}{value}\n")
+        return PIPELINE_HEAD + "".join(lines)
+
+    def full_test(self) -> str:
+        """Return the template of the plugin's test file."""
+        head = TEST_HEAD.replace("from dppipe.spec.kinds", f"{self.imports}from dppipe.spec.kinds")
+        return head + self.test
