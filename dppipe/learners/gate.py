@@ -178,7 +178,8 @@ class Gate:
             stream.add_(noise, std=inside * sensitivity)
             bounded = solve(noise)
         for multiplier in after:
-            stream.add_(bounded.value, std=multiplier * bounded.sensitivity, over=bounded.over)
+            stream.add_(bounded.value, std=multiplier * bounded.sensitivity)
+        bounded.value.div_(bounded.over)
         self._let_out(release, bounded.value)
         return bounded.value
 
@@ -275,11 +276,8 @@ class Gate:
                 f"gate: expected a release that next() has just returned, got {release.what!r} "
                 "again or without asking. Each release is charged and used once."
             )
-        if (release.what, release.event, release.count) != (
-            offered.what,
-            offered.event,
-            offered.count,
-        ):
+        planned = (offered.what, offered.event, offered.count, offered.covers)
+        if (release.what, release.event, release.count, release.covers) != planned:
             raise PrivacyRefusal(
                 f"gate: expected the release {offered.what!r} as next() has returned it, got one "
                 "with another event or count. Only facts may be added."

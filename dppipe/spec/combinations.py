@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dppipe.clipper_abilities import Averages, failure_delta, refusal, statistics_std
+from dppipe.clipper_abilities import Averages, adapts, failure_delta, refusal, statistics_std
 from dppipe.spec.messages.layout import Refusal
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def refuse_together(
     """Yield each combination of these parts that no proof covers, with the option to change."""
     yield from _units(sampler, clipping, budget)
     yield from _bound(clipping, noise, budget)
-    adapts = statistics_std(clipping, expected_batch_size=1.0) is not None
-    if clipping.bound_schedule is not None and (clipping.needs != "norms" or adapts):
+    counts = statistics_std(clipping, expected_batch_size=1.0) is not None
+    if clipping.bound_schedule is not None and (clipping.needs != "norms" or counts):
         message = (
             f"expected a clipper with a fixed bound, got {clipping.kind!r}, which moves its own "
             "or has none."
@@ -41,7 +41,7 @@ def refuse_together(
             ("clipping", "bound_schedule"), f"{message} Leave the schedule out, or take kind: flat."
         )
     by_norms = clipping.needs == "norms" and not isinstance(clipping, Averages)
-    if noise.mechanism == "laplace" and (adapts or not by_norms):
+    if noise.mechanism == "laplace" and (counts or not by_norms):
         message = (
             f"expected a clipper by norms alone with Laplace noise, got {clipping.kind!r}, "
             "whose bound is proven for"
@@ -82,7 +82,7 @@ def _correlated(sampler: Sampler, clipping: Clipper, noise: NoiseSchedule) -> It
     moving = {
         ("sampler", "batch_schedule"): sampler.scheduled,
         ("clipping", "bound_schedule"): clipping.bound_schedule is not None,
-        ("clipping", "kind"): statistics_std(clipping, expected_batch_size=1.0) is not None,
+        ("clipping", "kind"): adapts(clipping) or isinstance(clipping, Averages),
         ("noise", "mechanism"): noise.mechanism != "gaussian",
         ("noise", "secure"): noise.secure,
         ("noise", "kind"): noise.adaptive,

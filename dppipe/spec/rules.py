@@ -22,7 +22,7 @@ def check_rules(spec: Spec) -> list[Problem]:
     rules: tuple[Callable[[Spec], Iterator[Problem]], ...]
     rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together)
     if not spec.takes_steps:
-        rules = (_learner_unit, _learner_devices, _secret)
+        rules = (_learner_unit, _learner_devices, _learner_preludes, _secret)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -33,6 +33,16 @@ def _learner_unit(spec: Spec) -> Iterator[Problem]:
             ("budget", "unit"),
             "expected example, since the data doesn't say whose each record is, got user. State "
             "the users of the data, or take unit: example.",
+        )
+
+
+def _learner_preludes(spec: Spec) -> Iterator[Problem]:
+    """Only DP-SGD releases statistics of the records before its own releases."""
+    for prelude in spec.data.preludes:
+        yield Problem(
+            tuple(prelude.place.split(".")),
+            f"expected constants with learner {spec.learner.kind!r}, got kind: private. Only "
+            "dp_sgd releases statistics first: give constants.",
         )
 
 

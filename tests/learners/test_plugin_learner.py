@@ -75,7 +75,7 @@ def test_the_statement_names_both_releases_and_what_is_claimed(finished: Path) -
         "All releases and their noise were fixed before the first of them.",
         "A release named 'mean' (noise multiplier",
         "A release named 'selection' (candidates 3) was charged in the ledger",
-        "What was released as 'selection' (candidates 3).",
+        "What was released as 'selection' (candidates 3), in `released/`.",
     ):
         assert sentence in text
     assert "gradient" not in text

@@ -41,9 +41,9 @@ _KINDS = {
 }
 _OTHER = _Words(
     planned="{what} ({described})",
-    assumption="A release named {what!r} ({described}) was charged in the ledger before it was "
-    "computed.",
-    released="What was released as {what!r} ({described}).",
+    assumption="A release named {what!r} ({described}) was charged in the ledger before its noise "
+    "was drawn.",
+    released="What was released as {what!r} ({described}), in `released/`.",
     without_noise="What was released as {what!r}, without noise.",
 )
 
