@@ -27,8 +27,10 @@ from dppipe.bench.workloads import WORKLOADS, Workload
 from dppipe.clipper_abilities import first_state
 from dppipe.clipping import Flat
 from dppipe.engine import Engine
-from dppipe.learners.sgd import step as step_module
+from dppipe.learners import gate as gate_module
+from dppipe.learners.gate import Gate
 from dppipe.learners.gating.charging import charging
+from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
 from dppipe.learners.sgd.step import PrivateStep
@@ -37,7 +39,6 @@ from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
-from dppipe.randomness.gaussian import GaussianStream
 from dppipe.randomness.keystream import Keystream
 from dppipe.randomness.streams import stream_key
 from dppipe.runs import ledger as ledger_module
@@ -48,13 +49,14 @@ from dppipe.sampling import Poisson
 WARM_UP = 3
 TIMED = {
     "accounting": [
-        (PrivateStep, "charge_of"),
+        (Gate, "charge_of"),
+        (Gate, "next"),
         (PrivateStep, "goes_on"),
         (PlannedNoise, "multiplier"),
         (PlannedNoise, "charge"),
     ],
     "charge": [(Ledger, "charge")],
-    "disk": [(ledger_module, "_write_all")],
+    "disk": [(ledger_module, "write_all")],
 }
 PARTS = ("accounting", "waiting", "row")
 
@@ -82,12 +84,12 @@ class Stopwatch:
         return timed
 
     @contextmanager
-    def waiting(self, ledger: Ledger, charge: Any, *, writer: Any) -> Iterator[None]:
+    def waiting(self, ledger: Ledger, charge: Any, *, writer: Any) -> Iterator[Any]:
         """Time how long it takes to get into and out of the block in whose background a step is charged."""
         block = charging(ledger, charge, writer=writer)
-        self.around("waiting", block.__enter__)()
+        written = self.around("waiting", block.__enter__)()
         try:
-            yield
+            yield written
         finally:
             self.around("waiting", block.__exit__)(None, None, None)
 
@@ -99,11 +101,11 @@ class Stopwatch:
         before = [getattr(owner, attribute) for _, owner, attribute in places]
         for (name, owner, attribute), function in zip(places, before, strict=True):
             setattr(owner, attribute, self.around(name, function))
-        step_module.charging = self.waiting
+        gate_module.charging = self.waiting
         try:
             yield
         finally:
-            step_module.charging = charging
+            gate_module.charging = charging
             for (_, owner, attribute), function in zip(places, before, strict=True):
                 setattr(owner, attribute, function)
 
@@ -129,9 +131,9 @@ def measure(workload: Workload, directory: Path, *, steps: int) -> list[dict[str
         Ledger.create(directory / "ledger.jsonl", plan=plan.to_json()) as ledger,
     ):
         state = first_state(parts.clipping, engine.groups.sizes)
-        private = PrivateStep(
-            parts, "zero_out", plan, engine, ledger, GaussianStream(stream_key("noise")), state
-        )
+        upcoming = UpcomingSteps(plan, parts, PlannedNoise(plan), taken=0)
+        gate = Gate(ledger, upcoming, "zero_out", plan.unit)
+        private = PrivateStep(parts, plan, engine, gate, upcoming, state)
         for _ in range(plan.steps):
             watch = Stopwatch()
             with watch.running():
@@ -143,11 +145,7 @@ def measure(workload: Workload, directory: Path, *, steps: int) -> list[dict[str
                 private.goes_on()
                 whole = time.perf_counter() - start
             start = time.perf_counter()
-            curves.privacy(
-                private.taken,
-                max_grad_norm=private.max_grad_norm,
-                noise_multiplier=private.noise_multiplier,
-            )
+            curves.privacy(private.taken, private.shown)
             seconds = watch.seconds | {"step": whole, "curves": time.perf_counter() - start}
             taken.append(seconds | {"row": seconds["charge"] - seconds["disk"]})
     curves.close()

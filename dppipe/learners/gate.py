@@ -123,7 +123,8 @@ class Gate:
             self.ranks.broadcast_(bounded.whole)
         else:
             bounded.value.copy_(self.ranks.agree(bounded.value))
-        self.upcoming.observe(bounded.value)
+        if release.what == "step":
+            self.upcoming.observe(bounded.value)
         self._let_out(release, bounded.value)
         return bounded.value
 
