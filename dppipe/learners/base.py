@@ -28,6 +28,15 @@ class Learner(Component):
     Guarantees:
     - Whatever a learner releases goes through the gate, and is charged before it is seen.
     - A plugin's values are bounded by the gate, one unit at a time; it is not believed.
+
+    Example:
+        >>> from dppipe import Learner, Release
+        >>> from dppipe.privacy.events.mechanisms import gaussian
+        >>> class Count(Learner, kind="count"):
+        ...     def releases(self, facts, *, scale):
+        ...         return [Release(what="count", event=gaussian(scale))]
+        >>> Count().releases(None, scale=2.0)[0].event.noise_multiplier
+        2.0
     """
 
     takes: ClassVar[frozenset[str]] = frozenset()

@@ -8,7 +8,7 @@ relation keeps it secret. Read next: `steps/budget_numbers.py`, which sizes the 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from dppipe.planning.data_source import source_of_data
 from dppipe.planning.earlier.recognition import recognise
@@ -145,20 +145,25 @@ def public_facts(spec: Spec) -> PublicFacts:
 
 def _stated(spec: Spec) -> StatedFacts:
     """Return the facts of a spec that its plan repeats."""
-    secret = spec.budget != "none" and spec.budget.relation == "add_remove"
     takes_model = "model" in spec.learner.takes
     return {
         "holdout": spec.data.holdout,
         "diagnostics": spec.diagnostics,
         "pretrained": takes_model and spec.model.pretrained is not None,
         "own_module": _is_own_module(spec),
-        "split": "hash" if secret else "position",
+        "split": _split(spec),
         "data": source_of_data(spec.data),
         "reproducible": spec.reproducible,
         "spec_hash": spec_hash(spec),
         "committed_hash": committed_hash(spec),
         "plugins": spec.plugin_files(),
     }
+
+
+def _split(spec: Spec) -> Literal["position", "hash"]:
+    """Return how records are split: by hash where even their number is secret."""
+    secret = spec.budget != "none" and spec.budget.relation == "add_remove"
+    return "hash" if secret else "position"
 
 
 def _is_own_module(spec: Spec) -> bool:

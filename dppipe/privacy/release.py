@@ -25,6 +25,13 @@ class Release:
 
     Guarantee: `event` holds all that an accountant needs. It is also the one place of the noise
     multiplier: the gate reads from it how much noise to add.
+
+    Example:
+        >>> from dppipe import Release
+        >>> from dppipe.privacy.events.mechanisms import gaussian
+        >>> release = Release(what="mean", event=gaussian(2.0), facts={"max_norm": 1.0})
+        >>> release.what, release.count
+        ('mean', 1)
     """
 
     what: str

@@ -66,7 +66,7 @@ def test_the_headers_alone_give_the_public_facts(tmp_path: Path) -> None:
         (
             {"x": X, "y": Y},
             {},
-            r"data\.classes: expected the number of classes, got nothing, and 'y' holds integers",
+            r"data\.classes: expected the number of classes, got nothing, and 'y' contains integers",
         ),
         (
             {"x": X, "y": Y / 2},

@@ -128,7 +128,17 @@ def test_a_spec_can_be_made_in_python() -> None:
 
 def test_components_inside_components_are_found() -> None:
     kinds = sorted(component.kind for component in spec_from_text(DOCUMENTED).components())
-    assert kinds == ["constant", "constant", "digits", "flat", "mlp", "pld", "poisson", "sgd"]
+    assert kinds == [
+        "constant",
+        "constant",
+        "digits",
+        "dp_sgd",
+        "flat",
+        "mlp",
+        "pld",
+        "poisson",
+        "sgd",
+    ]
 
 
 _JUNK = st.one_of(

@@ -249,7 +249,7 @@ class RunMaker:
     def split_by_position(self) -> MadeRun:
         """Make a run under add_remove as earlier versions split it."""
         with self._patch.context() as patch:
-            patch.setattr(privacy_plan, "_keeps_count_secret", lambda spec: False)
+            patch.setattr(privacy_plan, "_split", lambda spec: "position")
             return self.spec_run("old_split", *SPECS["add_remove"])
 
     def callbacks(self) -> dict[str, MadeRun]:
