@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,16 @@ def slope_module() -> Any:
     return importlib.import_module("dppipe.learners.slope")
 
 
-def test_the_row_is_durable_before_the_solver_starts(here: Path) -> None:
+def test_the_row_is_durable_before_the_solver_starts(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charge = Ledger.charge
+
+    def slowly(ledger: Ledger, what: Any) -> None:
+        time.sleep(0.3)  # a solver that didn't wait would see no row
+        charge(ledger, what)
+
+    monkeypatch.setattr(Ledger, "charge", slowly)
     run = go(here, "{kind: slope}")
     (seen,) = slope_module().SEEN
     assert seen == (run / "ledger.jsonl").read_bytes()

@@ -25,7 +25,9 @@ from pathlib import Path
 
 from planting import ROOT, Bug, read_bugs
 
-LEFT_OUT = (".git", ".venv", "runs", ".dppipe", "__pycache__", ".*_cache", ".hypothesis")
+LEFT_OUT = (".git", ".venv", ".dppipe", "__pycache__", ".*_cache", ".hypothesis")
+NOT_RUN = 4
+"""What pytest ends with where it couldn't start: no test has seen the bug then."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -96,7 +98,14 @@ def try_bug(bug: Bug, *, likely: bool, timeout: int) -> Result:
 def copy_tree(place: Path) -> Path:
     """Copy the repository, without what tests don't need."""
     copy = place / "dppipe"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    anywhere = shutil.ignore_patterns(*LEFT_OUT)
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        # Only the folder of run directories: `dppipe/runs` and `tests/runs` belong to the copy.
+        own_runs = {"runs"} if Path(folder) == ROOT else set()
+        return {*anywhere(folder, names), *own_runs}
+
+    shutil.copytree(ROOT, copy, ignore=left_out)
     return copy
 
 
@@ -107,6 +116,8 @@ def first_failure(root: Path, paths: Sequence[str], *, timeout: int) -> str | No
         return f"{paths[0]} (no end in {timeout} s)"
     if found.returncode in (0, 5):  # all passed, or nothing was selected
         return None
+    if found.returncode == NOT_RUN:
+        raise RuntimeError(f"{' '.join(paths)}: the tests couldn't start.\n{found.stderr}")
     failed = FAILED.search(found.stdout)
     return failed.group(1) if failed else f"{paths[0]} (exit {found.returncode})"
 
