@@ -117,15 +117,20 @@ def go_on(path, *, devices):
     written = re.sub(r"devices: \d+", f"devices: {devices}", config.read_text())
     config.write_text(re.sub(r"accelerator: \w+", "accelerator: cpu", written))
     words = [sys.executable, "-m", "dppipe", "resume", str(path)]
-    done = subprocess.run(
+    process = subprocess.Popen(
         [*words, "--accept-changes", "--original-is-gone"],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=180,
-        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    try:
+        output, _ = process.communicate(timeout=180)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # ranks that wait for each other
+        raise
+    assert process.returncode == 0, output
 
 
 def test_two_processes_go_on_to_the_model_of_one_where_rate_and_bound_move(
