@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from itertools import combinations
 from typing import Any
 
 import attr
@@ -215,6 +216,42 @@ def test_points_of_the_curve_are_finite_plain_data_that_falls_with_delta(kind: s
         if isinstance(values, list)
         for value in values
     )
+
+
+@pytest.mark.parametrize("z", [1.0, 40.0, 3e3, 3e5])
+def test_no_point_of_the_whole_curve_is_below_what_was_proven(kind: str, z: float) -> None:
+    composed = accountant(kind).compose([(release(kind, z), 50)], relation="zero_out")
+    points = composed.points()
+    for delta, stated in zip(points["deltas"], points["epsilons"], strict=True):
+        proven = composed.epsilon(delta)
+        assert proven <= stated <= proven * (1 + 1e-4)
+
+
+def mixed(kind: str) -> list[tuple[dp_accounting.DpEvent, int]]:
+    """Steps of several kinds, as far as the accountant knows them."""
+    steps = [(poisson(0.05, 4.0), 40), (gaussian(30.0), 1), (poisson(0.2, 8.0), 10)]
+    steps += [(dp_accounting.LaplaceDpEvent(90.0), 2), (gaussian(12.0), 3)]
+    known = []
+    for event, count in steps:
+        try:
+            accountant(kind).compose([(event, count)], relation="zero_out")
+        except PrivacyRefusal:
+            continue
+        known.append((event, count))
+    return known
+
+
+def test_steps_of_several_kinds_cost_the_same_in_any_order_and_no_less_than_one_kind_alone(
+    kind: str,
+) -> None:
+    for first, second in combinations(mixed(kind), 2):
+        try:
+            together = cost(kind, first, second)
+        except PrivacyRefusal:
+            continue
+        assert cost(kind, second, first) == pytest.approx(together, rel=1e-9)
+        alone = max(cost(kind, first), cost(kind, second))
+        assert together >= alone * (1 - 1e-3), (first, second)
 
 
 EVENTS = {

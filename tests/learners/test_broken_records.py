@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import dppipe
-from dppipe.clipping import Flat, Jl, Microbatch
+from dppipe.clipping import AdaClip, Adaptive, Flat, Global, Jl, Microbatch
 from dppipe.errors import DppipeError, PartlyAdded, PrivacyRefusal, UsageError
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
@@ -175,16 +175,25 @@ def test_a_broken_record_of_a_user_leaves_the_users_other_records_and_all_other_
         assert 0 < float(moved) <= 2 * 0.5 * 2 * 0.1 / (RECORDS / 3) * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("sampler", [FullBatch(), User(sample_rate=1.0)], ids=["record", "user"])
 @pytest.mark.parametrize(
     "clipping",
-    [Microbatch(size=2, max_grad_norm=0.1), Jl(max_grad_norm=0.1, delta=5e-3)],
-    ids=["microbatch", "jl"],
+    [
+        Microbatch(size=2, max_grad_norm=0.1),
+        Jl(max_grad_norm=0.1, delta=5e-3),
+        Adaptive(unclipped_num_std=50.0),
+        Adaptive(unclipped_num_std=50.0, grouping="layerwise"),
+        Global(variant="adaptive", unclipped_num_std=50.0),
+        AdaClip(),
+    ],
+    ids=["microbatch", "jl", "adaptive", "layerwise", "global", "adaclip"],
 )
-def test_every_way_of_clipping_goes_on_past_a_broken_record(tmp_path, clipping):
+def test_every_way_of_clipping_goes_on_past_a_broken_record(tmp_path, clipping, sampler):
+    if isinstance(clipping, Microbatch) and isinstance(sampler, User):
+        return  # refused: users are averaged already
     budget = dppipe.Budget(epsilon=1e4, delta=1e-2)
-    callback = fit(
-        tmp_path, Records(broken="label"), clipping=clipping, module=Offers(), budget=budget
-    )
+    changes = {"clipping": clipping, "module": Offers(), "budget": budget, "sampler": sampler}
+    callback = fit(tmp_path, Records(broken="label"), **changes)
     assert callback.outcome.status == "completed"
 
 

@@ -382,20 +382,28 @@ def test_a_resumed_run_goes_on_with_the_bound_it_had(run, monkeypatch):
     )  # each step moves it by a tenth or so, and none back to the first
 
 
+@pytest.mark.parametrize("kind", ["adaptive", "layerwise", "global"])
 @pytest.mark.parametrize("start", [100.0, 0.01])
 def test_the_step_brings_a_bound_that_is_a_hundred_times_off_to_the_median_within_150_steps(
-    tmp_path, start
+    tmp_path, start, kind
 ):
-    """Norms are lognormal about 1. The bound ends within 0.15 of the median's place; its spread there is about 0.02."""
+    """Norms are lognormal about 1. The bound, or the threshold, ends within 0.15 of the median's place; its spread there is
+    about 0.02.
+    """
+    clipping = {
+        "adaptive": Adaptive(max_grad_norm=start),
+        "layerwise": Adaptive(max_grad_norm=start, grouping="layerwise"),
+        "global": Global(variant="adaptive", threshold=start, target_unclipped_quantile=0.5),
+    }[kind]
     generator = torch.Generator().manual_seed(0)
     directions = nn.functional.normalize(torch.randn(1000, 8, generator=generator), dim=1)
     gradients = directions * torch.randn(1000, 1, generator=generator).exp()
-    step, batch = make_step(
-        tmp_path, Adaptive(max_grad_norm=start), gradients, rate=0.25, physical=500
-    )
+    step, batch = make_step(tmp_path, clipping, gradients, rate=0.25, physical=500)
     for _ in range(150):
         step(batch, place=here)
-    share = float((gradients.norm(dim=1) <= step.clipper_state["bounds"][0]).float().mean())
+    state = step.clipper_state
+    limit = state["threshold"] if kind == "global" else state["bounds"][0]
+    share = float((gradients.norm(dim=1) <= limit).float().mean())
     assert share == pytest.approx(0.5, abs=0.15)
 
 

@@ -52,7 +52,17 @@ class Meeting(Ranks):
         """Do nothing."""
 
 
-def counted(sampler, ranks):
+POISON = 77.0
+"""An input on which the model raises."""
+
+
+def loss(model, batch):
+    if bool((batch[0] == POISON).any()):
+        raise ArithmeticError("a record's value")
+    return model(batch[0]).squeeze(1)
+
+
+def counted(sampler, ranks, sizes=SIZES):
     """Take one step on all records, and return the sum of its counts before noise."""
     parts = PrivateParts(
         sampler,
@@ -64,12 +74,10 @@ def counted(sampler, ranks):
     by_users = isinstance(sampler, User)
     plan = plan_privacy(parts, name="t", records=5 if by_users else 10, steps=2)
     users = UserIndex(OWNERS, at_most=64) if by_users else None
-    loader = PrivateLoader(TensorDataset(SIZES[:, None]), sampler=sampler, index=users)
+    loader = PrivateLoader(TensorDataset(sizes[:, None]), sampler=sampler, index=users)
     loader.physical_batch_size = 3
     loader.arm(plan, stream=Keystream(stream_key("sampler")), ranks=ranks)
-    engine = Engine(
-        nn.Linear(1, 1, bias=False), lambda model, batch: model(batch[0]).squeeze(1), parts.clipping
-    )
+    engine = Engine(nn.Linear(1, 1, bias=False), loss, parts.clipping)
     state = first_state(parts.clipping, engine.groups.sizes)
     step = private_step(
         parts, "zero_out", plan, engine, NoLedger(), Silent(), state, ranks, count_noise=Silent()
@@ -93,3 +101,15 @@ def test_each_unit_counts_once(sampler, below, above):
 def test_counts_of_two_processes_are_those_of_one(sampler):
     counted(sampler, Meeting(1, 2))
     assert counted(sampler, Meeting(0, 2)) == counted(sampler, Ranks())
+
+
+@pytest.mark.parametrize("broken", range(10))
+@pytest.mark.parametrize("kind", [Poisson, User])
+def test_a_record_on_which_the_model_raises_changes_no_other_units_count(kind, broken):
+    sizes = SIZES.clone()
+    sizes[broken] = POISON
+    owners = OWNERS if kind is User else numpy.arange(10)
+    usable = {int(owner) for place, owner in enumerate(owners) if place != broken}
+    below = {int(owner) for owner, size in zip(owners, SIZES, strict=True) if size <= 1}
+    wanted = sum(0.5 if owner in below else -0.5 for owner in usable)
+    assert counted(kind(sample_rate=1.0), Ranks(), sizes) == [wanted]

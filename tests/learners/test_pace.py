@@ -159,3 +159,33 @@ def test_a_resumed_run_starts_from_what_the_ledger_has_charged(run, monkeypatch)
     rows = [json.loads(line) for line in (stopped.path / "ledger.jsonl").read_text().splitlines()]
     assert len(rows) > 15
     assert sum(0.5 / row["noise_multiplier"] ** 2 for row in rows) <= RHO
+
+
+STEADY = [*ZCDP[:-1], "noise={kind: budget_aware, noise_multiplier: 20.0, patience: 100000}"]
+"""Every step costs the same, so that the number of steps says what the filter has counted."""
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"row":'], ids=["whole", "torn"])
+@pytest.mark.parametrize("saved", [True, False], ids=["checkpoint", "no checkpoint"])
+def test_a_filter_counts_every_charge_whatever_a_crash_has_left(run, monkeypatch, saved, torn):
+    finish = RunRecord.step
+
+    def then_stop(record, **facts):
+        finish(record, **facts)
+        if record.ledger.rows == 15:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecord, "step", then_stop)
+        stopped = run(*STEADY)
+    assert stopped.exit_code == 130, stopped.output
+    (stopped.path / "summary.json").unlink()
+    if not saved:
+        (stopped.path / "checkpoints" / "last.ckpt").unlink()
+    with (stopped.path / "ledger.jsonl").open("ab") as ledger:
+        ledger.write(torn)
+    again = CliRunner().invoke(app, ["resume", str(stopped.path)])
+    assert again.exit_code == 0, again.output
+    assert len(stopped.rows) == int(RHO / (0.5 / 20.0**2))
+    assert [row["step"] for row in stopped.rows] == list(range(1, len(stopped.rows) + 1))
+    assert verify_ledger(stopped.path).intact

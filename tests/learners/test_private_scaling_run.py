@@ -174,11 +174,15 @@ def of_users(tmp_path, users):
     train = torch.utils.data.TensorDataset(inputs, torch.zeros(100))
     if users is not None:
         train.users = users
-    scaling, budget = PrivateScaling(noise_multiplier=1e-6), Budget(epsilon=1e15, delta=1e-5)
+    return release_of_users(tmp_path, train, PrivateScaling(noise_multiplier=1e-6), users=2)
+
+
+def release_of_users(tmp_path, train, scaling, *, users):
+    budget = Budget(epsilon=1e15, delta=1e-5)
     parts = PrivateParts(
         User(sample_rate=0.5), Flat(), Constant(noise_multiplier=1.0), Rdp(), budget, (scaling,)
     )
-    made = plan_privacy(parts, name="t", records=2, steps=2)
+    made = plan_privacy(parts, name="t", records=users, steps=2)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
     data = InputScaling(scaling, Splits(train, None, None))
     return release_statistics(data, parts, made, ledger, RunDirectory(tmp_path)), ledger
@@ -187,6 +191,24 @@ def of_users(tmp_path, users):
 def test_a_user_counts_once_in_the_statistics_however_many_records_there_are(tmp_path):
     constants, _ = of_users(tmp_path, [7] * 90 + [3] * 10)
     assert constants.mean == pytest.approx((0.5, 0.5), abs=1e-3)
+
+
+@pytest.mark.parametrize("bins", [None, 64])
+def test_how_many_records_users_have_changes_no_statistic_of_theirs(tmp_path, bins):
+    """Five users with inputs far from the middle of the range, at next to no noise."""
+    found = []
+    for number, counts in enumerate([(1,) * 5, (1, 1, 40, 1, 1), (30,) * 5]):
+        own = torch.tensor([[0.9], [0.8], [0.95], [0.85], [0.9]])
+        inputs = own.repeat_interleave(torch.tensor(counts), dim=0)
+        train = torch.utils.data.TensorDataset(inputs, torch.zeros(len(inputs)))
+        train.users = [user for user, count in enumerate(counts) for _ in range(count)]
+        (tmp_path / str(number)).mkdir()
+        scaling = PrivateScaling(noise_multiplier=1e-6, bins=bins)
+        constants, _ = release_of_users(tmp_path / str(number), train, scaling, users=5)
+        found.append((*constants.mean, *constants.std))
+    assert found[1] == pytest.approx(found[0], abs=1e-3)
+    assert found[2] == pytest.approx(found[0], abs=1e-3)
+    assert found[0][0] == pytest.approx(0.88, abs=0.03)
 
 
 def test_statistics_of_users_are_not_released_where_nobody_says_whose_records_are(tmp_path):

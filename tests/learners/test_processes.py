@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +90,77 @@ def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path, victim)
     done = CliRunner().invoke(app, ["resume", str(config.parent), "--accept-changes"])
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "two" / "summary.json").read_text())["charged"] == 600
+
+
+@pytest.mark.parametrize("receiver", ["the first", "another"])
+def test_a_signal_to_any_rank_leaves_a_run_that_goes_on(run, tmp_path, receiver):
+    process = dppipe(tmp_path, "two", "train.steps=600", "budget.epsilon=1000", *TWO, wait=False)
+    ledger = tmp_path / "two" / "ledger.jsonl"
+    deadline = time.monotonic() + 120
+    while not ledger.exists() or ledger.read_bytes().count(b"\n") < 10:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(process.pid if receiver == "the first" else int(children[0]), signal.SIGTERM)
+    output, _ = process.communicate(timeout=120)
+    summary = json.loads((tmp_path / "two" / "summary.json").read_text())
+    assert summary["status"] == "interrupted", output
+    assert summary["charged"] == summary["steps"] < 600
+    go_on(tmp_path / "two", devices=1)
+    assert json.loads((tmp_path / "two" / "summary.json").read_text())["steps"] == 600
+
+
+def go_on(path, *, devices):
+    """Resume a run with another number of processes."""
+    config = path / "config.yaml"
+    written = re.sub(r"devices: \d+", f"devices: {devices}", config.read_text())
+    config.write_text(re.sub(r"accelerator: \w+", "accelerator: cpu", written))
+    words = [sys.executable, "-m", "dppipe", "resume", str(path)]
+    process = subprocess.Popen(
+        [*words, "--accept-changes", "--original-is-gone"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=180)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # ranks that wait for each other
+        raise
+    assert process.returncode == 0, output
+
+
+def test_two_processes_go_on_to_the_model_of_one_where_rate_and_bound_move(
+    run, tmp_path, monkeypatch
+):
+    from dppipe.runs.record import RunRecord
+
+    finish = RunRecord.step
+
+    def then_stop(record, **facts):
+        finish(record, **facts)
+        if record.ledger.rows == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunRecord, "step", then_stop)
+        stopped = run(
+            "reproducible=true",
+            "sampler={kind: poisson, sample_rate: 0.05, batch_schedule: {kind: linear, end: 8}}",
+            "clipping={kind: flat, bound_schedule: {kind: exponential, end: 0.05}}",
+            "budget.epsilon=1000",
+        )
+    assert stopped.exit_code == 130, stopped.output
+    one, two = (shutil.copytree(stopped.path, tmp_path / name) for name in ("one", "two"))
+    shutil.rmtree(stopped.path)
+    weights = []
+    for devices, path in enumerate((one, two), start=1):
+        go_on(path, devices=devices)
+        weights.append(torch.load(path / "checkpoints" / "final.ckpt", weights_only=True))
+    torch.testing.assert_close(weights[1], weights[0], rtol=0, atol=1e-5)
 
 
 def zero_loss(model, batch):

@@ -174,6 +174,27 @@ def test_a_run_writes_each_steps_numbers(run):
     assert "0.05 to 0.14" in (done.path / "privacy.md").read_text()
 
 
+@pytest.mark.parametrize("sampler", ["poisson", "user"])
+@pytest.mark.parametrize("values", ["[1, 4, 2]", "[4, 1, 3]"])
+def test_every_step_draws_at_the_rate_that_its_row_charges(run, monkeypatch, sampler, values):
+    drawn, draw = [], Poisson.draw
+
+    def noting(self, records, *, rate, generator):
+        drawn.append(rate)
+        return draw(self, records, rate=rate, generator=generator)
+
+    monkeypatch.setattr(Poisson, "draw", noting)
+    schedule = f"{{kind: piecewise, values: {values}, boundaries: [0.3, 0.6]}}"
+    done = run(
+        f"sampler={{kind: {sampler}, sample_rate: 0.02, batch_schedule: {schedule}}}",
+        "budget.epsilon=1000",
+        *(["data.users=200"] if sampler == "user" else []),
+    )
+    assert done.exit_code == 0, done.output
+    assert drawn == [row["sample_rate"] for row in done.rows]
+    assert len(set(drawn)) == 3
+
+
 def test_a_schedule_without_a_last_step_is_refused_at_validation(run):
     done = run("sampler.batch_schedule=linear", "train={until: budget}")
     assert done.exit_code == 2

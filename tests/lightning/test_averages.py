@@ -140,3 +140,21 @@ def test_an_interrupted_run_goes_on_with_its_mean(run, monkeypatch) -> None:
     assert len(after) == 4
     whole = (6 * held["average"]["1.weight"] + sum(after)) / 10
     torch.testing.assert_close(stopped.weights()["1.weight"], whole)
+
+
+@pytest.mark.parametrize("averaging", ["null", "polyak", "ema"])
+def test_copies_of_all_weights_that_a_run_leaves_are_known_as_its_own(
+    run, tmp_path, averaging
+) -> None:
+    """The final model, the weights that training stopped at, and the mean in the checkpoint."""
+    first = run(f"optimizer={{kind: sgd, lr: 0.5, averaging: {averaging}}}")
+    assert first.exit_code == 0, first.output
+    held = torch.load(first.path / "checkpoints" / "last.ckpt", weights_only=True)
+    last = {name.removeprefix("network."): value for name, value in held["state_dict"].items()}
+    mean = held["callbacks"]["DPCallback"].get("average", last)
+    for number, weights in enumerate([first.weights(), last, mean]):
+        copy = tmp_path / f"copy{number}.ckpt"
+        torch.save({name: weights[name].clone() for name in first.weights()}, copy)
+        second = run(f"model={{kind: logistic, pretrained: {copy}}}", "budget.epsilon=100")
+        assert second.exit_code == 0, second.output
+        assert second.summary["epsilon"] > first.summary["epsilon"], "both runs are paid for"

@@ -20,7 +20,8 @@ SHARES = {
     "one absent": [9, 0, 3, 1, 5],
     "one alone": [0, 0, 1, 0, 0],
 }
-CUTS = [[60], [1, 36, 23]]
+CUTS = [[60], [1, 36, 23], [1] * 60]
+"""Sizes of batches: a batch of one may hold any values, such as a logit that could be a probability."""
 
 
 def scored(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "planted"
+AT_THE_TOP = {".git", ".venv", "runs", ".dppipe", ".hypothesis"}
+"""What a copy of the repository leaves out; the packages have folders of these names too."""
 
 
 @dataclass(frozen=True)
@@ -47,3 +51,14 @@ def read_bugs() -> list[Bug]:
             tests = tuple(entry.pop("tests"))
             found.append(Bug(kind=path.stem, tests=tests, **entry))
     return found
+
+
+def copy_tree(place: Path) -> Path:
+    """Copy the repository, without what tests don't need."""
+    caches = shutil.ignore_patterns("__pycache__", ".*_cache")
+
+    def left_out(folder: str, names: list[str]) -> Collection[str]:
+        top = AT_THE_TOP if Path(folder) == ROOT else set()
+        return {*caches(folder, names), *top.intersection(names)}
+
+    return Path(shutil.copytree(ROOT, place / "dppipe", ignore=left_out))

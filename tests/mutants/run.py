@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,9 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from planting import ROOT, Bug, read_bugs
+from planting import Bug, copy_tree, read_bugs
 
-LEFT_OUT = (".git", ".venv", ".dppipe", "__pycache__", ".*_cache", ".hypothesis")
 NOT_RUN = 4
 """What pytest ends with where it couldn't start: no test has seen the bug then."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
@@ -59,12 +57,15 @@ def main() -> int:
             print(describe(result), flush=True)
             results.append(result)
     print_summary(results)
-    broken = failing_without_bugs(
-        [result.caught_by for result in results if "::" in (result.caught_by or "")]
-    )
+    broken = failing_without_bugs([result.caught_by for result in results if is_path(result)])
     for test in broken:
         print(f"{test} fails without any bug too, so what it caught doesn't count.")
     return 1 if broken or any(result.caught_by is None for result in results) else 0
+
+
+def is_path(result: Result) -> bool:
+    """Return whether a test, or a file that couldn't be imported, has caught the bug."""
+    return result.caught_by is not None and not result.caught_by.endswith(")")
 
 
 def parse_options() -> argparse.Namespace:
@@ -93,20 +94,6 @@ def try_bug(bug: Bug, *, likely: bool, timeout: int) -> Result:
             if caught_by is not None:
                 break
     return Result(bug, caught_by, time.monotonic() - started)
-
-
-def copy_tree(place: Path) -> Path:
-    """Copy the repository, without what tests don't need."""
-    copy = place / "dppipe"
-    anywhere = shutil.ignore_patterns(*LEFT_OUT)
-
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        # Only the folder of run directories: `dppipe/runs` and `tests/runs` belong to the copy.
-        own_runs = {"runs"} if Path(folder) == ROOT else set()
-        return {*anywhere(folder, names), *own_runs}
-
-    shutil.copytree(ROOT, copy, ignore=left_out)
-    return copy
 
 
 def first_failure(root: Path, paths: Sequence[str], *, timeout: int) -> str | None:

@@ -168,6 +168,26 @@ def test_curves_follow_the_ledger(run):
     assert "val/accuracy" in curves.Tags()["scalars"]
 
 
+@pytest.mark.parametrize("holdout", ["public", "private"])
+def test_the_summary_has_every_score_of_the_last_validation(run, holdout):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    done = run(
+        "train={epochs: 4}",
+        f"data={{kind: synthetic, size: 1000, task: binary, holdout: {holdout}}}",
+        "budget.epsilon=100",
+    )
+    assert done.exit_code == 0, done.output
+    curves = EventAccumulator(str(done.path), size_guidance={"scalars": 0})
+    curves.Reload()
+    prefix = "val/" if holdout == "public" else "nonprivate/val/"
+    for name in ("accuracy", "auroc"):
+        values = [point.value for point in curves.Scalars(prefix + name)]
+        assert len(values) == done.summary["validations"] > 1
+        assert len(set(values)) > 1, "each validation has a score of its own"
+        assert done.summary["metrics"][prefix + name] == pytest.approx(values[-1], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,15 @@ def parts(noise: Constant | Linear) -> PrivateParts:
 
 
 def write_run(
-    run: Path, *, charged: int = STEPS, noise: Constant | Linear | None = None, claim: float = 1.0
+    run: Path,
+    *,
+    charged: int = STEPS,
+    noise: Constant | Linear | None = None,
+    claim: float = 1.0,
+    steps: int = STEPS,
 ) -> StepPlan:
     private = parts(noise or Constant(noise_multiplier=1.0))
-    plan = plan_privacy(private, name="test", records=1000, steps=STEPS)
+    plan = plan_privacy(private, name="test", records=1000, steps=steps)
     run.mkdir()
     (run / "plan.json").write_bytes(plan.to_json())
     with Ledger.create(run / "ledger.jsonl", plan=plan.to_json()) as ledger:
@@ -135,6 +141,21 @@ def test_printed_epsilons_are_rounded_up_and_estimates_say_so(run: Path) -> None
 def test_a_claim_below_the_cost_is_found(run: Path) -> None:
     write_run(run, claim=0.9)
     assert any("as the rows cost" in fault for fault in verify_ledger(run).faults)
+
+
+@pytest.mark.parametrize("rows", [2, 12, 19, 20, 21, 39, 40, 41, 90])
+def test_a_last_claim_below_the_cost_is_found_in_a_ledger_of_any_length(
+    run: Path, rows: int
+) -> None:
+    """The last row states what the row before it does; every other claim is right."""
+    plan = write_run(run, charged=rows - 1, steps=rows)
+    private = parts(Constant(noise_multiplier=1.0))
+    low = replace(a_charge(private, plan, step=rows), epsilon=plan.epsilon_after(rows - 1))
+    with Ledger.open(run / "ledger.jsonl", plan=plan.to_json()) as ledger:
+        ledger.charge(low)
+    (run / "summary.json").unlink()
+    (fault,) = verify_ledger(run).faults
+    assert fault.startswith(f"{run / 'ledger.jsonl'}:{rows}: expected epsilon of at least")
 
 
 def test_rows_taken_off_the_end_are_found_by_the_summary(run: Path) -> None:
