@@ -73,7 +73,7 @@ def test_releases_of_another_kind_than_steps_draw_from_another_stream(
     gate.gate.sources.get = lambda asked_for, *mechanism: (  # type: ignore[method-assign]
         asked.append(asked_for) or gate.noise
     )
-    release = replace(gate.next(), what=what)
+    release = replace(gate.next(), what=what, facts={"step": 1})
     gate.gate._add_noise(release, gate.compute(), std=1.0)
     assert asked == [purpose]
 
@@ -130,7 +130,7 @@ def test_an_event_without_a_multiplier_releases_nothing(
     opened: Callable[..., Opened], event: Any
 ) -> None:
     gate = opened(event)
-    with pytest.raises(PrivacyRefusal, match="expected one with a noise multiplier"):
+    with pytest.raises(PrivacyRefusal, match="expected one with a finite noise multiplier"):
         gate.gate.add_noise(gate.next(), gate.compute)
     assert gate.noise.asked == []
 

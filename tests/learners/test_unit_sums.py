@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -40,6 +40,9 @@ def moved(order: float, one: Tensor, other: Tensor) -> float:
 
 @pytest.mark.parametrize("order", [1, 2])
 @settings(max_examples=300, deadline=None)
+@example(values=[[0.0, 0.0, 5.5e216]], other=[0.0, 0.0, 0.0], bound=1e-100)
+@example(values=[[0.0, 0.0, 1.7e308]], other=[0.0, 0.0, -1.7e308], bound=1e-15)
+@example(values=[[1e-200, 1e-90, 1e-320]], other=[1e154, 1e154, 1e155], bound=1e-100)
 @given(values=VALUES, other=st.lists(NUMBERS, min_size=SIZE, max_size=SIZE), bound=BOUNDS)
 def test_a_clipped_sum_moves_by_the_bound_without_a_unit_and_by_twice_it_with_another(
     order: int, values: list[list[float]], other: list[float], bound: float

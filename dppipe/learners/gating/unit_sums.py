@@ -47,7 +47,8 @@ def clipped_unit_sum(
         flat = _value(value, unit, shape)
         norm = float(torch.linalg.vector_norm(flat, order))
         if math.isfinite(norm):
-            total += flat if norm <= bound else flat * (bound / norm)
+            # In this order: bound / norm alone may be too small for a float64 to hold exactly.
+            total += flat if norm <= bound else flat / norm * bound
     return total
 
 
