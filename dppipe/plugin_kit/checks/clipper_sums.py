@@ -206,7 +206,7 @@ def noise_is_enough(clipper: Clipper) -> Remark:
 
 @check_each("clipping")
 def statistics_move_little(clipper: Clipper) -> Remark:
-    """One record of any norm moves n statistics, if it has any, by at most sqrt(n) / 2."""
+    """One record of any norm moves n statistics by at most sqrt(n) / 2."""
     if statistics_std(clipper, expected_batch_size=BATCH) is None:
         return "it releases none"
     for state in states(clipper):
