@@ -5,11 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import socket
 import sys
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 from redteam.comparing import Observed, compare
 from redteam.outputs import files_of
 from redteam.running import ENDED, slow_but
@@ -34,9 +34,7 @@ def run_once(forked, name: str, which: str, folder: Path) -> dict[int, Observed]
     """Run a case on two processes and return what each has seen; the files are the first one's."""
     place = folder / "now"
     place.mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     ranks = [
         forked.Process(target=run_rank, args=(name, which, rank, port, str(folder)))
         for rank in (0, 1)
