@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from dppipe.errors import UsageError
 from dppipe.learners.gating.bounded import Bounded
-from dppipe.learners.gating.unit_isolation import restoring, silenced
+from dppipe.learners.gating.unit_isolation import restoring
 from dppipe.learners.gating.unit_sums import (
     UnitValue,
     check_bound,
@@ -20,6 +20,7 @@ from dppipe.learners.gating.unit_sums import (
     clipped_unit_sum,
     rehearse_value,
 )
+from dppipe.learners.records.silenced_output import silenced
 from dppipe.planning.plugin_releases import check_plugin_event
 from dppipe.privacy.events.multipliers import mechanism_of
 
@@ -42,7 +43,7 @@ class PluginGate:
     - One unit's presence moves what is noised, or scored, by at most the bound that is stated.
     - The noise, or the selection, is that of the event which is charged, on all units.
     - A mistake in the function shows on a made-up unit, before its release is charged.
-    - The function changes nothing in the module, and prints nothing.
+    - The function changes nothing in the module. What it prints, warns of or logs is dropped.
     """
 
     def __init__(

@@ -23,6 +23,8 @@ from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.job import Job
 from dppipe.learners.plain_gate import PlainGate
 from dppipe.learners.plugin_gate import PluginGate
+from dppipe.learners.records.faults import SuppressRecordErrors
+from dppipe.learners.records.silenced_output import silenced
 from dppipe.learners.records.training_records import TrainingRecords, Unit
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.memory import fitting_memory
@@ -136,10 +138,18 @@ def _refuse_unfinished(gate: Gate | PlainGate, trained: object) -> None:
 
 
 def _validate(module: nn.Module, splits: Splits, spec: Spec, record: RunRecord) -> None:
-    """Record the metrics of the validation split, where there is one and the module predicts."""
+    """Record the metrics of the validation split, where there is one and the module predicts.
+
+    No record of a private holdout ends the run or is heard of: then there are no metrics.
+    """
     if splits.val is None or "model" not in spec.learner.takes:
         return
-    scores = score_split(module, splits.val, spec, prefix="")
+    scores: dict[str, float] = {}
+    if spec.data.holdout == "public" or not record.plan.private:
+        scores = score_split(module, splits.val, spec, prefix="")
+    else:
+        with SuppressRecordErrors(), silenced():
+            scores = score_split(module, splits.val, spec, prefix="")
     record.validation(scores, step=record.ledger.rows, holdout=spec.data.holdout)
 
 

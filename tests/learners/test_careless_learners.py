@@ -382,14 +382,23 @@ def test_what_a_function_leaves_in_the_module_is_harmless_as_it_is_undone(run: A
     assert int(ended.weights["norm.num_batches_tracked"]) == 0
 
 
-def test_what_a_function_prints_of_records_is_harmless_as_only_made_up_ones_are_shown(
-    run: Any,
+@pytest.mark.parametrize(
+    "telling",
+    [
+        'print("seen")',
+        'import sys; sys.stderr.write("seen ")',
+        'import logging; logging.getLogger("own").error("seen")',
+    ],
+    ids=["print", "stderr", "log"],
+)
+def test_what_a_function_tells_of_records_is_harmless_as_only_made_up_ones_are_shown(
+    run: Any, caplog: pytest.LogCaptureFixture, telling: str
 ) -> None:
     ended = run(
-        """
+        f"""
         def fit(self, job, gate):
             def shown(unit):
-                print("seen")
+                {telling}
                 return unit.inputs.mean(0)
             for _ in range(2):
                 self.mean(job, gate, shown)
@@ -397,7 +406,7 @@ def test_what_a_function_prints_of_records_is_harmless_as_only_made_up_ones_are_
         """
     )
     assert ended.code == 0, ended.said
-    assert ended.said.count("seen") == 2 * 3
+    assert f"{ended.said} {caplog.messages}".count("seen") == 2 * 3
 
 
 def test_a_record_that_breaks_the_function_is_harmless_as_it_counts_as_zero(run: Any) -> None:

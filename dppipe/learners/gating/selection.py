@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Relation
 
 
+def refuse_other_mechanism(event: DpEvent) -> None:
+    """Refuse an event that isn't the exponential mechanism's: it would charge something else."""
+    if type(event).__name__ != "ExponentialMechanismDpEvent":
+        raise PrivacyRefusal(
+            "gate: expected an ExponentialMechanismDpEvent for a selection, got "
+            f"{type(event).__name__}. Charge the mechanism that selects."
+        )
+
+
 def select_noisily(
     event: DpEvent, scores: Bounded, *, relation: Relation, stream: GumbelStream
 ) -> int:
@@ -23,11 +32,6 @@ def select_noisily(
     Guarantee: the exponential mechanism with the event's epsilon, under this relation: under
     `replace_one` a unit moves a score by up to twice the sensitivity of its presence.
     """
-    if type(event).__name__ != "ExponentialMechanismDpEvent":
-        raise PrivacyRefusal(
-            "gate: expected an ExponentialMechanismDpEvent for a selection, got "
-            f"{type(event).__name__}. Charge the mechanism that selects."
-        )
     moved = scores.sensitivity * (2 if relation == "replace_one" else 1)
     values = scores.value.double().cpu().numpy()
     return select(values, sensitivity=moved, epsilon=float(event.epsilon), stream=stream)

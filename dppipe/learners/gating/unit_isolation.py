@@ -7,11 +7,9 @@ its own isn't found.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -34,17 +32,6 @@ def restoring(module: nn.Module) -> Iterator[None]:
     finally:
         for state in before:
             state.restore()
-
-
-@contextmanager
-def silenced() -> Iterator[None]:
-    """Show nothing that is printed during a block: it could be a record's value."""
-    with (
-        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
-    ):
-        yield
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dppipe.engine.losses import batch_rows, join_rows, take_rows
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.made_up import made_up_examples
+from dppipe.learners.records.silenced_output import silenced
 from dppipe.lightning.isolation.callback_snapshot import users_callbacks
 from dppipe.lightning.isolation.module_state import VALIDATION_HOOKS
 from dppipe.lightning.isolation.readable_records import (
@@ -31,7 +32,6 @@ from dppipe.lightning.isolation.readable_records import (
     runs_without_error,
 )
 from dppipe.lightning.isolation.rehearsal import naming_mistakes
-from dppipe.lightning.isolation.silenced_output import silenced
 from dppipe.lightning.names.namespaces import is_overridden
 from dppipe.lightning.networks import index_argument
 from dppipe.lightning.patches import Patches

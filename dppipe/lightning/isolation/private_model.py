@@ -17,10 +17,10 @@ from dppipe.engine import Engine
 from dppipe.engine.losses import SingletonLoss
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.records.physical_batch_size import choose_physical_batch_size
+from dppipe.learners.records.silenced_output import silenced
 from dppipe.lightning.isolation.own_generators import find_generators, secretly_seeded
 from dppipe.lightning.isolation.rehearsal import CHECKED_EXAMPLES, naming_mistakes, rehearse
 from dppipe.lightning.isolation.replica import Replica
-from dppipe.lightning.isolation.silenced_output import silenced
 from dppipe.lightning.metrics.baseline_logs import StepLogs
 from dppipe.lightning.module import SpecModule
 from dppipe.lightning.networks import from_clean_state, network_and_loss, run_on_example

@@ -8,7 +8,7 @@ from typing import Any
 from torch.utils.data import Dataset, IterableDataset
 
 from dppipe.learners.records.faults import SuppressRecordErrors
-from dppipe.lightning.isolation.silenced_output import silenced
+from dppipe.learners.records.silenced_output import silenced
 
 
 class Broken:

@@ -14,10 +14,10 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import RECORD_ERRORS
+from dppipe.learners.records.silenced_output import silenced
 from dppipe.lightning.isolation.callback_snapshot import CallbackSnapshot
 from dppipe.lightning.isolation.controls import Controls
 from dppipe.lightning.isolation.module_snapshot import ModuleSnapshot
-from dppipe.lightning.isolation.silenced_output import silenced
 from dppipe.lightning.metrics.monitors import admit_monitors, refuse_unlogged_monitors
 from dppipe.lightning.patches import Patches
 from dppipe.runs.metric_names import Holdout, public_name, unknown_name, validation_name
