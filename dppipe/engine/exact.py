@@ -9,6 +9,7 @@ guarantees.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import TracebackType
 
 import torch
@@ -36,15 +37,16 @@ class exact:  # noqa: N801 (a context manager reads like a function)
 
     def __init__(self, device: torch.device) -> None:
         self._device = device.type
-        self._no_grad = torch.no_grad()
+        self._grad = False
         self._autocast: torch.autocast | None = None
         self._precision: FullPrecision | None = None
 
     def __enter__(self) -> None:
         """Change only the settings that differ: this runs once for each layer of each step."""
         device = self._device
-        self._no_grad.__enter__()
-        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        self._grad = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # without the layers of torch.no_grad
+        if _has_autocast(device) and torch.is_autocast_enabled(device):
             self._autocast = torch.autocast(device, enabled=False)
             self._autocast.__enter__()  # type: ignore[no-untyped-call]
         settings = PRODUCTS.get(device, ())
@@ -66,7 +68,12 @@ class exact:  # noqa: N801 (a context manager reads like a function)
         if self._autocast is not None:
             self._autocast.__exit__(kind, error, trace)
             self._autocast = None
-        self._no_grad.__exit__(kind, error, trace)
+        torch._C._set_grad_enabled(self._grad)
+
+
+@lru_cache
+def _has_autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device)
 
 
 class FullPrecision:

@@ -43,6 +43,8 @@ class Groups:
         return self._raised(self._totals(sizes, rows, like=like), like=like)
 
     def _totals(self, values: Mapping[str, Tensor], rows: int, *, like: Tensor) -> Tensor:
+        if len(self.names) == 1 and values:
+            return torch.stack(tuple(values.values())).sum(0).unsqueeze(1)
         totals = wider(like.new_zeros(rows, len(self.names)))
         for name, value in values.items():
             totals[:, self.column[name]] += value

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy
 import torch
+from numpy.random.mtrand import get_bit_generator, set_bit_generator
 
 from dppipe.randomness.keystream import ByteSource
 
@@ -34,6 +35,7 @@ class ModelRandomness:
         self._stream = stream
         self._cuda = device if device.type == "cuda" else None
         self._own_code = own_code
+        self._numpy = numpy.random.MT19937()
 
     @contextmanager
     def secret(self) -> Iterator[None]:
@@ -44,17 +46,31 @@ class ModelRandomness:
                 yield
                 return
             before = random.getstate()
-            before_numpy = numpy.random.get_state()
             random.seed(seeds[1])
-            numpy.random.seed(seeds[2] % 2**32)
             try:
-                yield
+                with _numpy_seeded(seeds[2] % 2**32, self._numpy):
+                    yield
             finally:
                 random.setstate(before)
-                numpy.random.set_state(before_numpy)
 
     def _seed(self) -> int:
         return int.from_bytes(self._stream.bytes(SEED_BYTES), "big") >> 1
+
+
+@contextmanager
+def _numpy_seeded(seed: int, source: numpy.random.MT19937) -> Iterator[None]:
+    """Let NumPy's shared generator draw from another source in a block.
+
+    Exchanging its source is far cheaper than reading and writing its state. A normal number that
+    public code has made NumPy draw in advance is dropped.
+    """
+    before = get_bit_generator()
+    set_bit_generator(source)
+    numpy.random.seed(seed)
+    try:
+        yield
+    finally:
+        set_bit_generator(before)
 
 
 @contextmanager

@@ -42,18 +42,25 @@ def rounding_of(dtype: torch.dtype) -> Rounding:
 
 def wider(values: Tensor) -> Tensor:
     """Return the values in float64, where the device has it."""
-    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+    return values.to(_widest(values))
+
+
+def _widest(values: Tensor) -> torch.dtype:
+    return torch.float32 if values.is_mps else torch.float64
 
 
 def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
     """Return each row's squared Euclidean norm over all its values, in float64 (lemma 3)."""
     flat = rows.reshape(rows.shape[0], -1) if rows.numel() else rows.new_zeros(rows.shape[0], 1)
-    block = block_of(flat.shape[1])
-    whole = flat.shape[1] // block * block
-    if whole == block == flat.shape[1]:
-        return _squares(flat)
-    squares = _squares(torch.unflatten(flat[:, :whole], 1, (-1, block))).sum(1)
-    return squares if whole == flat.shape[1] else squares + _squares(flat[:, whole:])
+    size = flat.shape[1]
+    block = block_of(size)
+    if size == block:
+        return wider(_norms(flat)).square_()
+    whole = size // block * block
+    blocks = _norms(torch.unflatten(flat[:, :whole], 1, (-1, block)))
+    # One operation converts, squares and adds up in float64, and takes a root that is undone.
+    squares: Tensor = torch.linalg.vector_norm(blocks, dim=1, dtype=_widest(blocks)).square_()
+    return squares if whole == size else squares + wider(_norms(flat[:, whole:])).square_()
 
 
 @lru_cache
@@ -85,7 +92,8 @@ def wide_share(terms: int) -> float:
     return terms * rounding_of(torch.float64).unit
 
 
-def _squares(values: Tensor) -> Tensor:  # [..., n] -> [...]
+def _norms(values: Tensor) -> Tensor:  # [..., n] -> [...]
+    """Return norms in float32 or wider."""
     dtype = torch.promote_types(values.dtype, torch.float32)
     norms: Tensor = torch.linalg.vector_norm(values, dim=-1, dtype=dtype)
-    return wider(norms).square_()
+    return norms

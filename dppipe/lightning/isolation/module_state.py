@@ -40,6 +40,7 @@ PATCHED = (
     *("on_validation_model_eval", "on_validation_model_train", *VALIDATION_HOOKS),
 )
 """Attributes that a fit puts on the user's module; they must not be copied."""
+PATCHED_NAMES = frozenset(PATCHED)
 MOST = 100_000
 """The most objects of a fingerprint, since an attribute may lead to a whole program."""
 LONGEST = 4096
@@ -112,8 +113,12 @@ class Fingerprint:
         self._found: list[Any] = []
         self._seen: set[int] = set()
         for module in modules:
-            for name, value in own_attributes(module).items():
-                if name not in PATCHED:
+            held = own_attributes(module)
+            if _PLAIN_TYPES.issuperset(map(type, held.values())) and PATCHED_NAMES.isdisjoint(held):
+                self._found += (_Items(held), _Items(held.values()))  # as most layers' are
+                continue
+            for name, value in held.items():
+                if name not in PATCHED_NAMES:
                     self._found.append(name)
                     self._follow(value)
         for hook in hooks:
@@ -179,7 +184,7 @@ class Fingerprint:
 
 
 class _Items(tuple[Any, ...]):
-    """The items of a long container, which are compared by identity alone."""
+    """Items that nothing can be changed inside of; by identity they are compared fastest."""
 
     __slots__ = ()
 
@@ -188,7 +193,9 @@ def _same(left: Any, right: Any) -> bool:
     if left is right:
         return True
     if type(left) is _Items and type(right) is _Items:
-        return len(left) == len(right) and all(map(operator.is_, left, right))
+        if len(left) != len(right):
+            return False
+        return all(map(operator.is_, left, right)) or all(map(_same, left, right))
     return type(left) in _COMPARED and type(left) is type(right) and bool(left == right)
 
 
