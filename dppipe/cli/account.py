@@ -1,4 +1,5 @@
-"""`dppipe account`: what a schedule costs, the noise for a budget, or the steps that fit in one.
+"""`dppipe account`: what a schedule or a single mechanism costs, and the noise or steps for a
+budget.
 
 It needs no data and no spec.
 """
@@ -6,7 +7,8 @@ It needs no data and no spec.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -20,9 +22,12 @@ from dppipe.cli.account_answers import (
 from dppipe.cli.account_options import (
     AccountantKind,
     BatchSize,
+    Buckets,
     Curve,
     Deltas,
+    Disjoint,
     Epsilon,
+    Group,
     MaxBatchSize,
     Mechanism,
     NoiseMultiplier,
@@ -31,13 +36,17 @@ from dppipe.cli.account_options import (
     RelationName,
     SampleRate,
     SamplerKind,
+    Scores,
     SecondOpinionToo,
     StepDelta,
     StepEpsilon,
     Steps,
+    TruthProbability,
 )
 from dppipe.cli.account_sampler import sampler_from_options
 from dppipe.cli.account_theorems import compose_by_theorems, refuse_other_options, refuse_step_delta
+from dppipe.cli.mechanisms.answering import answer_single
+from dppipe.cli.mechanisms.choosing import given_options, is_single, refuse_single_options
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.account import answer_table, one_answer, theorem_table
 from dppipe.cli.printing.account_plot import write_plot
@@ -45,13 +54,13 @@ from dppipe.cli.printing.second_opinion import CONTRADICTION
 from dppipe.privacy.support import ACCOUNTANTS
 
 if TYPE_CHECKING:
-    from dppipe.planning.questions import Answer
+    from dppipe.planning.questions import Answer, Question
     from dppipe.privacy.second_opinion import SecondOpinion
 
 
 def account(
     context: typer.Context,
-    delta: Deltas,
+    delta: Deltas = None,
     sample_rate: SampleRate = None,
     noise_multiplier: NoiseMultiplier = None,
     steps: Steps = None,
@@ -67,16 +76,26 @@ def account(
     plot: Plot = None,
     step_epsilon: StepEpsilon = None,
     step_delta: StepDelta = 0.0,
+    truth_probability: TruthProbability = None,
+    buckets: Buckets = 2,
+    scores: Scores = None,
+    group: Group = None,
+    disjoint: Disjoint = None,
     second_opinion: SecondOpinionToo = False,
     as_json: AsJson = False,
 ) -> None:
     """Work out epsilon, the noise or the steps, whichever of them isn't given.
 
-    One step at rate 1 is a single mechanism: `--sample-rate 1 --steps 1 --epsilon 1 --delta 1e-5`
-    calibrates it, with `--mechanism laplace --accountant basic` as a textbook does.
+    `--mechanism gaussian --epsilon 0.5 --delta 1e-5`, without a sampler, is about one release.
     `--step-epsilon 0.1 --steps 100 --delta 1e-5` composes mechanisms of which only epsilon is
     known.
     """
+    given = given_options(context)
+    if step_epsilon is None and is_single(given):
+        typer.echo(answer_single(given, plot=plot, as_json=as_json))
+        return
+    if step_epsilon is None:
+        refuse_single_options(given)
     deltas = parse_deltas(delta)
     if step_epsilon is not None:
         refuse_other_options(context)
@@ -94,20 +113,40 @@ def account(
     )
     schedule = ScheduleOptions(relation, mechanism, noise_multiplier, steps, epsilon)
     questions = make_questions(made, rate, schedule, records=records, deltas=deltas)
-    kinds = list(ACCOUNTANTS) if accountant == "all" else [accountant]
-    answers, refused = find_answers(questions, kinds, points=max(curve, 64 if plot else 0))
-    if plot:
-        write_plot(answers, plot)
-    opinions = [answer_opinion(found) for found in answers] if second_opinion else []
+    showing = _Showing(accountant, curve, plot, second_opinion, as_json)
+    if _contradicted(*_show_schedule(questions, showing)):
+        raise typer.Exit(CONTRADICTION)
+
+
+class _Showing(NamedTuple):
+    """Which accountants are asked about a schedule, and how their answers are shown."""
+
+    accountant: str
+    curve: int
+    plot: Path | None
+    second_opinion: bool
+    as_json: bool
+
+
+def _show_schedule(
+    questions: list[Question], showing: _Showing
+) -> tuple[list[Answer], list[SecondOpinion]]:
+    """Print the answers to a schedule; return them and the second opinions."""
+    kinds = list(ACCOUNTANTS) if showing.accountant == "all" else [showing.accountant]
+    points = max(showing.curve, 64 if showing.plot else 0)
+    answers, refused = find_answers(questions, kinds, points=points)
+    if showing.plot:
+        write_plot(answers, showing.plot)
+    opinions = [answer_opinion(found) for found in answers] if showing.second_opinion else []
     alone = len(questions) == len(kinds) == 1
-    if as_json:
+    curve = bool(showing.curve)
+    if showing.as_json:
         typer.echo(json.dumps(_data(answers, refused, opinions, alone=alone), indent=2))
     elif alone:
-        typer.echo(one_answer(answers[0], *opinions, curve=bool(curve)))
+        typer.echo(one_answer(answers[0], *opinions, curve=curve))
     else:
-        typer.echo(answer_table(answers, refused, opinions, curve=bool(curve)))
-    if _contradicted(answers, opinions):
-        raise typer.Exit(CONTRADICTION)
+        typer.echo(answer_table(answers, refused, opinions, curve=curve))
+    return answers, opinions
 
 
 def _data(

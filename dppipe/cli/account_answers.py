@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from dppipe.sampling.base import Sampler
 
 
-def parse_deltas(given: list[str]) -> list[float]:
+def parse_deltas(given: list[str] | None) -> list[float]:
     """Return the numbers of `--delta`, which may be separated by commas."""
+    if not given:
+        raise UsageError("--delta: expected the delta of the claim, such as 1e-5, got none.")
     values: list[float] = []
     for text in given:
         try:
@@ -55,7 +57,9 @@ def make_questions(
 
     _check_numbers(noise=given.noise, steps=given.steps, epsilon=given.epsilon)
     if given.mechanism not in ("gaussian", "laplace"):
-        raise UsageError(f"--mechanism: expected gaussian or laplace, got {given.mechanism!r}.")
+        raise UsageError(
+            f"--mechanism: expected gaussian or laplace with a sampler, got {given.mechanism!r}."
+        )
     known: Any = given.relation or relations(sampler.kind)[0]
     if known not in ("zero_out", "add_remove", "replace_one"):
         raise UsageError(

@@ -10,9 +10,10 @@ import typer
 from dppipe.privacy.support import ACCOUNTANTS
 
 _TEXTBOOK = "Textbook exercises"
+_SINGLE = "Single mechanisms, without a sampler"
 
 Deltas = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         help="The delta of the claim; several, or separated by commas, give a table.",
         metavar="<float>",
@@ -39,7 +40,13 @@ RelationName = Annotated[
     str | None,
     typer.Option(help="What neighbours differ in.", show_default="the sampler's own"),
 ]
-Mechanism = Annotated[str, typer.Option(help="The noise: gaussian or laplace.")]
+Mechanism = Annotated[
+    str,
+    typer.Option(
+        help="The noise: gaussian or laplace. Without a sampler, a single mechanism: these, "
+        "randomized_response, exponential, permute_and_flip or epsilon_delta."
+    ),
+]
 Records = Annotated[
     int | None, typer.Option(help="The number of records, where the sampler needs it.")
 ]
@@ -63,4 +70,33 @@ StepDelta = Annotated[
 ]
 SecondOpinionToo = Annotated[
     bool, typer.Option("--second-opinion", help="Ask dp_accounting's own PLD too.")
+]
+TruthProbability = Annotated[
+    float | None,
+    typer.Option(
+        help="Of randomized_response: the chance that an answer is true.", rich_help_panel=_SINGLE
+    ),
+]
+Buckets = Annotated[
+    int, typer.Option(help="Of randomized_response: how many answers.", rich_help_panel=_SINGLE)
+]
+Scores = Annotated[
+    str | None,
+    typer.Option(
+        help="Of selections: scores of candidates in units of their sensitivity, by commas.",
+        rich_help_panel=_SINGLE,
+        metavar="<float,...>",
+    ),
+]
+Group = Annotated[
+    int | None,
+    typer.Option(help="Show the cost for a group of so many.", rich_help_panel=_SINGLE),
+]
+Disjoint = Annotated[
+    str | None,
+    typer.Option(
+        help="The epsilons of mechanisms on disjoint parts of the records, by commas.",
+        rich_help_panel=_SINGLE,
+        metavar="<float,...>",
+    ),
 ]

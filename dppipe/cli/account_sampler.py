@@ -67,7 +67,7 @@ def _made(
         names = ", ".join(name for name, value in given.items() if value is not None)
         raise UsageError(
             f"account: expected {rate_too}--records and --batch-size for sampler {kind!r}, "
-            f"got {names or 'none of them'}."
+            f"got {names or 'none of them'}. One release without a sampler has a --mechanism alone."
         ) from None
     if not (isinstance(made, Sampler) and 0 < rate <= 1):
         raise UsageError(

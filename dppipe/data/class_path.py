@@ -115,6 +115,15 @@ class ClassPathData(Data, kind="class_path"):
             return False  # `count` reports what is wrong with the class
 
     @property
+    def drops_bad_records(self) -> bool:
+        if self.on_bad_record is not None or self.stated_task is not None:
+            return super().drops_bad_records
+        try:
+            return self._own.drops_bad_records
+        except SpecError:
+            return super().drops_bad_records  # `count` reports what is wrong with the class
+
+    @property
     def private_scaling(self) -> PrivateScaling | None:
         try:
             return None if self.stated_task else self._own.private_scaling

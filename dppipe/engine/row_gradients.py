@@ -119,7 +119,13 @@ class RowGradients:
                 )
             else:
                 self._loss(self._model, take_rows(batch, 0, 1))
-        self._patches.enter_context(row_by_row(self._model, self.layout, lambda: self._tape))
+        patched = row_by_row(
+            self._model,
+            self.layout,
+            lambda: self._tape,
+            settled=lambda: self._functional.settled,
+        )
+        self._patches.enter_context(patched)
         self._prepared = True
 
     def close(self) -> None:

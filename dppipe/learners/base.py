@@ -8,7 +8,7 @@ Read next: `gate.py`, then `job.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dppipe.component import Component
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from dppipe.learners.job import Job
+    from dppipe.models.base import Model
 
 __all__ = ["Learner", "PublicFacts", "Release"]
 
@@ -56,6 +57,28 @@ class Learner(Component):
     def module(self, facts: PublicFacts) -> nn.Module:
         """Return the untrained module that `fit` trains, where no `model` block names one."""
         raise self.unwritten("module(facts)")
+
+    def problems(self, facts: PublicFacts) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield each option of the spec that the learner can't work with, and why.
+
+        An option is its place in the spec, such as `("learner", "loss")`.
+        """
+        yield from ()
+
+    def model_problems(self, model: Model) -> Iterator[tuple[str, str]]:
+        """Yield each option of the `model` block that the learner can't train, with a message.
+
+        This is what can be said before anything is built: `prepare` looks at the network itself.
+        """
+        yield from ()
+
+    def prepare(self, network: nn.Module, facts: PublicFacts) -> nn.Module:
+        """Return the `model` block's network as `fit` trains it, and as it predicts afterwards.
+
+        Names and shapes of its tensors stay as they are. A network that can't be trained is
+        refused here, before anything is charged.
+        """
+        return network
 
     def fit(self, job: Job, gate: Any) -> nn.Module:
         """Return the trained module: `job.module`, with the weights that were learned.

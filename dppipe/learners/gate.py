@@ -27,11 +27,7 @@ from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.ranks import Ranks
 from dppipe.noise.process import Independent, NoiseProcess, NoiseState
 from dppipe.privacy.charges import Charge
-from dppipe.privacy.events.multipliers import (
-    composed_multipliers,
-    mechanism_of,
-    noise_multiplier,
-)
+from dppipe.privacy.events.multipliers import composed_noises, mechanism_of, noise_multiplier
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -159,8 +155,8 @@ class Gate:
     ) -> Tensor:
         """Charge a release, hand noise to a solver, and return the solution.
 
-        The event is a Gaussian's, or two in a row: the second is noise on the solution, which pays
-        for a solver that isn't exact.
+        The event is that of noise inside an objective, or two in a row: the second is noise on the
+        solution, which pays for a solver that isn't exact.
 
         Args:
             release: What `next` has returned.
@@ -172,14 +168,15 @@ class Gate:
         stored = self._stored(release)
         if stored is not None:
             return stored
-        inside, *after = composed_multipliers(release.event)
-        stream = self.sources.get("release")
+        inside, *after = composed_noises(release.event)
         with self._charged(release):
             self._wait_until_durable()
             noise = torch.zeros(size, dtype=torch.float64)
-            stream.add_(noise, std=inside * sensitivity)
+            stream = self.sources.get("release", inside.mechanism)
+            stream.add_(noise, std=inside.multiplier * sensitivity)
             bounded = solve(noise)
-        for multiplier in after:
+        for mechanism, multiplier in after:
+            stream = self.sources.get("release", mechanism)
             stream.add_(bounded.value, std=multiplier * bounded.sensitivity)
         bounded.value.div_(bounded.over)
         self._let_out(release, bounded.value)

@@ -195,7 +195,8 @@ class DPCallback(Callback):
         fit.note_step(self.steps)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             fit.record.checkpoint(trainer)
-        if not fit.step.goes_on() or self._training.signalled():
+        signalled = self._training.signalled()  # every process asks, whatever else it knows
+        if signalled or not fit.step.goes_on():
             trainer.should_stop = True
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -7,10 +7,11 @@ released before are read from the run directory, and nothing is charged twice.
 
 from __future__ import annotations
 
+import copy
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -61,10 +62,14 @@ def run_learner(
     with fitting_memory("data"):
         splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
     record = _open_record(spec, plan, run_dir=run_dir, resume=resume)
+    weights: dict[str, Any] = {}
     stopped: Stop | None = "failed"
     try:
         trained = _fit(spec, plan, module, splits, record)
+        # Before validation: a module may write what it sees of a private holdout into a buffer.
+        released = copy.deepcopy(trained.state_dict())
         _validate(trained, splits, spec, record)
+        weights = released
         stopped = None
     except KeyboardInterrupt:
         stopped = "interrupted"
@@ -73,18 +78,17 @@ def run_learner(
             exit_code=128 + signal.SIGINT,
         ) from None
     finally:
-        weights = trained.state_dict() if stopped is None else {}
         outcome = record.finish(weights, stopped=stopped, steps=0, validates=splits.val is not None)
     return outcome
 
 
 def untrained_module(spec: Spec) -> nn.Module:
     """Return the module to train: of the spec's `model` block, or the learner's own."""
-    if "model" in spec.learner.takes:
-        return make_network(
-            spec.model, input_shape=spec.data.input_shape, outputs=spec.data.outputs
-        )
-    return spec.learner.module(public_facts(spec))
+    facts = public_facts(spec)
+    if "model" not in spec.learner.takes:
+        return spec.learner.module(facts)
+    network = make_network(spec.model, input_shape=facts.input_shape, outputs=facts.outputs)
+    return spec.learner.prepare(network, facts)
 
 
 def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunRecord) -> nn.Module:

@@ -74,9 +74,10 @@ def untrained_network(spec: Spec) -> nn.Module:
     """Return a network for a run's own weights: of the `model` block, or the learner's own."""
     if "model" not in spec.learner.takes:
         return spec.learner.module(public_facts(spec))
-    return make_network(
+    network = make_network(
         spec.model,
         input_shape=spec.data.input_shape,
         outputs=spec.data.outputs,
         load_pretrained=False,
     )
+    return network if spec.takes_steps else spec.learner.prepare(network, public_facts(spec))

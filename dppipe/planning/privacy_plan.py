@@ -133,14 +133,7 @@ def learner_parts(spec: Spec) -> LearnerParts:
 
 def public_facts(spec: Spec) -> PublicFacts:
     """Return what is known of a spec's run before a record is read."""
-    return PublicFacts(
-        records=spec.public_count(),
-        unit=spec.unit,
-        relation="zero_out" if spec.budget == "none" else spec.budget.relation,
-        input_shape=tuple(spec.data.input_shape),
-        outputs=spec.data.outputs,
-        task=spec.data.task,
-    )
+    return spec.public_facts()
 
 
 def _stated(spec: Spec) -> StatedFacts:

@@ -67,14 +67,30 @@ def gaussian_delta(epsilon: ArrayLike, s: ArrayLike) -> NDArray[np.float64]:
     Guarantee: never below the exact value, even if epsilon and s are themselves off by ten units of
     round-off (`pld/PROOF.md`, lemma 1).
     """
+    upper, share = _log_tail_and_share(epsilon, s)
+    return np.asarray(np.minimum(np.exp(upper) * share, 1.0), dtype=np.float64)
+
+
+def gaussian_log_delta(epsilon: float, s: float) -> float:
+    """Return the logarithm of `gaussian_delta`, also where delta itself underflows to 0."""
+    upper, share = _log_tail_and_share(epsilon, s)
+    return min(float(upper + np.log(share)), 0.0)
+
+
+def _log_tail_and_share(
+    epsilon: ArrayLike, s: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return two factors of delta: the first probability's logarithm, and the share that counts.
+
+    As a product: the difference of two numbers that both underflow would lose the tail.
+    """
     epsilon = np.asarray(epsilon, dtype=np.float64)
     s = np.asarray(s, dtype=np.float64)
     upper = special.log_ndtr(0.5 / s - epsilon * s)
     lower = special.log_ndtr(-0.5 / s - epsilon * s)
     slack = _SLACK * (1 + np.abs(epsilon) - upper - lower)
-    # As a product: the difference of two numbers that both underflow would lose the tail.
     smaller = -np.expm1(np.minimum(epsilon + lower - upper, 0.0))
-    return np.asarray(np.minimum(np.exp(upper) * (smaller + slack), 1.0), dtype=np.float64)
+    return upper, smaller + slack
 
 
 def gaussian_epsilon(s: float, delta: float) -> float:

@@ -4,7 +4,8 @@ the claim.
 Let one mechanism see the records A and release y, and another see the records B and y. A person in
 A changes what the first one sees; the second only processes y. A person in B leaves y as it is. So
 at each delta both together cost the larger of the two epsilons (McSherry 2009, parallel
-composition), as long as no person has records in both sets.
+composition), as long as no person has records in both sets. Under `replace_one` a record must stay
+in its set besides: one that moves from A to B would change what both mechanisms see.
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ class WithDisjoint(Accountant):
     def rough(self) -> Accountant:
         """Return the cheaper accountant with the same other release."""
         return with_disjoint(self.accountant.rough(), self.other)
+
+
+def disjoint_epsilon(epsilons: Sequence[float]) -> float:
+    """Return what mechanisms on disjoint records cost together at the delta that each has.
+
+    Guarantee: the largest epsilon, if no person has records in two of the sets and none moves from
+    one to another.
+    """
+    return max(epsilons)
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,8 @@ class PublicFacts:
     input_shape: tuple[int, ...]
     outputs: int
     task: str
+    epsilon: float | None = None
+    """The budget's epsilon; None in a run without a budget."""
 
 
 class PlansReleases(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dppipe.durable import sync
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.released_files import value_file
 from dppipe.runs.tensors import load_tensors, save_tensors
@@ -34,5 +35,7 @@ class ReleasedValues:
     def save(self, number: int, value: Tensor) -> None:
         """Save a value durably."""
         path = value_file(self.run, self.plan, number)
-        path.parent.mkdir(exist_ok=True)
+        if not path.parent.exists():
+            path.parent.mkdir()
+            sync(self.run.path)  # the name of the new directory
         save_tensors({"value": value}, path)

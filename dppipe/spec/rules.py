@@ -22,7 +22,8 @@ def check_rules(spec: Spec) -> list[Problem]:
     rules: tuple[Callable[[Spec], Iterator[Problem]], ...]
     rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together)
     if not spec.takes_steps:
-        rules = (_learner_unit, _learner_devices, _learner_preludes, _secret)
+        rules = (_learner_unit, _learner_devices, _learner_preludes, _learner_model, _secret)
+        rules += (_learner_options,)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -44,6 +45,19 @@ def _learner_preludes(spec: Spec) -> Iterator[Problem]:
             f"expected constants with learner {spec.learner.kind!r}, got kind: private. Only "
             "dp_sgd releases statistics first: give constants.",
         )
+
+
+def _learner_options(spec: Spec) -> Iterator[Problem]:
+    """A learner refuses what its proof doesn't cover, before anything is planned."""
+    for place, message in spec.learner.problems(spec.public_facts()):
+        yield Problem(place, message)
+
+
+def _learner_model(spec: Spec) -> Iterator[Problem]:
+    """Some learners train the last layer of a network only."""
+    if "model" in spec.learner.takes:
+        for option, message in spec.learner.model_problems(spec.model):
+            yield Problem(("model", option), message)
 
 
 def _learner_devices(spec: Spec) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from dppipe.component import Component, Field, Options
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.release import PublicFacts
 from dppipe.spec.component_field import ComponentOf, default_component
 from dppipe.spec.kinds.registry import plugin_files
 from dppipe.spec.performance import Performance
@@ -174,6 +175,18 @@ class Spec(Options):
         if self.budget != "none" and self.budget.relation == "add_remove":
             return None
         return self.data.train_users() if self.data.by_users else self.data.train_count()
+
+    def public_facts(self) -> PublicFacts:
+        """Return what is known of the run before a record is read."""
+        return PublicFacts(
+            records=self.public_count(),
+            unit=self.unit,
+            relation="zero_out" if self.budget == "none" else self.budget.relation,
+            input_shape=tuple(self.data.input_shape),
+            outputs=self.data.outputs,
+            task=self.data.task,
+            epsilon=None if self.budget == "none" else self.budget.epsilon,
+        )
 
     def sized_sampler(self) -> Sampler:
         """Return the sampler with the physical batch size of `performance`."""

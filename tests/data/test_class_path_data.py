@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from torch.utils.data import Subset
 
 from dppipe.component import Component
-from dppipe.data import ClassPathData, Data
+from dppipe.data import ClassPathData, Data, Digits
 from dppipe.errors import SpecError, UsageError
 
 MODULE = """
@@ -97,7 +97,6 @@ def test_whatever_a_data_class_may_override_is_asked_of_it() -> None:
         "known_count",  # for the class itself to call
         "preludes",  # from `private_scaling`, which is asked of the class
         "train_users",  # from `users` and `split`, which the class gets from the block
-        "drops_bad_records",  # `on_bad_record` of a class of one's own
         "checks_records",
     }
     own = {
@@ -105,6 +104,13 @@ def test_whatever_a_data_class_may_override_is_asked_of_it() -> None:
     }
     forwarded = set(vars(ClassPathData))
     assert own - forwarded - decided_by_the_block - set(vars(Component)) - {"model_config"} == set()
+
+
+@pytest.mark.parametrize("stated", [None, "refuse", "drop"])
+def test_a_data_class_that_is_named_treats_bad_records_as_it_does_by_its_kind(stated) -> None:
+    given = {} if stated is None else {"on_bad_record": stated}
+    named = make("dppipe.data.digits.Digits", stated=given)
+    assert named.drops_bad_records == Digits.from_data(given).drops_bad_records
 
 
 def test_a_data_set_is_split_by_index_and_imported_only_when_read() -> None:

@@ -6,17 +6,29 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+import torch
 from private_steps import altered
 from typer.testing import CliRunner
 
 import dppipe
+from dppipe import Budget, NoiseSchedule
 from dppipe.cli.app import app
+from dppipe.clipping import Flat
+from dppipe.engine import Engine
+from dppipe.learners.ranks import Ranks
+from dppipe.lightning.fit import make_private_step, open_gate
+from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
+from dppipe.privacy.accountants import Rdp
 from dppipe.privacy.ledger_reading import read_ledger
+from dppipe.runs.directory import RunDirectory
+from dppipe.runs.follower import Follower
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.record import RunRecord
 from dppipe.runs.verify import verify_ledger
+from dppipe.sampling import Poisson
 
 ROOT = Path(dppipe.__file__).parents[1]
 RHO = 0.108246
@@ -189,3 +201,46 @@ def test_a_filter_counts_every_charge_whatever_a_crash_has_left(run, monkeypatch
     assert len(stopped.rows) == int(RHO / (0.5 / 20.0**2))
     assert [row["step"] for row in stopped.rows] == list(range(1, len(stopped.rows) + 1))
     assert verify_ledger(stopped.path).intact
+
+
+class Shared(Ranks):
+    """Two processes after one another: the second gets what the first has said."""
+
+    said: ClassVar[list] = []
+
+    def agree(self, value):
+        if self.first:
+            self.said.append(value)
+            return value
+        return self.said.pop(0)
+
+
+def test_a_torn_row_is_counted_by_the_filter_of_every_process(tmp_path):
+    class Steady(NoiseSchedule, kind="steady"):
+        adaptive: ClassVar[bool] = True
+
+        def multiplier(self, progress):
+            return 1.0
+
+        def next_multiplier(self, history):
+            return 1.0
+
+    noise = Steady(noise_multiplier=1.0)
+    budget = Budget(epsilon=3.0, delta=1e-5)
+    parts = PrivateParts(Poisson(sample_rate=0.1), Flat(), noise, Rdp(), budget)
+    plan = plan_privacy(parts, name="torn", records=1000, steps=50)
+    run = RunDirectory.create("torn", run_dir=tmp_path / "run")
+    RunRecord.create(run, plan=plan, parts=parts, config=None, data=None).ledger.close()
+    run.ledger.write_bytes(b'{"row":1,"version":2,"ste')
+    engine = Engine(torch.nn.Linear(2, 1), lambda model, batch: model(batch[0])[:, 0], Flat())
+    spent = []
+    for rank in (0, 1):
+        record = Follower(plan)
+        if rank == 0:
+            record = RunRecord.reopen(run, plan=plan, parts=parts, restored={}, data=None)
+        gate, upcoming = open_gate(
+            parts, budget, plan, record, ranks=Shared(rank, 2), seed=None, restored={}, resume=run
+        )
+        make_private_step(parts, plan, engine, gate, upcoming, restored={})
+        spent.append(upcoming.noise.filter.spent().amount)
+    assert spent[0] == spent[1] > 0

@@ -235,6 +235,26 @@ def test_what_validation_keeps_on_the_module_stops_training_on_a_public_holdout_
     assert fit(module(), scored(scale=1e3), holdout=holdout).outcome.steps == steps
 
 
+class Freezes(Validates):
+    """Freezes its weights where validation shows a large loss."""
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        loss = super().validation_step(batch, batch_idx)
+        if loss > 5:
+            self.layer.weight.requires_grad_(False)
+            self.layer.bias.grad = torch.full_like(self.layer.bias, 1e6)
+
+
+def test_what_validation_freezes_is_trained_all_the_same_on_a_private_holdout(fit):
+    module = Freezes()
+    start = module.layer.weight.detach().clone()
+    private = fit(module, scored(scale=1e3))
+    assert private.outcome.status == "completed"
+    assert module.layer.weight.requires_grad
+    assert not torch.equal(module.layer.weight, start)
+    assert module.layer.bias.grad is None or module.layer.bias.grad.abs().max() < 1e5
+
+
 class KeepsOutputs(pl.Callback):
     """Keeps what validation returns, and stops and slows training when a value was large."""
 

@@ -16,15 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from small_runs import SPEC
 from typer.testing import CliRunner
 
 from dppipe.budgets.tables import Database
 from dppipe.cli.app import app
 from dppipe.noise import Constant
+from dppipe.planning.planned_release import PlannedRelease
 from dppipe.randomness.gaussian import GaussianStream
+from dppipe.runs.directory import RunDirectory
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.record import RunRecord
+from dppipe.runs.released import ReleasedValues
 
 from .test_verify import a_charge, parts, write_run
 
@@ -284,3 +288,16 @@ def test_the_summary_of_an_earlier_end_is_gone_for_good_before_the_next_charge(
     for name in ("summary.json", "privacy.md", "privacy.json"):
         removed = disk.places("unlink", run / name)[0]
         assert disk.synced(run, after=removed, before=next_row)
+
+
+def test_the_directory_of_released_values_is_named_on_the_disk_before_a_value_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDirectory.create("released", run_dir=tmp_path / "run")
+    release = PlannedRelease(what="count", event={"type": "NoOpDpEvent"})
+    plan = write_run(tmp_path / "other").model_copy(update={"releases": (release,)})
+    disk = Disk()
+    disk.watch(monkeypatch)
+    ReleasedValues(run, plan).save(0, torch.zeros(1))
+    assert disk.synced(run.path, after=0)
+    assert disk.synced(run.path / "released", after=0)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dppipe.errors import UsageError
+from dppipe.cli.printing.figures import new_figure, save_figure
 from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
@@ -19,13 +18,7 @@ _FAR_APART = 10.0
 
 def write_plot(answers: list[Answer], path: Path) -> None:
     """Draw epsilon over the steps: certified curves solid, estimates dashed."""
-    try:
-        figures: Any = importlib.import_module("matplotlib.figure")
-    except ImportError:
-        raise UsageError(
-            "--plot: expected matplotlib to be installed. Install dppipe[plot], or take --curve."
-        ) from None
-    figure = figures.Figure(figsize=(7.5, 4.5), dpi=150, layout="constrained")
+    figure = new_figure()
     axes = figure.subplots()
     deltas = sorted({found.question.delta for found in answers})
     _draw_curves(axes, answers, several_deltas=len(deltas) > 1)
@@ -39,13 +32,7 @@ def write_plot(answers: list[Answer], path: Path) -> None:
             loc="center left",
             bbox_to_anchor=(1.0, 0.5),
         )
-    try:
-        figure.savefig(path)
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            "--plot: expected a picture that can be written, such as curve.png, "
-            f"got {path} ({error})."
-        ) from None
+    save_figure(figure, path)
 
 
 def _draw_curves(axes: Any, answers: list[Answer], *, several_deltas: bool) -> None:

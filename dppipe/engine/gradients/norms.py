@@ -42,25 +42,39 @@ def rounding_of(dtype: torch.dtype) -> Rounding:
 
 def wider(values: Tensor) -> Tensor:
     """Return the values in float64, where the device has it."""
-    return values.to(_widest(values))
+    return values.to(widest(values))
 
 
-def _widest(values: Tensor) -> torch.dtype:
+def widest(values: Tensor) -> torch.dtype:
+    """Return the widest type that the device has."""
     return torch.float32 if values.is_mps else torch.float64
 
 
 def row_squares(rows: Tensor) -> Tensor:  # [B, ...] -> [B]
     """Return each row's squared Euclidean norm over all its values, in float64 (lemma 3)."""
-    flat = rows.reshape(rows.shape[0], -1) if rows.numel() else rows.new_zeros(rows.shape[0], 1)
-    size = flat.shape[1]
+    count = rows.shape[0]
+    if not rows.numel():
+        return rows.new_zeros(count, dtype=widest(rows))
+    size = rows.numel() // count
     block = block_of(size)
     if size == block:
-        return wider(_norms(flat)).square_()
+        return wider(_norms(rows.reshape(count, size))).square_()
+    if size % block == 0:
+        return _block_squares(rows.reshape(count, -1, block))
+    flat = rows.reshape(count, size)
     whole = size // block * block
-    blocks = _norms(torch.unflatten(flat[:, :whole], 1, (-1, block)))
-    # One operation converts, squares and adds up in float64, and takes a root that is undone.
-    squares: Tensor = torch.linalg.vector_norm(blocks, dim=1, dtype=_widest(blocks)).square_()
-    return squares if whole == size else squares + wider(_norms(flat[:, whole:])).square_()
+    last = wider(_norms(flat[:, whole:])).square_()
+    return _block_squares(torch.unflatten(flat[:, :whole], 1, (-1, block))) + last
+
+
+def _block_squares(blocks: Tensor) -> Tensor:  # [B, blocks, n] -> [B]
+    """Return each row's squared norm over all its blocks.
+
+    One operation converts, squares and adds up in float64, and takes a root that is undone.
+    """
+    norms = _norms(blocks)
+    squares: Tensor = torch.linalg.vector_norm(norms, dim=1, dtype=widest(norms)).square_()
+    return squares
 
 
 @lru_cache

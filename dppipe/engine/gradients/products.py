@@ -15,7 +15,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dppipe.engine.gradients.norms import BLOCK, SHORT, rounding_of, row_squares, wide_share, wider
+from dppipe.engine.gradients.norms import (
+    BLOCK,
+    SHORT,
+    rounding_of,
+    row_squares,
+    wide_share,
+    wider,
+    widest,
+)
 
 FEW = 16
 """The most positions for which the simplest bound on rounding is close enough."""
@@ -186,10 +194,16 @@ def _lost(
 
 def short_sums(values: Tensor) -> Tensor:  # [B, ...] -> [B]
     """Add up all values of each row: a few at a time in their own type, those sums in float64."""
+    if values.numel() and values.numel() // values.shape[0] % SHORT == 0:
+        return _block_sums(values.reshape(values.shape[0], -1, SHORT))
     flat = values.flatten(1)
     whole = flat.shape[1] // SHORT * SHORT
     rest = wider(flat[:, whole:].sum(1))
     if not whole:
         return rest
-    blocks = torch.unflatten(flat[:, :whole], 1, (-1, SHORT))
-    return rest + wider(blocks.sum(2)).sum(1)
+    return rest + _block_sums(torch.unflatten(flat[:, :whole], 1, (-1, SHORT)))
+
+
+def _block_sums(blocks: Tensor) -> Tensor:  # [B, blocks, n] -> [B]
+    sums = blocks.sum(2)
+    return sums.sum(1, dtype=widest(sums))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -26,7 +27,7 @@ def answer(
     )
 
     def gradients(output: Tensor, inputs: Tensor, mean: Tensor, scale: Tensor) -> Found:
-        size = output[(0,) * (output.dim() - len(normalized_shape))].numel()
+        size = math.prod(normalized_shape)
         flat = _positions(wide(output), use.axis, size)  # [B, T, size]
         values = _positions(wide(inputs), use.axis, size)  # [B, T, size]
         mean = _positions(wide(mean), use.axis, 1).transpose(1, 2)  # [B, 1, T]
@@ -42,7 +43,7 @@ def answer(
 
 def _positions(values: Tensor, axis: int, size: int) -> Tensor:  # -> [B, T, size]
     """Move the rows to the front; flatten the positions, and the normalised dimensions."""
-    moved = values.movedim(axis, 0)
+    moved = values.movedim(axis, 0) if axis else values
     return moved.reshape(moved.shape[0], -1, size)
 
 

@@ -37,11 +37,16 @@ class RowByRow:
     """The replaced forward of one module."""
 
     def __init__(
-        self, module: nn.Module, rows: ModuleRows, tape: Callable[[], Tape | None]
+        self,
+        module: nn.Module,
+        rows: ModuleRows,
+        tape: Callable[[], Tape | None],
+        settled: Callable[[], bool],
     ) -> None:
         self._body = _Body(module, module.forward)
         self._rows = rows
         self._tape = tape
+        self._settled = settled
         self._vmap = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,7 +99,7 @@ class RowByRow:
                 with quiet_vmap():
                     return mapped(leaves, inputs)
             except VMAP_REFUSALS:
-                self._vmap = False
+                self._vmap = self._settled()
         rows = []
         for i in range(inputs[0].shape[axes[0]]):
             weights = {name: leaf[i] for name, leaf in leaves.items()}
@@ -106,13 +111,23 @@ class RowByRow:
 
 
 @contextmanager
-def row_by_row(model: nn.Module, layout: Layout, tape: Callable[[], Tape | None]) -> Iterator[None]:
-    """Replace the forward of the layout's fallback modules in the block, then restore it."""
+def row_by_row(
+    model: nn.Module,
+    layout: Layout,
+    tape: Callable[[], Tape | None],
+    *,
+    settled: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Replace the forward of the layout's fallback modules in the block, then restore it.
+
+    Once `settled` says so, errors no longer change how later rows are evaluated: records may cause
+    them.
+    """
     before = []
     for path in layout.fallback:
         module = model.get_submodule(path)
         before.append((module, module.__dict__.get("forward")))
-        module.forward = RowByRow(module, layout.modules[path], tape)
+        module.forward = RowByRow(module, layout.modules[path], tape, settled)
     try:
         yield
     finally:

@@ -30,12 +30,13 @@ class Probe(Tape):
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Compute the call's result and note the shape that its rule looks at."""
-        used = self.weights.among((args, kwargs))
+        tensors = tensors_in((args, kwargs))
+        used = self.weights.among(tensors)
         if not used or not torch.is_grad_enabled():
             return func(*args, **kwargs)
-        key = make_key(func, used, (args, kwargs))
+        key = make_key(func, used, tensors)
         rule = RULE_OF.get(func)
-        alone = self.weights.alone((args, kwargs))
+        alone = self.weights.alone(tensors)
         if rule is None or alone:
             result = func(*args, **kwargs)
             if alone:

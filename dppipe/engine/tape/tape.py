@@ -70,17 +70,22 @@ class Tape(TorchFunctionMode):
         self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Answer by a rule where a weight is used; leave all other calls to torch."""
-        used = self.weights.among((args, kwargs)) if self.listening else []
+        if not self.listening:
+            return func(*args, **kwargs)
+        tensors = tensors_in(args)
+        if kwargs:
+            tensors += tensors_in(kwargs)
+        used = self.weights.among(tensors)
         if not used:
             return func(*args, **kwargs)
-        key = make_key(func, used, (args, kwargs))
+        key = make_key(func, used, tensors)
         rule = RULE_OF.get(func)
         axis = self._axes.get(key)
         if rule is not None and axis is not None:
             return rule.answer(Call(self, key, axis, self.rows), *args, **kwargs)
         result = func(*args, **kwargs)
         if any(tensor.requires_grad for tensor in tensors_in(result)):
-            if not self.weights.alone((args, kwargs)):
+            if not self.weights.alone(tensors):
                 raise Unhandled(
                     f"{name_of(func)} on {', '.join(key[1])}",
                     unseen=rule is not None and key not in self._axes,

@@ -6,7 +6,7 @@ gradients are propagated back to the parameters through its own autograd history
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +35,14 @@ class Weights:
         self._constants = constants
         self._known = {id(tensor): Weight(tensor, (name,)) for name, tensor in parameters.items()}
 
-    def among(self, values: Any) -> list[Weight]:
-        """Return the weights among a call's arguments."""
+    def among(self, tensors: Iterable[Tensor]) -> list[Weight]:
+        """Return the weights among a call's tensors."""
         known = self._known
-        return [known[id(tensor)] for tensor in tensors_in(values) if id(tensor) in known]
+        return [known[id(tensor)] for tensor in tensors if id(tensor) in known]
 
-    def alone(self, values: Any) -> bool:
-        """Return whether no tensor among a call's arguments can depend on the batch."""
-        others = [tensor for tensor in tensors_in(values) if id(tensor) not in self._known]
+    def alone(self, tensors: Iterable[Tensor]) -> bool:
+        """Return whether no tensor of a call can depend on the batch."""
+        others = [tensor for tensor in tensors if id(tensor) not in self._known]
         return all(id(tensor) in self._constants for tensor in others)
 
     def derive(self, results: Any, sources: list[Weight], *, transposed: bool) -> None:

@@ -10,6 +10,7 @@ from dppipe.noise.process import Independent, NoiseProcess
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.gumbel import GumbelStream
 from dppipe.randomness.laplace import LaplaceStream
+from dppipe.randomness.spherical import SphericalStream
 from dppipe.randomness.streams import Purpose, stream_key
 
 if TYPE_CHECKING:
@@ -47,10 +48,13 @@ class NoiseSources:
         key = stream_key(purpose, seed=self.seed)
         if mechanism == "laplace":
             return LaplaceStream(key)
+        if mechanism == "spherical":
+            return SphericalStream(key)
         if mechanism == "gaussian":
             return GaussianStream(key, secure=self.secure)
         raise PrivacyRefusal(
-            f"noise: expected gaussian or laplace, got {mechanism!r}. No source is known for it."
+            f"noise: expected gaussian, laplace or spherical, got {mechanism!r}. No source "
+            "is known for it."
         )
 
     def __repr__(self) -> str:

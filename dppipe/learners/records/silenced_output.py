@@ -25,8 +25,8 @@ def silenced() -> Iterator[None]:
     logging.Logger.handle = handle_others  # type: ignore[assignment, method-assign]
     try:
         with (
-            redirect_stdout(_SilencedStream(sys.stdout)),
-            redirect_stderr(_SilencedStream(sys.stderr)),
+            redirect_stdout(_SilencedStream(sys.stdout, thread=thread)),
+            redirect_stderr(_SilencedStream(sys.stderr, thread=thread)),
             warnings.catch_warnings(action="ignore"),
         ):
             yield
@@ -35,13 +35,18 @@ def silenced() -> Iterator[None]:
 
 
 class _SilencedStream(io.TextIOBase):
-    """A stream that drops what this thread writes; a progress bar's thread still gets through."""
+    """A stream that drops what one thread writes; a progress bar's thread still gets through."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, *, thread: int) -> None:
         self._stream = stream
-        self._thread = threading.get_ident()
+        self._thread = thread
 
-    def write(self, text: str) -> int:
+    @property
+    def buffer(self) -> _SilencedStream:
+        """The stream of bytes below: user code may write to it directly."""
+        return _SilencedStream(self._stream.buffer, thread=self._thread)
+
+    def write(self, text: Any) -> int:
         """Write what comes from another thread."""
         if threading.get_ident() != self._thread:
             return int(self._stream.write(text))

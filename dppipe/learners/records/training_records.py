@@ -17,10 +17,14 @@ from torch.utils.data import TensorDataset
 from dppipe.data.reading.users import users_of
 from dppipe.data.reading.validity import valid_of
 from dppipe.errors import RECORD_ERRORS, PrivacyRefusal
+from dppipe.learners.records.batch_reader import BatchReader, RecordBatch
 from dppipe.learners.records.faults import is_machine_fault
+from dppipe.learners.records.silenced_output import silenced
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
+
+    from dppipe.privacy.release import PublicFacts
 
 
 class Unit(NamedTuple):
@@ -33,9 +37,10 @@ class Unit(NamedTuple):
 
 
 class TrainingRecords:
-    """The training records of a run, unit by unit.
+    """The training records of a run, unit by unit or in batches.
 
-    Guarantee: `units` reads records only while `may_read` says so.
+    Guarantee: records are read only while `may_read` says so. No record raises, and what user code
+    prints, warns of or logs while it reads one is dropped.
     """
 
     def __init__(
@@ -53,6 +58,18 @@ class TrainingRecords:
             unit = self._read(indices)
             if unit is not None:
                 yield unit
+
+    def batches(self, facts: PublicFacts, *, size: int) -> Iterator[RecordBatch]:
+        """Yield all records in batches of this many places each; at least one batch.
+
+        Guarantee: a place's numbers are those of its own record. A record that can't be read, has
+        another shape, isn't finite or whose target isn't one of the task is not usable.
+        """
+        self._refuse_outside()
+        reader = BatchReader(self._dataset, facts, by_users=self._by_users)
+        for start in range(0, max(reader.count, 1), size):
+            self._refuse_outside()
+            yield reader.read(start, size=size)
 
     def _refuse_outside(self) -> None:
         if not self._may_read():
@@ -73,6 +90,10 @@ class TrainingRecords:
         yield from owned.values()
 
     def _read(self, indices: list[int]) -> Unit | None:
+        with silenced():
+            return self._read_aloud(indices)
+
+    def _read_aloud(self, indices: list[int]) -> Unit | None:
         if isinstance(self._dataset, TensorDataset):
             tensors = self._dataset.tensors
             return Unit(tensors[0][indices], tensors[1][indices])

@@ -189,10 +189,12 @@ class PrivateStep:
         the plan has another epoch.
         """
         ledger = self.gate.ledger
-        if not ledger.torn:
+        # Only the first process has a ledger; all of them count the charge.
+        torn, charged = self.gate.ranks.agree((bool(ledger.torn), ledger.step))
+        if not torn:
             return
         goes_on = self.taken < self.plan.steps
-        step = self.taken + 1 if goes_on else ledger.step + 1
+        step = self.taken + 1 if goes_on else charged + 1
         if step > self.plan.steps:
             raise PrivacyRefusal(
                 f"ledger: expected at most {self.plan.steps} steps, got a torn row after them. "

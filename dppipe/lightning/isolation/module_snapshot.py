@@ -1,4 +1,7 @@
-"""A snapshot of a module: modes, buffers, parameters and attributes, to be put back later."""
+"""A snapshot of a module: modes, buffers, parameters and attributes, to be put back later.
+
+Whether a parameter is trained belongs to it: a frozen one would be left out of the next steps.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ class ModuleSnapshot:
 
     def __init__(self, module: nn.Module) -> None:
         self._tensors = [(tensor, lazy_copy(tensor)) for tensor in _tensors(module)]
+        self._trained = [(one, one.requires_grad, one.grad) for one in module.parameters()]
         self._memo = shared_objects(module, frozen=False)
         self._attributes: list[tuple[nn.Module, dict[str, Any]]] = []
         self._registers: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -54,6 +58,9 @@ class ModuleSnapshot:
         for tensor, value in self._tensors:
             if not untouched(tensor):
                 tensor.data = value
+        for parameter, requires_grad, gradient in self._trained:
+            parameter.requires_grad_(requires_grad)
+            parameter.grad = gradient
         for module, attributes in self._attributes:
             for name in own_attributes(module).keys() - attributes.keys() - set(PATCHED):
                 module.__dict__.pop(name, None)

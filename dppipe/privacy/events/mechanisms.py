@@ -26,3 +26,14 @@ def laplace(noise_multiplier: float) -> DpEvent:
 def exponential(epsilon: float) -> DpEvent:
     """Return the event of a selection by the exponential mechanism."""
     return event_from_data({"type": "ExponentialMechanismDpEvent", "epsilon": float(epsilon)})
+
+
+def spherical(noise_multiplier: float, *, log_determinant: float = 0.0) -> DpEvent:
+    """Return the event of spherical noise: its scale over the bound, and what a solver adds."""
+    return event_from_data(
+        {
+            "type": "SphericalDpEvent",
+            "noise_multiplier": float(noise_multiplier),
+            "log_determinant": float(log_determinant),
+        }
+    )

@@ -123,7 +123,7 @@ def subset(z: float, rate: float) -> tuple[Direction]:
         inner = np.where(size < 50, near, size - np.log(rate))
         return rate * gaussian_delta(inner, z / 2)
 
-    return _mirrored(profile, diluted(gaussian_release(z / 2).present, rate))
+    return mirrored(profile, diluted(gaussian_release(z / 2).present, rate))
 
 
 def swapped(z: float, rate: float, *, reach: float = REACH) -> tuple[Direction]:
@@ -139,10 +139,10 @@ def swapped(z: float, rate: float, *, reach: float = REACH) -> tuple[Direction]:
         return np.asarray(rate * (opposite - absent))
 
     far = middle + reach / z
-    return _mirrored(profile, diluted(far, rate) - diluted(-far - 2 * middle, rate))
+    return mirrored(profile, diluted(far, rate) - diluted(-far - 2 * middle, rate))
 
 
-def _mirrored(profile: Profile, highest: float) -> tuple[Direction]:
+def mirrored(profile: Profile, highest: float) -> tuple[Direction]:
     """Extend a profile of epsilon >= 0 to negative epsilon, where both directions are alike.
 
     For negative epsilon, delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon) (lemma 13).

@@ -1,1 +1,1 @@
-"""The textbook composition theorems."""
+"""What a textbook says: composition theorems, single mechanisms, group privacy."""

@@ -1,0 +1,1 @@
+"""`dppipe account --mechanism`: single mechanisms without a sampler, one a file."""

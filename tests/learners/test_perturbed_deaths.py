@@ -1,0 +1,108 @@
+"""Runs of perturbed learners that are killed around their release: charged once, and drawn once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from learners.test_perturbed_runs import dppipe, write_spec
+from learners.test_plugin_learner_deaths import after, die
+
+from dppipe.learners.perturbation import solver
+from dppipe.randomness.gaussian import GaussianStream
+from dppipe.runs.ledger import Ledger
+from dppipe.runs.released import ReleasedValues
+from dppipe.runs.verify import verify_ledger
+
+DEATHS: dict[str, tuple[Any, str, Any]] = {
+    "before its row": (Ledger, "charge", die),
+    "after its row": (Ledger, "charge", after(Ledger.charge)),
+    "before its noise": (GaussianStream, "add_", die),
+    "while it is solved": (solver, "minimise", die),
+    "before it is saved": (ReleasedValues, "save", die),
+    "after it is saved": (ReleasedValues, "save", after(ReleasedValues.save)),
+}
+KINDS = ["objective_perturbation", "output_perturbation"]
+LOST = [
+    ("objective_perturbation", "after its row"),
+    ("objective_perturbation", "before its noise"),
+    ("objective_perturbation", "while it is solved"),
+    ("objective_perturbation", "before it is saved"),
+    ("output_perturbation", "before its noise"),
+]
+
+
+def killed(folder: Path, kind: str, instant: str) -> Path:
+    """Run in a process of its own, which is killed at this instant."""
+    path = write_spec(folder, kind)
+    child = os.fork()
+    if child == 0:
+        try:
+            setattr(*DEATHS[instant])
+            dppipe("run", str(path), "--run-dir", str(folder / "run"))
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    return folder / "run"
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Note the noise that is drawn in this process."""
+    asked: list[float] = []
+    usual = GaussianStream.add_
+
+    def noted(self: Any, flat: Any, std: float, **others: Any) -> Any:
+        asked.append(std)
+        return usual(self, flat, std, **others)
+
+    monkeypatch.setattr(GaussianStream, "add_", noted)
+    return asked
+
+
+@pytest.mark.parametrize(("kind", "instant"), LOST)
+def test_a_release_that_was_charged_and_lost_is_not_drawn_again(
+    tmp_path: Path, drawn: list[float], kind: str, instant: str
+) -> None:
+    run = killed(tmp_path, kind, instant)
+    rows = (run / "ledger.jsonl").read_bytes()
+    done = dppipe("resume", str(run))
+    said = " ".join(done.output.split())
+    assert done.exit_code == 3, said
+    assert "ledger.jsonl:1: the release" in said
+    assert "was lost in an interruption" in said
+    assert "Start a new run." in said
+    assert drawn == []
+    assert (run / "ledger.jsonl").read_bytes() == rows
+    assert verify_ledger(run).charged == 1
+    assert not (run / "checkpoints" / "final.ckpt").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_killed_before_its_charge_pays_once(
+    tmp_path: Path, drawn: list[float], kind: str
+) -> None:
+    run = killed(tmp_path, kind, "before its row")
+    assert (run / "ledger.jsonl").read_bytes() == b""
+    assert dppipe("resume", str(run)).exit_code == 0
+    assert len(drawn) == {"objective_perturbation": 2, "output_perturbation": 1}[kind]
+    assert verify_ledger(run).charged == 1
+    assert verify_ledger(run).intact
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_saved_release_is_taken_as_it_is(tmp_path: Path, drawn: list[float], kind: str) -> None:
+    run = killed(tmp_path, kind, "after it is saved")
+    rows = (run / "ledger.jsonl").read_bytes()
+    value = (run / "released" / "0001.pt").read_bytes()
+    assert dppipe("resume", str(run)).exit_code == 0
+    assert drawn == []
+    assert (run / "ledger.jsonl").read_bytes() == rows
+    assert (run / "released" / "0001.pt").read_bytes() == value
+    assert (run / "checkpoints" / "final.ckpt").exists()
