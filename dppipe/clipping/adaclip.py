@@ -50,6 +50,8 @@ class AdaClip(Clipper, kind="adaclip"):
       gradient of zero isn't zero in the new coordinates, so it isn't what `zero_out` means.)
     """
 
+    elementwise: ClassVar[bool] = True
+
     needs: ClassVar[Literal["gradients"]] = "gradients"
 
     mean_decay: float = Field(

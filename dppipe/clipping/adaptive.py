@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import PositiveFloat, model_validator
 
@@ -27,6 +27,8 @@ class Adaptive(Clipper, kind="adaptive"):
       gradient gets correspondingly more noise.
     - The bound of a step depends on earlier releases only.
     """
+
+    elementwise: ClassVar[bool] = True
 
     max_grad_norm: float = Field(
         1.0,

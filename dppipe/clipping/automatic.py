@@ -5,7 +5,7 @@ That leaves only the learning rate to choose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dppipe.clipping.base import Clipper
 from dppipe.component import Field
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class Automatic(Clipper, kind="automatic"):
     """Normalises gradients instead of cutting them (Bu et al. 2023, "Automatic clipping")."""
+
+    elementwise: ClassVar[bool] = True
 
     variant: Literal["auto_s", "auto_v"] = Field(
         "auto_s",

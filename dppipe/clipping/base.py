@@ -48,6 +48,10 @@ class Clipper(Component):
 
     That is its norms, its whole gradient for `transform`, or an estimate of its norm.
     """
+    elementwise: ClassVar[bool] = False
+    """Whether each factor is computed from its own norm and bound alone, by arithmetic that works
+    for `[examples, groups]` too. The engine then calls `factors` once for all examples; it believes
+    this of the package's clippers only."""
     averages: ClassVar[bool]
     """Set to True beside `slots` by a clipper that averages examples before it clips them."""
 

@@ -5,7 +5,7 @@ Source: Abadi et al. 2016, Algorithm 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.clipping.base import Clipper
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 class Flat(Clipper, kind="flat"):
     """Scales a gradient down to the bound when its norm over all parameters is larger."""
+
+    elementwise: ClassVar[bool] = True
 
     def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:  # [1], [1] -> [1]
         return (bounds / norms).clamp(max=1)

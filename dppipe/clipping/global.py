@@ -8,7 +8,7 @@ So their directions add up without bias.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from dppipe.clipping.base import Clipper, State
 from dppipe.clipping.quantiles import count_std, next_threshold
@@ -33,6 +33,8 @@ class Global(Clipper, kind="global"):
     Guarantee: the threshold only follows noisy counts, which are paid for within each step's noise
     multiplier.
     """
+
+    elementwise: ClassVar[bool] = True
 
     variant: Literal["strict", "adaptive"] = Field(
         "strict", description="Drop what is above the threshold, or adapt it and keep all."

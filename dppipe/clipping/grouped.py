@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import PositiveFloat, model_validator
 
@@ -22,6 +22,8 @@ class Grouped(Clipper, kind="grouped"):
     text. A parameter that no pattern matches is refused before training, and so is a pattern that
     gets no parameter; `"*"` as the last pattern takes the rest.
     """
+
+    elementwise: ClassVar[bool] = True
 
     max_grad_norms: dict[str, PositiveFloat] = Field(
         min_length=1,

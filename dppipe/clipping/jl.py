@@ -30,6 +30,8 @@ class Jl(Clipper, kind="jl"):
       whose steps need more of it than `delta` is refused.
     """
 
+    elementwise: ClassVar[bool] = True
+
     needs: ClassVar[Literal["projections"]] = "projections"
 
     projections: int = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import PositiveFloat, model_validator
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 class Layerwise(Clipper, kind="layerwise"):
     """Scales each layer's gradient down to its own bound; `max_grad_norm` is the bounds' norm."""
+
+    elementwise: ClassVar[bool] = True
 
     shares: Literal["equal", "parameters"] = Field(
         "equal",

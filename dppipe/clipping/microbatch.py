@@ -27,6 +27,8 @@ class Microbatch(Clipper, kind="microbatch"):
       That needs indices that stay when a record is removed, which add_remove doesn't have.
     """
 
+    elementwise: ClassVar[bool] = True
+
     averages: ClassVar[bool] = True
 
     size: int = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.clipping.base import Clipper
 from dppipe.component import Field
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 class Psac(Clipper, kind="psac"):
     """Weighs each gradient by a curve of its norm that rises, then falls (Xia et al. 2023)."""
+
+    elementwise: ClassVar[bool] = True
 
     stability: float = Field(
         0.1, gt=0, le=1, description="r of the paper: gradients much smaller than this stay small."

@@ -27,7 +27,11 @@ def bounded_factors(
     if not norms.shape[0]:
         return norms
     # On copies: a clipper that works in place must not change the numbers its factors are held to.
-    factors = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms.clone(), bounds.clone())
+    norms_seen, bounds_seen = norms.clone(), bounds.clone()
+    if takes_many_rows(clipper):
+        factors = clipper.factors(norms_seen, bounds_seen)
+    else:
+        factors = torch.func.vmap(clipper.factors, in_dims=(0, None))(norms_seen, bounds_seen)
     if factors.shape != norms.shape:
         # Another shape would broadcast, and one example's factor would reach the others.
         raise UsageError(
@@ -35,6 +39,17 @@ def bounded_factors(
             f"got shape {tuple(factors.shape[1:])}. Fix factors()."
         )
     return enforce_bounds(factors, norms, bounds)
+
+
+def takes_many_rows(clipper: Factors) -> bool:
+    """Return whether a clipper computes each factor from its own norm and bound alone.
+
+    Then it can be called with all examples at once, which is faster. Only clippers of the package
+    are believed: a plugin's `factors` could let one example's factor depend on the others.
+    """
+    kind = type(clipper)
+    ours = kind.__module__.startswith("dppipe.clipping.")
+    return ours and bool(getattr(kind, "elementwise", False))
 
 
 def enforce_bounds(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
 from dppipe.runs.directory import cannot_write
@@ -64,10 +65,12 @@ class Curves:
         self.metrics({f"privacy/{name}": value for name, value in scalars.items()}, step=at)
 
     def metrics(self, values: Mapping[str, float], *, step: int) -> None:
-        """Add metrics under the names they already have."""
+        """Add metrics under the names they already have, all of them in one event."""
+        if not values:
+            return
+        scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         with self._naming_failures():
-            for name, value in values.items():
-                self._writer.add_scalar(name, value, step)
+            self._writer.file_writer.add_summary(Summary(value=scalars), step)
 
     def close(self) -> None:
         """Write out what is left."""

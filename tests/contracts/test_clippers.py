@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import dppipe
-from dppipe.clipper_abilities import refusal
+from dppipe.clipper_abilities import in_state, refusal
 from dppipe.clipping.base import Clipper
 from dppipe.engine import Engine
+from dppipe.engine.bounds import bounded_factors, takes_many_rows
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.learners.sgd.sensitivity import noise_unit
 from dppipe.plugin_kit.checks.clipper_sums import (
@@ -287,6 +288,49 @@ def test_a_built_in_file_moved_to_plugins_under_another_kind_works_unchanged(kin
     }
     if kind != "jl":
         assert torch.equal(clipped(moved, records), clipped(built_in, records))
+
+
+@CASE
+def test_factors_of_all_examples_at_once_are_those_of_each_example_alone(kind, options):
+    """Bit for bit, over extreme norms and bounds: so a clipper that says `elementwise` is."""
+    clipper = make(kind, options)
+    if not takes_many_rows(clipper):
+        assert not type(clipper).__module__.startswith("dppipe.clipping.")
+        return
+    groups = set(clipper.groups({name: (1,) for name, _ in names()}).values())
+    extremes = [value for value in EXTREMES if not value < 0]
+
+    @settings(max_examples=50, deadline=None, database=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        number = st.one_of(st.sampled_from(extremes), st.floats(0, 5))
+        row = st.lists(number, min_size=len(groups), max_size=len(groups))
+        norms = torch.tensor(data.draw(st.lists(row, min_size=1, max_size=5)))
+        bounds = torch.tensor(data.draw(st.lists(st.floats(1e-3, 1e3), **size(len(groups)))))
+        for state in states(clipper):
+            placed = in_state(clipper, state)
+            if takes_many_rows(placed):
+                alone = torch.stack([placed.factors(row, bounds) for row in norms])
+                together = placed.factors(norms, bounds)
+                torch.testing.assert_close(together, alone, rtol=0, atol=0, equal_nan=True)
+
+    check()
+
+
+def size(count: int) -> dict[str, int]:
+    return {"min_size": count, "max_size": count}
+
+
+def test_a_plugin_is_called_with_one_example_at_a_time_whatever_it_says_of_itself():
+    class Mixing(Clipper):
+        elementwise = True
+
+        def factors(self, norms: Tensor, bounds: Tensor) -> Tensor:
+            assert norms.dim() == 1
+            return (bounds / norms.sum()).expand(norms.shape)
+
+    factors = bounded_factors(Mixing(), torch.tensor([[1.0], [3.0]]), torch.tensor([1.0]))
+    torch.testing.assert_close(factors, torch.tensor([[1.0], [1.0 / 3.0]]))
 
 
 # Clippers that lie.

@@ -6,6 +6,7 @@ in the folder of the pair as `WHICH-RANK.pickle`; the second run replays what th
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 from pathlib import Path
@@ -19,6 +20,8 @@ from redteam.running import Case, Command, Fit, watched
 import dppipe
 from dppipe.sampling import User
 
+STUCK_AFTER = 100.0
+"""Seconds after which a rank says where it stands, in `WHICH-RANK.stacks`."""
 TWO = ("train.devices=2", "train.accelerator=cpu")
 DEVICES = {"devices": 2, "accelerator": "cpu", "logger": False}
 
@@ -51,6 +54,13 @@ CASES = {
 
 def run_rank(name: str, which: str, rank: int, port: int, folder: str) -> None:
     """Run a case once on this rank, in the working directory of the pair, and leave what was seen."""
+    with Path(folder, f"{which}-{rank}.stacks").open("w") as stacks:
+        faulthandler.dump_traceback_later(STUCK_AFTER, file=stacks)
+        _run_rank(name, which, rank, port, folder)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _run_rank(name: str, which: str, rank: int, port: int, folder: str) -> None:
     os.environ |= {"LOCAL_RANK": str(rank), "NODE_RANK": "0", "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     os.chdir(Path(folder, "now"))

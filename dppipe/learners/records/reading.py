@@ -71,7 +71,7 @@ class RecordReader:
         if self.in_memory:
             tensors: tuple[Tensor, ...] = self.dataset.tensors  # type: ignore[attr-defined]
             chosen = torch.from_numpy(indices)
-            parts = [[tensor[chosen] for tensor in tensors]] if len(indices) else []
+            parts = [[tensor.index_select(0, chosen) for tensor in tensors]] if len(indices) else []
             return PhysicalBatch(parts, units, drawn - len(indices))
         parts, places = self._stacked(list(self._rows(indices)))
         units = units[places] if units is not None else None
