@@ -36,4 +36,3 @@ def bounded_targets(targets: Tensor, facts: PublicFacts, *, bound: float) -> Ten
         return 2 * targets.to(torch.float64)[:, None] - 1
     classes = torch.nn.functional.one_hot(targets, facts.outputs)
     return classes.to(torch.float64) - 1 / facts.outputs
-
