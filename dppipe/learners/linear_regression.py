@@ -43,9 +43,10 @@ class LinearRegression(LinearLearner, kind="linear_regression"):
     3. `adassp` stacks the smallest eigenvalue of X'X too, which one unit moves by at most X^2: this
        is one Gaussian release in place of three whose multipliers z_i have
        1/z^2 = sum of 1/z_i^2.
-    4. Rounding: sums are exact until they are rounded twice (`moments.py`), by 2^-52 of at most n
-       times the bound. For fewer than 2^30 units, two datasets are off by at most 2^-21 of the
-       bound; rows and targets meet their bounds up to 2^-48. Together less than 2^-20.
+    4. Rounding: sums are exact until they are rounded, three times at most (`moments.py`, and
+       sqrt(2)), each time by 2^-53 of themselves. Their norm is at most n times the bound. So for
+       up to 2^30 units, two datasets are off by at most 6 2^-23 of the bound together; rows and
+       targets meet their bounds up to 2^-48. Both are less than 2^-20.
 
     Everything after the release is computed from it and from public constants.
     """

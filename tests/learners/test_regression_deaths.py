@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
-from learners.test_perturbed_deaths import drawn  # noqa: F401 (a fixture)
+from learners import test_perturbed_deaths
 from learners.test_perturbed_runs import dppipe
 from learners.test_plugin_learner_deaths import after, die
 from learners.test_regression_runs import words_of, write_spec
@@ -19,6 +19,8 @@ from dppipe.randomness.gaussian import GaussianStream
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.released import ReleasedValues
 from dppipe.runs.verify import verify_ledger
+
+drawn = test_perturbed_deaths.drawn
 
 DEATHS: dict[str, tuple[Any, str, Any]] = {
     "before its row": (Ledger, "charge", die),
@@ -50,7 +52,7 @@ def killed(folder: Path, instant: str, method: str) -> Path:
 def test_sums_that_were_charged_and_lost_are_not_released_again(
     tmp_path: Path,
     drawn: list[float],
-    instant: str,  # noqa: F811
+    instant: str,
 ) -> None:
     run = killed(tmp_path, instant, "adassp")
     rows = (run / "ledger.jsonl").read_bytes()
@@ -65,7 +67,7 @@ def test_sums_that_were_charged_and_lost_are_not_released_again(
 
 def test_a_run_killed_before_its_charge_pays_once(
     tmp_path: Path,
-    drawn: list[float],  # noqa: F811
+    drawn: list[float],
 ) -> None:
     run = killed(tmp_path, "before its row", "joint")
     assert (run / "ledger.jsonl").read_bytes() == b""
@@ -84,7 +86,7 @@ def test_a_run_killed_while_it_sums_leaves_no_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["joint", "adassp"])
 def test_sums_that_were_saved_are_read_back_and_not_computed_again(
     tmp_path: Path,
-    drawn: list[float],  # noqa: F811
+    drawn: list[float],
     monkeypatch: pytest.MonkeyPatch,
     method: str,
 ) -> None:

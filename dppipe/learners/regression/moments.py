@@ -5,7 +5,7 @@
 Each row (sqrt(weight) x/X, sqrt(weight) y/Y) is cut to whole multiples of 2^-22. Products of such
 numbers are whole multiples of 2^-44, and float64 adds 512 of them exactly, in whichever order; the
 sums of such parts are added as integers. So the order of records, and how many there are, doesn't
-change what one of them adds: rounding happens once, at the end.
+change what one of them adds: rounding happens at the end alone.
 """
 
 from __future__ import annotations

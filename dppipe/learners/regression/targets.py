@@ -23,7 +23,8 @@ def bounded_targets(targets: Tensor, facts: PublicFacts, *, bound: float) -> Ten
 
     Guarantee: each is a function of its own record and of public constants. For one output this
     clamps to [-bound, bound]; for several the norm of a record's target vector is bounded. The
-    targets of classes have one norm: 1 for two, and sqrt(1 - 1/K) for K, up to four units of float64.
+    targets of classes have one norm: 1 for two, and sqrt(1 - 1/K) for K, up to four units of
+    float64.
 
     Args:
         targets: Class numbers `[n]`, or `[n, outputs]` of a regression.
