@@ -30,8 +30,9 @@ _MOST_RECORDS = 2**30
 class LinearRegression(LinearLearner, kind="linear_regression"):
     """Adds noise to X'X and X'Y at once, and solves for the weights.
 
-    Guarantee: one unit's presence moves what is released by at most
-    `sqrt(X^4 + w^2 X^2 Y^2)`, for every relation, unit and task; w = X/Y.
+    Guarantee: one unit's presence moves what is released by at most `sqrt(X^4 + w^2 X^2 Y^2)`, and
+    with `adassp` by at most `sqrt(2 X^4 + w^2 X^2 Y^2)`, for every relation, unit and task. The
+    weight w = X/Y is a public constant that gives both sums as much noise.
 
     1. What is released is the sum over units of v, which stacks the diagonal of `x x'`, its upper
        triangle times sqrt(2), and `w x y'`. The first two have the norm |x|^2 <= X^2, since the
@@ -46,7 +47,7 @@ class LinearRegression(LinearLearner, kind="linear_regression"):
     4. Rounding: sums are exact until they are rounded, three times at most (`moments.py`, and
        sqrt(2)), each time by 2^-53 of themselves. Their norm is at most n times the bound. So for
        up to 2^30 units, two datasets are off by at most 6 2^-23 of the bound together; rows and
-       targets meet their bounds up to 2^-48. Both are less than 2^-20.
+       targets meet their bounds up to 2^-48. Together that is less than 2^-20.
 
     Everything after the release is computed from it and from public constants.
     """

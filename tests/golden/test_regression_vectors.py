@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from learners.perturbed import facts_of
 
 from dppipe.learners.linear_regression import LinearRegression
 from dppipe.learners.regression.moments import unstack
@@ -14,22 +15,12 @@ from dppipe.privacy.accountants import Pld
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.gaussian import gaussian_epsilon
-from dppipe.privacy.release import PublicFacts
 
 Z = 3.730632
 """The multiplier of one Gaussian release at (1, 1e-5)."""
 
 
-def facts(task: str = "regression", *, outputs: int = 1) -> PublicFacts:
-    return PublicFacts(
-        records=1000,
-        unit="example",
-        relation="zero_out",
-        input_shape=(5,),
-        outputs=outputs,
-        task=task,
-        epsilon=1.0,
-    )
+FACTS = facts_of("huber")
 
 
 def learner(method: str = "joint", **options: float) -> LinearRegression:
@@ -39,7 +30,7 @@ def learner(method: str = "joint", **options: float) -> LinearRegression:
 
 def test_the_noise_of_a_joint_release_on_and_off_the_diagonal() -> None:
     assert gaussian_epsilon(Z, 1e-5) == pytest.approx(1.0, abs=1e-5)
-    std = Z * learner().sensitivity(facts())
+    std = Z * learner().sensitivity(FACTS)
     ones = torch.full((6 + 15 + 6,), std, dtype=torch.float64)
     noise = unstack(ones, width=6, outputs=1)
     assert float(noise.squares[2, 2]) == pytest.approx(5.275910, abs=1e-5)
@@ -48,7 +39,7 @@ def test_the_noise_of_a_joint_release_on_and_off_the_diagonal() -> None:
 
 
 def test_the_noise_of_adassp_and_that_of_its_paper() -> None:
-    each = Z * learner("adassp").sensitivity(facts())
+    each = Z * learner("adassp").sensitivity(FACTS)
     assert each == pytest.approx(6.461644, abs=1e-5)
     published = math.sqrt(math.log(6 / 1e-5)) / (1 / 3)
     assert published == pytest.approx(10.942676, abs=1e-5)
@@ -59,7 +50,7 @@ def test_the_noise_of_adassp_and_that_of_its_paper() -> None:
 def test_a_budget_is_spent_on_one_gaussian_release(method: str) -> None:
     found = calibrate(
         Pld(),
-        lambda scale: [(r.event, 1) for r in learner(method).releases(facts(), scale=scale)],
+        lambda scale: [(r.event, 1) for r in learner(method).releases(FACTS, scale=scale)],
         budget=Budget(epsilon=1.0, delta=1e-5),
     )
     # A scale is rounded up to five digits.
@@ -73,17 +64,17 @@ def test_the_sensitivity_is_that_of_squares_and_weighted_products(
 ) -> None:
     weight = bound / target_bound
     square = bound**4 + weight**2 * bound**2 * target_bound**2
-    joint = learner(max_norm=bound, target_bound=target_bound).sensitivity(facts())
+    joint = learner(max_norm=bound, target_bound=target_bound).sensitivity(FACTS)
     assert joint == pytest.approx(math.sqrt(square), rel=1e-6)
     assert joint > math.sqrt(square)
-    adassp = learner("adassp", max_norm=bound, target_bound=target_bound).sensitivity(facts())
+    adassp = learner("adassp", max_norm=bound, target_bound=target_bound).sensitivity(FACTS)
     assert adassp == pytest.approx(math.sqrt(square + bound**4), rel=1e-6)
 
 
 def test_classes_have_targets_of_a_known_norm() -> None:
     plain = LinearRegression(max_norm=1.0)
-    assert plain.bound_of_targets(facts("binary")) == 1.0
-    assert plain.bound_of_targets(facts("multiclass", outputs=5)) == pytest.approx(
+    assert plain.bound_of_targets(facts_of("logistic")) == 1.0
+    assert plain.bound_of_targets(facts_of("softmax", outputs=5)) == pytest.approx(
         math.sqrt(0.8), abs=1e-12
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +31,8 @@ DEATHS: dict[str, tuple[Any, str, Any]] = {
 
 def killed(folder: Path, instant: str, method: str) -> Path:
     """Run in a process of its own, which is killed at this instant."""
-    path = write_spec(folder)
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*DEATHS[instant])
-            words = words_of([f"learner.method={method}"])
-            dppipe("run", str(path), "--run-dir", str(folder / "run"), *words)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
-    return folder / "run"
+    words = words_of([f"learner.method={method}"])
+    return test_perturbed_deaths.killed_at(DEATHS[instant], write_spec(folder), *words)
 
 
 @pytest.mark.parametrize("instant", ["before its noise", "before it is saved"])

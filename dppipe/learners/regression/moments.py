@@ -99,13 +99,13 @@ def stack(moments: Moments) -> Tensor:
 def unstack(vector: Tensor, *, width: int, outputs: int) -> Moments:
     """Return the sums of which `stack` has made a vector."""
     upper = _upper(width)
-    sizes = [width, upper.shape[1], width * outputs]
-    diagonal, above, products, rest = vector.split([*sizes, len(vector) - sum(sizes)])
-    squares = torch.diag(diagonal)
-    squares[upper[0], upper[1]] = above / math.sqrt(2)
-    squares[upper[1], upper[0]] = above / math.sqrt(2)
-    smallest = rest[0] * _slack(width) if len(rest) else None
-    return Moments(squares, products.reshape(width, outputs), smallest)
+    above = width + upper.shape[1]
+    end = above + width * outputs
+    squares = torch.diag(vector[:width])
+    squares[upper[0], upper[1]] = vector[width:above] / math.sqrt(2)
+    squares[upper[1], upper[0]] = vector[width:above] / math.sqrt(2)
+    smallest = vector[end] * _slack(width) if len(vector) > end else None
+    return Moments(squares, vector[above:end].reshape(width, outputs), smallest)
 
 
 def _slack(width: int) -> float:
@@ -120,7 +120,8 @@ def _exact_squares(steps: Tensor) -> Tensor:  # [n, k] -> [k, k]
     """Return the product of a matrix of whole numbers up to 2^22 with itself, rounded once."""
     high = torch.zeros(steps.shape[1], steps.shape[1], dtype=torch.int64)
     low = torch.zeros_like(high)
-    for part in steps.split(_PART):
+    for start in range(0, len(steps), _PART):
+        part = steps[start : start + _PART]
         exact = (part.T @ part).to(torch.int64)
         high += exact >> _LOW
         low += exact & ((1 << _LOW) - 1)

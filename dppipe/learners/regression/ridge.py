@@ -50,4 +50,5 @@ def solve_ridge(moments: Moments, *, ridge: float, noise_std: float) -> Tensor:
     width = len(values)
     least = noise_std or float(values.clamp_min(0.0).sum()) * width * 2.0**-40
     inverse = torch.where(raised > least, 1 / raised, 0.0)
-    return ((vectors * inverse) @ (vectors.T @ moments.products)).T
+    weights: Tensor = (vectors * inverse) @ (vectors.T @ moments.products)
+    return weights.T
