@@ -119,7 +119,12 @@ def trained(
     (folder / "spec.yaml").write_text(
         spec_text(folder / "adult.npz", learner, epsilon, regularization, len(records[0]))
     )
-    spec = load_spec(folder / "spec.yaml")
+    yield from repeated(folder / "spec.yaml")
+
+
+def repeated(path: Path) -> Iterator[Path]:
+    """Yield the directory of one run of a spec after another."""
+    spec = load_spec(path)
     plan = make_plan(spec)
     while True:
         with tempfile.TemporaryDirectory() as name:

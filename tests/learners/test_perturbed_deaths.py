@@ -38,12 +38,17 @@ LOST = [
 
 def killed(folder: Path, kind: str, instant: str) -> Path:
     """Run in a process of its own, which is killed at this instant."""
-    path = write_spec(folder, kind)
+    return killed_at(DEATHS[instant], write_spec(folder, kind))
+
+
+def killed_at(death: tuple[Any, str, Any], path: Path, *words: str) -> Path:
+    """Run a spec in a process of its own, in which this function is fatal."""
+    folder = path.parent
     child = os.fork()
     if child == 0:
         try:
-            setattr(*DEATHS[instant])
-            dppipe("run", str(path), "--run-dir", str(folder / "run"))
+            setattr(*death)
+            dppipe("run", str(path), "--run-dir", str(folder / "run"), *words)
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
