@@ -51,7 +51,8 @@ def run_once(forked, name: str, which: str, folder: Path) -> dict[int, Observed]
             seen[rank] = pickle.loads(path.read_bytes())
             continue
         stacks = path.with_suffix(".stacks").read_text()
-        assert not stacks, f"rank {rank} of the {which} run hangs:\n{stacks}"
+        others = [(one.ended, one.console, one.messages) for one in seen.values()]
+        assert not stacks, f"rank {rank} of the {which} run hangs:\n{stacks}\nothers: {others}"
     assert 0 in seen, f"the first rank of the {which} run left nothing"
     seen[0].files = files_of(place)
     place.rename(folder / which)
