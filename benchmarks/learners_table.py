@@ -215,9 +215,9 @@ TASKS = [
         adult_age,
         "",
         {
-            "objective_perturbation": objective(0.3, 1.0, 3.0, 10.0, loss="huber"),
+            "objective_perturbation": objective(2.0, 4.0, 10.0, 30.0, loss="huber"),
             "linear_regression": regression(*TABLE_ARMS, bound=", target_bound: 1.0"),
-            "dp_sgd": dp_sgd((60, 1.0), (60, 4.0), (200, 1.0), (200, 4.0)),
+            "dp_sgd": dp_sgd((60, 0.1), (60, 0.4), (200, 0.1), (200, 0.4)),
         },
         score="R2",
     ),
