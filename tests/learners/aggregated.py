@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from listed_records import Listed
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
@@ -44,21 +45,10 @@ def facts_of(relation: str = "zero_out", **others: Any) -> PublicFacts:
     return PublicFacts(**given | others)
 
 
-class Listed(Dataset[Any]):
-    """Records from a list; an exception among them is raised when it is read."""
-
-    def __init__(self, records: list[Any], users: list[int] | None = None) -> None:
-        self.records = records
-        if users is not None:
-            with_users(self, np.array(users, dtype=np.int64))
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __getitem__(self, index: int) -> Any:
-        if isinstance(self.records[index], Exception):
-            raise self.records[index]
-        return self.records[index]
+def listed(records: list[Any], users: list[int] | None = None) -> Listed:
+    """Return records from a list, with their users."""
+    found = Listed(records)
+    return found if users is None else with_users(found, np.array(users, dtype=np.int64))
 
 
 def record(first: float, second: float, label: float = 0) -> tuple[Tensor, Tensor]:

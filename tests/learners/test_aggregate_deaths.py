@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from learners.killed_runs import (
+    assert_refused_as_lost,
+    assert_taken_as_saved,
+    killed_at,
+)
 from learners.test_aggregate_runs import write_spec
 from learners.test_perturbed_runs import dppipe
 from learners.test_plugin_learner_deaths import after, die
@@ -30,20 +32,7 @@ DEATHS: dict[str, tuple[Any, str, Any]] = {
 
 
 def killed(folder: Path, aggregate: str, instant: str) -> Path:
-    """Run in a process of its own, which is killed at this instant."""
-    path = write_spec(folder)
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*DEATHS[instant])
-            choice = f"learner.aggregate={aggregate}"
-            dppipe("run", str(path), "--run-dir", str(folder / "run"), "--set", choice)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
-    return folder / "run"
+    return killed_at(DEATHS[instant], write_spec(folder), f"learner.aggregate={aggregate}")
 
 
 @pytest.fixture
@@ -72,15 +61,9 @@ def test_a_release_that_was_charged_and_lost_is_not_drawn_again(
     tmp_path: Path, computed: list[int], aggregate: str, instant: str
 ) -> None:
     run = killed(tmp_path, aggregate, instant)
-    rows = (run / "ledger.jsonl").read_bytes()
-    done = dppipe("resume", str(run))
-    said = " ".join(done.output.split())
-    assert done.exit_code == 3, said
-    assert "was lost in an interruption" in said
+    assert_refused_as_lost(run)
     assert computed == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
     assert verify_ledger(run).charged == (1 if aggregate == "mean" else 13)
-    assert not (run / "checkpoints" / "final.ckpt").exists()
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "median"])
@@ -100,10 +83,5 @@ def test_a_saved_release_is_taken_as_it_is(
     tmp_path: Path, computed: list[int], aggregate: str
 ) -> None:
     run = killed(tmp_path, aggregate, "after it is saved")
-    rows = (run / "ledger.jsonl").read_bytes()
-    value = (run / "released" / "0001.pt").read_bytes()
-    assert dppipe("resume", str(run)).exit_code == 0
+    assert_taken_as_saved(run)
     assert computed == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
-    assert (run / "released" / "0001.pt").read_bytes() == value
-    assert (run / "checkpoints" / "final.ckpt").exists()

@@ -15,15 +15,16 @@ from learners.aggregated import (
     LOGISTIC,
     RIDGE,
     SGD,
-    Listed,
     Worst,
     facts_of,
     job_of,
     learner_of,
+    listed,
     mean_of,
     network,
     record,
 )
+from listed_records import Listed
 from torch import Tensor, nn
 
 from dppipe.errors import PrivacyRefusal, UsageError
@@ -62,7 +63,7 @@ def neighbours(
         left = owners
     if not by_users:
         return Listed(rows), Listed(second)
-    return Listed(rows, owners), Listed(second, left)
+    return listed(rows, owners), listed(second, left)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from listed_records import Listed
 from torch.utils.data import Dataset, TensorDataset
 
 from dppipe.data import Split
@@ -42,21 +43,6 @@ def tensors(values: list[float]) -> TensorDataset:
     column = torch.tensor(values, dtype=torch.float64)[:, None]
     labels = torch.nan_to_num(column[:, 0], 0, 0, 0).to(torch.int64) % 3
     return TensorDataset(torch.cat([column, column + 0.5], dim=1), labels)
-
-
-class Listed(Dataset[Any]):
-    """Records from a list; an exception among them is raised when it is read."""
-
-    def __init__(self, records: list[Any]) -> None:
-        self.records = records
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __getitem__(self, index: int) -> Any:
-        if isinstance(self.records[index], Exception):
-            raise self.records[index]
-        return self.records[index]
 
 
 def listed(values: list[int]) -> Listed:

@@ -76,10 +76,10 @@ class NetworkEstimator:
         )
         for _ in range(self.options.epochs):
             order = torch.randperm(len(inputs))
-            for drawn in order.split(self.options.batch_size):
+            for drawn in torch.split(order, self.options.batch_size):
                 optimizer.zero_grad()
                 loss = mean_loss(own(inputs[drawn]), targets[drawn], task=self.facts.task)
-                loss.backward()
+                torch.autograd.backward(loss)
                 optimizer.step()
 
 
