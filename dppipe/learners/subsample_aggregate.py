@@ -14,7 +14,7 @@ from pydantic import field_validator
 
 from dppipe.component import AutoFloat, AutoInt, Field
 from dppipe.errors import UsageError
-from dppipe.learners.aggregation.inner_options import Inner, RidgeInner
+from dppipe.learners.aggregation.inner_options import Inner, LinearInner
 from dppipe.learners.base import Learner, PublicFacts, Release
 from dppipe.learners.linear.base import last_layer_problems
 
@@ -41,17 +41,23 @@ class SubsampleAggregate(Learner, kind="subsample_aggregate"):
     that is stated there is R/k. Medians: `dppipe/randomness/SELECTION.md`, lemmas 6 to 9.
     """
 
-    blocks: int = Field(ge=2, le=10**6, description="How many blocks the records are put in.")
+    blocks: int = Field(
+        ge=2, le=10**6, examples=[4], description="How many blocks the records are put in."
+    )
     radius: float = Field(
         ge=1e-9,
         le=1e9,
+        examples=[2.0],
         description="How far an estimate may be from the origin: in norm for a mean, in each "
         "coordinate for medians. A public constant, never taken from records.",
     )
     aggregate: Literal["mean", "median"] = Field(
         "mean", description="Release the mean with noise, or a noisy median of each coordinate."
     )
-    inner: Inner = Field(description="What is estimated on each block.")
+    inner: Inner = Field(
+        examples=[{"kind": "ridge", "regularization": 1.0}],
+        description="What is estimated on each block.",
+    )
     coordinates: AutoInt = Field(
         "auto",
         gt=0,
@@ -105,7 +111,7 @@ class SubsampleAggregate(Learner, kind="subsample_aggregate"):
 
     def model_problems(self, model: Model) -> Iterator[tuple[str, str]]:
         """Yield what a linear estimator can't train."""
-        if isinstance(self.inner, RidgeInner):
+        if isinstance(self.inner, LinearInner):
             yield from last_layer_problems(self.kind, model)
 
     def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:
@@ -156,7 +162,7 @@ class SubsampleAggregate(Learner, kind="subsample_aggregate"):
 
     def prepare(self, network: nn.Module, facts: PublicFacts) -> nn.Module:
         """Return the network; a linear estimator's has a last layer that bounds its input."""
-        if not isinstance(self.inner, RidgeInner):
+        if not isinstance(self.inner, LinearInner):
             return network
         from dppipe.learners.linear.last_layer import bound_last_layer
 
@@ -170,7 +176,7 @@ class SubsampleAggregate(Learner, kind="subsample_aggregate"):
 
     def estimator(self, job: Job) -> Estimator:
         """Return what is trained on each block; call this before a release."""
-        if isinstance(self.inner, RidgeInner):
+        if isinstance(self.inner, LinearInner):
             from dppipe.learners.aggregation.linear_inner import LinearEstimator
 
             return LinearEstimator.of(self.inner, job)

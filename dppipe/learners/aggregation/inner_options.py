@@ -10,12 +10,9 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from dppipe.component import Field, Options
 
 
-class RidgeInner(Options):
-    """A linear model of each block, on rows of bounded norm: the minimiser of its losses."""
+class LinearInner(Options):
+    """What both linear models take."""
 
-    kind: Literal["ridge", "logistic_ridge"] = Field(
-        description="`ridge`: squares, of classes too; `logistic_ridge`: logistic or softmax."
-    )
     regularization: float = Field(
         gt=0, description="Lambda, over the sum of a block's losses; zero weights are the origin."
     )
@@ -26,6 +23,18 @@ class RidgeInner(Options):
         "clip",
         description="`clip` shortens longer features to the bound, `unit` gives all its length.",
     )
+
+
+class RidgeInner(LinearInner):
+    """A ridge regression of each block, on rows of bounded norm; classes are taken as numbers."""
+
+    kind: Literal["ridge"]
+
+
+class LogisticRidgeInner(LinearInner):
+    """A logistic or softmax regression of each block, on rows of bounded norm."""
+
+    kind: Literal["logistic_ridge"]
 
 
 class SgdInner(Options):
@@ -39,16 +48,16 @@ class SgdInner(Options):
     weight_decay: float = Field(0.0, ge=0, description="How strongly weights are pulled to zero.")
 
 
-_KINDS: dict[str, type[RidgeInner] | type[SgdInner]] = {
+_KINDS: dict[str, type[Options]] = {
     "ridge": RidgeInner,
-    "logistic_ridge": RidgeInner,
+    "logistic_ridge": LogisticRidgeInner,
     "sgd": SgdInner,
 }
 
 
 def _chosen(value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
     # A plain union would report the errors of both its members; here only the chosen one reports.
-    if isinstance(value, RidgeInner | SgdInner):
+    if isinstance(value, LinearInner | SgdInner):
         return value
     kind = value.get("kind") if isinstance(value, dict) else value
     if kind not in _KINDS:
@@ -60,9 +69,9 @@ def _chosen(value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
 
 
 if TYPE_CHECKING:
-    Inner = RidgeInner | SgdInner
+    Inner = RidgeInner | LogisticRidgeInner | SgdInner
 else:
     Inner = Annotated[
-        RidgeInner | SgdInner,
-        WrapValidator(_chosen, json_schema_input_type=RidgeInner | SgdInner),
+        RidgeInner | LogisticRidgeInner | SgdInner,
+        WrapValidator(_chosen, json_schema_input_type=RidgeInner | LogisticRidgeInner | SgdInner),
     ]

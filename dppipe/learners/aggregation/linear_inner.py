@@ -24,7 +24,7 @@ from dppipe.learners.perturbation.solver import minimise
 from dppipe.learners.records.batch_reader import RecordBatch
 
 if TYPE_CHECKING:
-    from dppipe.learners.aggregation.inner_options import RidgeInner
+    from dppipe.learners.aggregation.inner_options import LogisticRidgeInner, RidgeInner
     from dppipe.learners.blocks.reading import Block
     from dppipe.learners.job import Job
     from dppipe.learners.linear.bounded_linear import BoundedLinear
@@ -38,13 +38,13 @@ _TOLERANCE = 1e-6
 class LinearEstimator:
     """Solves for the last layer of a network; the origin is zero weights."""
 
-    options: RidgeInner
+    options: RidgeInner | LogisticRidgeInner
     facts: PublicFacts
     layer: BoundedLinear
     features: Features | None
 
     @classmethod
-    def of(cls, options: RidgeInner, job: Job) -> LinearEstimator:
+    def of(cls, options: RidgeInner | LogisticRidgeInner, job: Job) -> LinearEstimator:
         """Return the estimator of a run; a network in which records see each other is refused."""
         layer = bounded_layer(job.module)
         return cls(options, job.facts, layer, feature_map(job.module, job.facts))
