@@ -163,7 +163,10 @@ REFUSED = [
     (["learner.radius=0"], "learner.radius: expected a number >= 1e-09"),
     (["learner.inner=forest"], "learner.inner: expected a block whose kind is ridge"),
     (["learner.inner={kind: sgd, steps: 3}"], "learner.inner.steps"),
-    (["learner.inner.regularization=0"], "learner.inner.regularization: expected a number > 0"),
+    (
+        ["learner.inner.regularization=0"],
+        "learner.inner.regularization: expected a number >= 1e-06",
+    ),
     (["learner.coordinates=13"], "learner.coordinates: expected no number with aggregate: mean"),
     (["learner.aggregate=median", SGD], "learner.coordinates: expected the number of weights"),
     (["model=mlp"], "model.trainable: expected the name of the last layer"),

@@ -14,7 +14,8 @@ class LinearInner(Options):
     """What both linear models take."""
 
     regularization: float = Field(
-        gt=0, description="Lambda, over the sum of a block's losses; zero weights are the origin."
+        ge=1e-6,
+        description="Lambda, over the sum of a block's losses; zero weights are the origin.",
     )
     max_norm: float = Field(
         1.0, ge=1e-6, le=1e6, description="The length to which features are brought."
