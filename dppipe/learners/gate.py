@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dppipe.errors import PrivacyRefusal
 from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.gating.charging import charging
+from dppipe.learners.gating.medians import draw_medians, refuse_other_charge
+from dppipe.learners.gating.offered import refuse_other_release
 from dppipe.learners.gating.reading_window import ReadingWindow
 from dppipe.learners.gating.selection import refuse_other_mechanism, select_noisily
 from dppipe.learners.gating.sources import NoiseSources
@@ -82,8 +83,7 @@ class Gate:
         self._has_state = False
         self._row: Future[None] = Future()
         self._charge: Charge | None = None
-        self._number = 0
-        """How many releases that aren't steps were charged, or read from disk."""
+        self._number = 0  # how many releases that aren't steps were charged, or read from disk
 
     @property
     def computing(self) -> bool:
@@ -127,10 +127,8 @@ class Gate:
     def select(self, release: Release, scores: Callable[[], Bounded]) -> int:
         """Charge a release, and return the number of a candidate with a high score.
 
-        The event is an exponential mechanism's; another one is refused before it is charged.
-
         Args:
-            release: What `next` has returned.
+            release: What `next` has returned; its event is an exponential mechanism's.
             scores: Computes the score of each candidate; one unit's presence moves each of them by
                 at most the sensitivity.
         """
@@ -144,6 +142,26 @@ class Gate:
             stored = torch.tensor(chosen)
             self._let_out(release, stored)
         return int(stored)
+
+    def medians(
+        self, release: Release, table: Callable[[], Tensor], *, columns: int, radius: float
+    ) -> Tensor:  # -> [columns]
+        """Charge a release, and return a noisy median of each column (`gating/medians.py`).
+
+        Args:
+            release: What `next` has returned; an exponential mechanism for each column.
+            table: Computes `[rows, columns]`; one unit changes one row, under every relation.
+            columns: The number of medians, each in [-radius, radius].
+            radius: A public constant.
+        """
+        refuse_other_charge(release, columns)
+        stored = self._stored(release)
+        if stored is None:
+            with self._charged(release):
+                values = table()
+            stored = draw_medians(release, values, columns, radius, self.sources.median())
+            self._let_out(release, stored)
+        return stored
 
     def perturb(
         self,
@@ -230,7 +248,7 @@ class Gate:
         """Return the value of a release that an earlier start of the run has let out."""
         if self.values is None or release.what == "step":
             return None
-        self._refuse_other(release)
+        refuse_other_release(release, self._offered)
         found = self.values.load(self._number)
         if found is not None:
             self.upcoming.charge(release)
@@ -250,7 +268,7 @@ class Gate:
     @contextmanager
     def _charged(self, release: Release) -> Iterator[None]:
         """Charge a release while its value is computed: the row is durable when the block ends."""
-        self._refuse_other(release)
+        refuse_other_release(release, self._offered)
         charge = self._charge = self.charge_of(release)
         # Whatever happens from here on, the release is charged and can't be taken again.
         self.upcoming.charge(release)
@@ -266,21 +284,6 @@ class Gate:
     def _wait_until_durable(self) -> None:
         """Wait for the row of the release that is being computed."""
         self._row.result()
-
-    def _refuse_other(self, release: Release) -> None:
-        """Refuse a release that isn't the one which was offered: each is used once."""
-        offered = self._offered
-        if offered is None:
-            raise PrivacyRefusal(
-                f"gate: expected a release that next() has just returned, got {release.what!r} "
-                "again or without asking. Each release is charged and used once."
-            )
-        planned = (offered.what, offered.event, offered.count, offered.covers)
-        if (release.what, release.event, release.count, release.covers) != planned:
-            raise PrivacyRefusal(
-                f"gate: expected the release {offered.what!r} as next() has returned it, got one "
-                "with another event or count. Only facts may be added."
-            )
 
     def charge_of(self, release: Release) -> Charge:
         """Return what a release costs, as the ledger keeps it."""

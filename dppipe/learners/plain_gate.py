@@ -41,6 +41,13 @@ class PlainGate:
         self._upcoming.charge(release)
         return int(torch.argmax(scores().value))
 
+    def medians(
+        self, release: Release, table: Callable[[], Tensor], *, columns: int, radius: float
+    ) -> Tensor:  # -> [columns]
+        """Return the median of each column, without noise."""
+        self._upcoming.charge(release)
+        return table().clamp(-radius, radius).quantile(0.5, dim=0)
+
     def perturb(
         self,
         release: Release,

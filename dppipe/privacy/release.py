@@ -81,6 +81,8 @@ class PublicFacts:
     task: str
     epsilon: float | None = None
     """The budget's epsilon; None in a run without a budget."""
+    seed: int = 0
+    """The public seed of the spec."""
 
 
 class PlansReleases(Protocol):

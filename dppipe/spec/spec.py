@@ -186,6 +186,7 @@ class Spec(Options):
             outputs=self.data.outputs,
             task=self.data.task,
             epsilon=None if self.budget == "none" else self.budget.epsilon,
+            seed=self.seed,
         )
 
     def sized_sampler(self) -> Sampler:

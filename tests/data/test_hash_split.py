@@ -13,7 +13,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import Dataset, Subset, TensorDataset
+from listed_records import Listed
+from torch.utils.data import Subset, TensorDataset
 
 from dppipe.data import Csv, Npz, Split
 from dppipe.data.reading.users import ids_of, with_users
@@ -23,21 +24,6 @@ from dppipe.data.splitting.encoding import encode_record
 from dppipe.errors import UsageError
 
 SPLIT = Split(train=0.6, val=0.2, test=0.1)
-
-
-class Listed(Dataset[Any]):
-    """Records from a list; an exception among them is raised when it is read."""
-
-    def __init__(self, records: list[Any]) -> None:
-        self.records = records
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __getitem__(self, index: int) -> Any:
-        if isinstance(self.records[index], Exception):
-            raise self.records[index]
-        return self.records[index]
 
 
 def parts_of(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from learners.killed_runs import (
+    assert_refused_as_lost,
+    assert_taken_as_saved,
+    killed_at,
+)
 from learners.test_perturbed_runs import dppipe, write_spec
 from learners.test_plugin_learner_deaths import after, die
 
@@ -37,24 +39,7 @@ LOST = [
 
 
 def killed(folder: Path, kind: str, instant: str) -> Path:
-    """Run in a process of its own, which is killed at this instant."""
     return killed_at(DEATHS[instant], write_spec(folder, kind))
-
-
-def killed_at(death: tuple[Any, str, Any], path: Path, *words: str) -> Path:
-    """Run a spec in a process of its own, in which this function is fatal."""
-    folder = path.parent
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*death)
-            dppipe("run", str(path), "--run-dir", str(folder / "run"), *words)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
-    return folder / "run"
 
 
 @pytest.fixture
@@ -76,17 +61,9 @@ def test_a_release_that_was_charged_and_lost_is_not_drawn_again(
     tmp_path: Path, drawn: list[float], kind: str, instant: str
 ) -> None:
     run = killed(tmp_path, kind, instant)
-    rows = (run / "ledger.jsonl").read_bytes()
-    done = dppipe("resume", str(run))
-    said = " ".join(done.output.split())
-    assert done.exit_code == 3, said
-    assert "ledger.jsonl:1: the release" in said
-    assert "was lost in an interruption" in said
-    assert "Start a new run." in said
+    assert_refused_as_lost(run)
     assert drawn == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
     assert verify_ledger(run).charged == 1
-    assert not (run / "checkpoints" / "final.ckpt").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,10 +81,5 @@ def test_a_run_killed_before_its_charge_pays_once(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_release_is_taken_as_it_is(tmp_path: Path, drawn: list[float], kind: str) -> None:
     run = killed(tmp_path, kind, "after it is saved")
-    rows = (run / "ledger.jsonl").read_bytes()
-    value = (run / "released" / "0001.pt").read_bytes()
-    assert dppipe("resume", str(run)).exit_code == 0
+    assert_taken_as_saved(run)
     assert drawn == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
-    assert (run / "released" / "0001.pt").read_bytes() == value
-    assert (run / "checkpoints" / "final.ckpt").exists()

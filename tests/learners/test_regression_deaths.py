@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
 from learners import test_perturbed_deaths
+from learners.killed_runs import killed_at
 from learners.test_perturbed_runs import dppipe
 from learners.test_plugin_learner_deaths import after, die
-from learners.test_regression_runs import words_of, write_spec
+from learners.test_regression_runs import write_spec
 
 from dppipe.learners.regression import moments
 from dppipe.randomness.gaussian import GaussianStream
@@ -31,8 +31,7 @@ DEATHS: dict[str, tuple[Any, str, Any]] = {
 
 def killed(folder: Path, instant: str, method: str) -> Path:
     """Run in a process of its own, which is killed at this instant."""
-    words = words_of([f"learner.method={method}"])
-    return test_perturbed_deaths.killed_at(DEATHS[instant], write_spec(folder), *words)
+    return killed_at(DEATHS[instant], write_spec(folder), f"learner.method={method}")
 
 
 @pytest.mark.parametrize("instant", ["before its noise", "before it is saved"])

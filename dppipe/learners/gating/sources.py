@@ -10,6 +10,7 @@ from dppipe.noise.process import Independent, NoiseProcess
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.gumbel import GumbelStream
 from dppipe.randomness.laplace import LaplaceStream
+from dppipe.randomness.median import MedianStream
 from dppipe.randomness.spherical import SphericalStream
 from dppipe.randomness.streams import Purpose, stream_key
 
@@ -29,6 +30,7 @@ class NoiseSources:
     secure: bool = False
     """Whether Gaussian noise is added on a common grid."""
     _gumbel: GumbelStream | None = field(default=None, repr=False)
+    _median: MedianStream | None = field(default=None, repr=False)
     _streams: dict[tuple[Purpose, str], NoiseSource] = field(default_factory=dict, repr=False)
 
     def get(self, purpose: Purpose, mechanism: str = "gaussian") -> NoiseSource:
@@ -43,6 +45,12 @@ class NoiseSources:
         if self._gumbel is None:
             self._gumbel = GumbelStream(stream_key("selection", seed=self.seed))
         return self._gumbel
+
+    def median(self) -> MedianStream:
+        """Return the stream that medians are chosen by."""
+        if self._median is None:
+            self._median = MedianStream(stream_key("median", seed=self.seed))
+        return self._median
 
     def _make(self, purpose: Purpose, mechanism: str) -> NoiseSource:
         key = stream_key(purpose, seed=self.seed)

@@ -51,18 +51,7 @@ class LinearLearner(Learner):
 
     def model_problems(self, model: Model) -> Iterator[tuple[str, str]]:
         """Yield what can't be trained: adapters, and networks of several layers."""
-        if model.lora is not None:
-            yield (
-                "lora",
-                f"expected no adapters with learner {self.kind!r}, which trains the last linear "
-                "layer alone, got lora. Remove it, or take learner: dp_sgd.",
-            )
-        elif model.kind != "logistic" and model.trainable is None:
-            yield (
-                "trainable",
-                f"expected the name of the last layer, which learner {self.kind!r} trains alone, "
-                "got nothing. Name it, such as ['3.*'], or take kind: logistic.",
-            )
+        yield from last_layer_problems(self.kind, model)
 
     def prepare(self, network: nn.Module, facts: PublicFacts) -> nn.Module:
         """Return the network with a last layer that bounds its input."""
@@ -93,4 +82,20 @@ class LinearLearner(Learner):
             scale=self.scale_inputs,
             bias=bounded_layer(job.module).bias is not None,
             features=features,
+        )
+
+
+def last_layer_problems(learner: str, model: Model) -> Iterator[tuple[str, str]]:
+    """Yield why a learner of this kind can't train the last layer of a model alone."""
+    if model.lora is not None:
+        yield (
+            "lora",
+            f"expected no adapters with learner {learner!r}, which trains the last linear "
+            "layer alone, got lora. Remove it, or take learner: dp_sgd.",
+        )
+    elif model.kind != "logistic" and model.trainable is None:
+        yield (
+            "trainable",
+            f"expected the name of the last layer, which learner {learner!r} trains alone, "
+            "got nothing. Name it, such as ['3.*'], or take kind: logistic.",
         )

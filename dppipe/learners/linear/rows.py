@@ -6,7 +6,7 @@ bounded; `feature_map.py`, where the features of a frozen network come from.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from dppipe.learners.linear.row_bounds import (
 )
 
 if TYPE_CHECKING:
+    from dppipe.learners.records.batch_reader import RecordBatch
     from dppipe.learners.records.training_records import TrainingRecords
     from dppipe.privacy.release import PublicFacts
 
@@ -72,11 +73,24 @@ def bounded_rows(
         bias: Whether a constant coordinate is appended inside the bound.
         features: What the rows are made of, where not of the flattened inputs.
     """
+    batches = records.batches(facts, size=_BATCH)
+    return rows_of(batches, max_norm=max_norm, scale=scale, bias=bias, features=features)
+
+
+def rows_of(
+    batches: Iterable[RecordBatch],
+    *,
+    max_norm: float,
+    scale: Scale,
+    bias: bool,
+    features: Features | None = None,
+) -> Rows:
+    """Return the rows of records that were read in batches; there is at least one batch."""
     inputs: list[Tensor] = []
     targets: list[Tensor] = []
     usable: list[Tensor] = []
     owners: list[Tensor] = []
-    for batch in records.batches(facts, size=_BATCH):
+    for batch in batches:
         if features is None:
             vectors, fits = batch.inputs.flatten(1), batch.usable
         else:

@@ -1,0 +1,54 @@
+"""Runs in a process of their own that is killed at one instant."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from learners.test_perturbed_runs import dppipe
+
+
+def killed_at(death: tuple[Any, str, Any], path: Path, *changes: str) -> Path:
+    """Run a spec until a function is called that kills the process; return its run directory.
+
+    `death` is an object, the name of its attribute and what takes its place.
+    """
+    run = path.parent / "run"
+    words = [word for change in changes for word in ("--set", change)]
+    child = os.fork()
+    if child == 0:
+        try:
+            setattr(*death)
+            dppipe("run", str(path), "--run-dir", str(run), *words)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    return run
+
+
+def assert_refused_as_lost(run: Path) -> None:
+    """See that a release which was charged and lost isn't drawn again, and stays charged."""
+    rows = (run / "ledger.jsonl").read_bytes()
+    done = dppipe("resume", str(run))
+    said = " ".join(done.output.split())
+    assert done.exit_code == 3, said
+    assert "ledger.jsonl:1: the release" in said
+    assert "was lost in an interruption" in said
+    assert "Start a new run." in said
+    assert (run / "ledger.jsonl").read_bytes() == rows
+    assert not (run / "checkpoints" / "final.ckpt").exists()
+
+
+def assert_taken_as_saved(run: Path) -> None:
+    """See that a resumed run takes a saved value as it is, and ends."""
+    rows = (run / "ledger.jsonl").read_bytes()
+    value = (run / "released" / "0001.pt").read_bytes()
+    assert dppipe("resume", str(run)).exit_code == 0
+    assert (run / "ledger.jsonl").read_bytes() == rows
+    assert (run / "released" / "0001.pt").read_bytes() == value
+    assert (run / "checkpoints" / "final.ckpt").exists()
