@@ -17,6 +17,7 @@ from dppipe.cli.app import app
 from dppipe.data.features.orientation_histograms import OrientationHistograms
 from dppipe.data.reading.scaling import Constants
 from dppipe.learners.inputs.model_inputs import made_up_batch
+from dppipe.learners.inputs.projection import ProjectionStage
 from dppipe.local_folder import local_folder
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.randomness.gaussian import GaussianStream
@@ -316,3 +317,53 @@ def test_constants_scale_tensors_as_they_scale_arrays() -> None:
     transformed = constants.transformed(torch.from_numpy(inputs.copy()))
     constants.apply(inputs)
     assert torch.equal(transformed, torch.from_numpy(inputs))
+
+
+def test_users_records_are_averaged_and_bad_ones_left_out(tmp_path: Path) -> None:
+    """One user has 200 copies of a long record, and one record of another is broken."""
+    text = LEARNER.replace(
+        "classes: 3,", "classes: 3, user: owner, users: 100, on_bad_record: drop,"
+    )
+    text = text.replace("train: 0.8, val: 0.1, test: 0.1", "train: 1.0, val: 0.0, test: 0.0")
+    path = write_spec(tmp_path, text.replace("{epsilon", "{unit: user, epsilon"))
+    with np.load(tmp_path / "records.npz") as arrays:
+        images, labels = arrays["x"], arrays["y"]
+    images[:200] = 0.0
+    images[:200, 0, 0, 0] = 50.0
+    images[200] = np.nan
+    owners = np.concatenate([np.zeros(200, dtype=np.int64), 1 + np.arange(100) % 99])
+    np.savez(tmp_path / "records.npz", x=images, y=labels, owner=owners)
+    totals: list[torch.Tensor] = []
+    usual = ProjectionStage.total
+
+    def noted(self: Any, inputs: torch.Tensor, users: Any) -> torch.Tensor:
+        total = usual(self, inputs, users)
+        totals.append(total.clone())  # noise is added in place
+        return total
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ProjectionStage, "total", noted)
+        done = command("run", path, "--run-dir", tmp_path / "run", "--set", PCA)
+    assert done.exit_code == 0, done.output
+    row = rows_of(tmp_path / "run")[0]
+    assert (row["what"], row["unit"]) == ("projection", "user")
+    assert totals[0].isfinite().all()
+    # The first user counts 2^2 at most, however many records there are; the others fill the rest.
+    others = images[201:].reshape(99, -1).astype(np.float64)
+    others *= np.minimum(1, 2 / np.linalg.norm(others, axis=1, keepdims=True))
+    # The broken record's owner has one other record, which counts whole.
+    shares = 1 / np.array([np.sum(owners[201:] == owner) for owner in owners[201:]])
+    expected = 4 + float((shares * others[:, 0] ** 2).sum())
+    assert float(totals[0][0]) == pytest.approx(expected, rel=1e-3)
+
+
+def test_data_of_ones_own_class_takes_features_beside_it(tmp_path: Path) -> None:
+    data = "data={kind: class_path, class_path: dppipe.data.Digits, holdout: public, features: {kind: orientation_histograms, cells: [2]}}"
+    run = finished(tmp_path, STEPS, data)
+    assert command("evaluate", run).exit_code == 0
+    assert dppipe.load_model(run)(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
+    assert len(list((local_folder() / "cache").glob("*.npy"))) == 3
+    own = "data={kind: class_path, class_path: torch.utils.data.TensorDataset, input_shape: [1, 8, 8], outputs: 10, task: multiclass, records: 100, features: {kind: orientation_histograms}}"
+    done = command("validate", tmp_path / "spec.yaml", "--set", own)
+    assert done.exit_code == 2
+    assert "data.features: expected data in memory" in " ".join(done.output.split())
