@@ -14,6 +14,7 @@ from pydantic import ValidationError, model_validator
 from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
 from dppipe.data.base import Data, SplitBy, Splits, Task, split_records
+from dppipe.data.features.option import Features
 from dppipe.data.reading.map_style import require_map_style
 from dppipe.data.reading.users import with_users
 from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageError
@@ -21,6 +22,7 @@ from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageE
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
+    from dppipe.data.features.base import FeatureMap
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
 
@@ -63,6 +65,11 @@ class ClassPathData(Data, kind="class_path"):
         description="The attribute that says whose each record is, for `sampler: user`; "
         "of a class that isn't a Data.",
     )
+    features: Features = Field(
+        None,
+        description="What inputs become before the model sees them: orientation histograms or "
+        "private principal components.",
+    )
 
     @model_validator(mode="after")
     def _stated_together(self) -> Self:
@@ -86,6 +93,10 @@ class ClassPathData(Data, kind="class_path"):
         if absent and inside:
             raise ValueError(
                 f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it."
+            )
+        if self.features is not None and isinstance(self.init_args.get("features"), dict):
+            raise ValueError(
+                "expected features beside class_path alone, got them in init_args too. Remove one."
             )
         if self.stated_task == "binary" and self.stated_outputs != 1:
             raise ValueError(f"expected 1 output of a binary task, got {self.stated_outputs}.")
@@ -127,6 +138,19 @@ class ClassPathData(Data, kind="class_path"):
     def private_scaling(self) -> PrivateScaling | None:
         try:
             return None if self.stated_task else self._own.private_scaling
+        except SpecError:
+            return None  # `count` reports what is wrong with the class
+
+    @property
+    def reads_one_by_one(self) -> bool:
+        return self.stated_task is not None or self._own.reads_one_by_one
+
+    @property
+    def feature_map(self) -> FeatureMap | None:
+        if self.features is not None or self.stated_task:
+            return self.features
+        try:
+            return self._own.feature_map
         except SpecError:
             return None  # `count` reports what is wrong with the class
 

@@ -95,6 +95,17 @@ class Gate:
         self._offered = self.upcoming.next()
         return self._offered
 
+    def skip(self, release: Release) -> None:
+        """Go on to the next release: an earlier start of the run has let this one out.
+
+        Nothing is charged or computed. Whoever skips a release has read its value from the run
+        directory, where each value has its row (`inputs/lost_releases.py`).
+        """
+        refuse_other_release(release, self._offered)
+        self.upcoming.charge(release)
+        self._offered = None
+        self._number += 1
+
     def add_noise(self, release: Release, compute: Callable[[], Bounded]) -> Tensor:
         """Charge a release, compute its value, and return it with noise.
 
@@ -251,9 +262,7 @@ class Gate:
         refuse_other_release(release, self._offered)
         found = self.values.load(self._number)
         if found is not None:
-            self.upcoming.charge(release)
-            self._offered = None
-            self._number += 1
+            self.skip(release)
         return found
 
     def _let_out(self, release: Release, value: Tensor) -> None:

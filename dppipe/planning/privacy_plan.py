@@ -128,6 +128,7 @@ def learner_parts(spec: Spec) -> LearnerParts:
         None if spec.budget == "none" else spec.budget,
         spec.unit,
         earlier=recognise(spec) if takes_model else None,
+        preludes=spec.data.preludes,
     )
 
 

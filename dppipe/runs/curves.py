@@ -70,7 +70,7 @@ class Curves:
             return
         scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         with self._naming_failures():
-            self._writer.file_writer.add_summary(Summary(value=scalars), step)
+            self._writer._get_file_writer().add_summary(Summary(value=scalars), step)
 
     def close(self) -> None:
         """Write out what is left."""

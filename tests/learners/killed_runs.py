@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
 from learners.test_perturbed_runs import dppipe
 
+Death = tuple[Any, str, Any]
+"""An object, the name of its attribute, and what takes that attribute's place."""
 
-def killed_at(death: tuple[Any, str, Any], path: Path, *changes: str) -> Path:
-    """Run a spec until a function is called that kills the process; return its run directory.
 
-    `death` is an object, the name of its attribute and what takes its place.
-    """
-    run = path.parent / "run"
-    words = [word for change in changes for word in ("--set", change)]
+def kill_at(death: Death, command: Callable[[], Any]) -> None:
+    """Run a command in a forked process that is killed at this instant."""
     child = os.fork()
     if child == 0:
         try:
             setattr(*death)
-            dppipe("run", str(path), "--run-dir", str(run), *words)
+            command()
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status)
     assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def killed_at(death: Death, path: Path, *changes: str) -> Path:
+    """Run a spec until it is killed at this instant; return its run directory."""
+    run = path.parent / "run"
+    words = [word for change in changes for word in ("--set", change)]
+    kill_at(death, lambda: dppipe("run", str(path), "--run-dir", str(run), *words))
     return run
 
 
