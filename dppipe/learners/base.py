@@ -17,6 +17,7 @@ from dppipe.privacy.release import PublicFacts, Release
 if TYPE_CHECKING:
     from torch import nn
 
+    from dppipe.data.base import Data
     from dppipe.learners.job import Job
     from dppipe.models.base import Model
 
@@ -43,6 +44,16 @@ class Learner(Component):
     takes: ClassVar[frozenset[str]] = frozenset()
     """The blocks of a spec that it uses, of those that only some learners need (`model`, `sampler`,
     `train`, ...); any other one beside it is an error."""
+
+    @property
+    def public_data(self) -> Data | None:
+        """The data of public inputs that the learner is given as `job.public`; None for none."""
+        return None
+
+    @property
+    def own_model(self) -> Model | None:
+        """The model block that stands inside the learner's own; None where it has none."""
+        return None
 
     @property
     def scale(self) -> float | None:

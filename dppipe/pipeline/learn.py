@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dppipe.data.base import split_records
 from dppipe.errors import Interrupted, PrivacyRefusal, UsageError
@@ -29,6 +29,7 @@ from dppipe.learners.records.silenced_output import silenced
 from dppipe.learners.records.training_records import TrainingRecords, Unit
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.memory import fitting_memory
+from dppipe.pipeline.public_inputs import read_public_inputs
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.planning.privacy_plan import learner_parts, public_facts
@@ -60,12 +61,13 @@ def run_learner(
     seed_weights(spec.seed)
     module = untrained_module(spec)
     with fitting_memory("data"):
+        public = read_public_inputs(spec)
         splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
     record = _open_record(spec, plan, run_dir=run_dir, resume=resume)
     weights: dict[str, Any] = {}
     stopped: Stop | None = "failed"
     try:
-        trained = _fit(spec, plan, module, splits, record)
+        trained = _fit(spec, plan, module, splits, record, public=public)
         # Before validation: a module may write what it sees of a private holdout into a buffer.
         released = copy.deepcopy(trained.state_dict())
         _validate(trained, splits, spec, record)
@@ -85,13 +87,22 @@ def run_learner(
 def untrained_module(spec: Spec) -> nn.Module:
     """Return the module to train: of the spec's `model` block, or the learner's own."""
     facts = public_facts(spec)
-    if "model" not in spec.learner.takes:
+    model = spec.trained_model
+    if model is None:
         return spec.learner.module(facts)
-    network = make_network(spec.model, input_shape=facts.input_shape, outputs=facts.outputs)
+    network = make_network(model, input_shape=facts.input_shape, outputs=facts.outputs)
     return spec.learner.prepare(network, facts)
 
 
-def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunRecord) -> nn.Module:
+def _fit(
+    spec: Spec,
+    plan: Plan,
+    module: nn.Module,
+    splits: Splits,
+    record: RunRecord,
+    *,
+    public: Tensor | None,
+) -> nn.Module:
     gate: Gate | PlainGate = PlainGate(plan)
     if plan.private and plan.relation is not None:
         gate = Gate(
@@ -105,7 +116,7 @@ def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunR
         )
     by_users = plan.unit == "user"
     records = TrainingRecords(splits.train, by_users=by_users, may_read=lambda: gate.computing)
-    job = Job(public_facts(spec), module, records, record.run.path)
+    job = Job(public_facts(spec), module, records, record.run.path, public)
     if _is_trusted(spec):
         trained = spec.learner.fit(job, gate)
     else:
@@ -146,7 +157,7 @@ def _validate(module: nn.Module, splits: Splits, spec: Spec, record: RunRecord) 
 
     No record of a private holdout ends the run or is heard of: then there are no metrics.
     """
-    if splits.val is None or "model" not in spec.learner.takes:
+    if splits.val is None or spec.trained_model is None:
         return
     scores: dict[str, float] = {}
     if spec.data.holdout == "public" or not record.plan.private:

@@ -1,0 +1,74 @@
+"""Reading the public inputs that a learner is given: they are nobody's to protect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from dppipe.budgets.fingerprints import data_contents
+from dppipe.data.reading.validity import valid_of
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.spec.public_data import PLACE, placed_at_public
+
+if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
+    from dppipe.data.base import Data
+    from dppipe.spec.spec import Spec
+
+_NAME = ".".join(PLACE)
+
+
+def read_public_inputs(spec: Spec) -> Tensor | None:  # -> [n, *input_shape] float32
+    """Return the public inputs of a spec's learner; None where it takes none.
+
+    Targets aren't read. Inputs that are copies of the run's files are refused.
+    """
+    public = spec.learner.public_data
+    if public is None:
+        return None
+    _refuse_private_files(spec.data, public)
+    with placed_at_public():
+        dataset = public.load_inputs()
+    inputs = _inputs(dataset)
+    valid = valid_of(dataset)
+    if valid is not None:
+        inputs = inputs[torch.from_numpy(valid)]
+    if tuple(inputs.shape[1:]) != tuple(spec.data.input_shape):
+        raise UsageError(
+            f"{_NAME}: expected inputs of shape {list(spec.data.input_shape)}, got "
+            f"{list(inputs.shape[1:])}. Bring both to one shape."
+        )
+    if not bool(inputs.isfinite().all()):
+        raise UsageError(
+            f"{_NAME}: expected finite inputs, got NaN or an infinity. Fix or drop them."
+        )
+    return inputs
+
+
+def _refuse_private_files(data: Data, public: Data) -> None:
+    """Refuse public data of which a file has the bytes of a file with private records."""
+    if set(data_contents(data)) & set(data_contents(public)):
+        raise PrivacyRefusal(
+            f"{_NAME}: expected other records than the run's own, which are private, got a copy of "
+            "their file. Name inputs that need no protection."
+        )
+
+
+def _inputs(dataset: Dataset[Any]) -> Tensor:  # -> [n, ...]
+    if isinstance(dataset, TensorDataset):
+        return dataset.tensors[0].float()
+    rows: list[Tensor] = []
+    for index in range(len(dataset)):  # type: ignore[arg-type]
+        item = dataset[index]
+        one = item[0] if isinstance(item, (tuple, list)) else item
+        rows.append(torch.as_tensor(one).float())
+    try:
+        return torch.stack(rows)
+    except RuntimeError:
+        raise UsageError(
+            f"{_NAME}: expected inputs of one shape, got several, or none. Bring them to one shape."
+        ) from None
