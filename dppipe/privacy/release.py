@@ -83,6 +83,8 @@ class PublicFacts:
     """The budget's epsilon; None in a run without a budget."""
     public_inputs: int | None = None
     """The number of public inputs that the learner is given; None where it takes none."""
+    seed: int = 0
+    """The public seed of the spec."""
 
 
 class PlansReleases(Protocol):

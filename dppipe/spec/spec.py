@@ -193,6 +193,7 @@ class Spec(Options):
             task=self.data.task,
             epsilon=None if self.budget == "none" else self.budget.epsilon,
             public_inputs=count_public_inputs(self.learner),
+            seed=self.seed,
         )
 
     def sized_sampler(self) -> Sampler:

@@ -33,7 +33,7 @@ def read_each(dataset: Dataset[Any], look: Callable[[Any], Seen]) -> list[Seen |
     keeps a state of its own.
     """
     found: list[Seen | Unreadable] = []
-    with _still_generators() as restart:
+    with still_generators() as restart:
         for index in range(len(dataset)):  # type: ignore[arg-type]
             restart()
             try:
@@ -44,7 +44,7 @@ def read_each(dataset: Dataset[Any], look: Callable[[Any], Seen]) -> list[Seen |
 
 
 @contextmanager
-def _still_generators() -> Iterator[Callable[[], None]]:
+def still_generators() -> Iterator[Callable[[], None]]:
     """Yield a function that sets the global generators to one state; restore them at the end.
 
     Otherwise the content of a record of a dataset that draws from them, for augmentation, would

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,26 @@ _CHUNK_BYTES = 2**24
 """How much of the data is copied at once to be hashed."""
 
 
+@dataclass(frozen=True)
+class HashKey:
+    """The public key of a hash: hashes with another seed or purpose are independent of it."""
+
+    seed: int
+    purpose: bytes
+    """At most 16 bytes."""
+
+    def hasher(self) -> hashlib.blake2b:
+        """Return a hash that has seen nothing yet."""
+        key = (self.seed % 2**64).to_bytes(8, "little")
+        return hashlib.blake2b(key=key, person=self.purpose, digest_size=8)
+
+    def digest(self, content: bytes) -> bytes:
+        """Return 8 bytes that follow from a content and the key."""
+        hasher = self.hasher()
+        hasher.update(content)
+        return hasher.digest()
+
+
 def draw_parts(
     dataset: Dataset[Any], split: Split, *, by_users: bool, seed: int
 ) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:  # each [records of the part] of int64
@@ -43,7 +64,10 @@ def draw_parts(
     """
     import numpy
 
-    places = _user_places(dataset, seed=seed) if by_users else _record_places(dataset, seed=seed)
+    key = HashKey(seed, _PURPOSE)
+    places = _user_places(dataset, key) if by_users else _record_places(dataset, key)
+    _refuse_none_readable(places)
+    places = places if by_users else _without_invalid(dataset, places)
     edges = numpy.cumsum([0.0, split.train, split.val, split.test])
     parts = []
     for low, high in pairwise(edges):
@@ -52,20 +76,39 @@ def draw_parts(
     return train, val, test
 
 
-def _record_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:  # -> [records]
-    """Return a number from 0 to 1 for each record; NaN, which is in no part, for a bad one."""
-    import numpy
+def hash_places(
+    dataset: Dataset[Any], key: HashKey, *, by_users: bool
+) -> NDArray[numpy.float64]:  # -> [records]
+    """Return a number from 0 to 1 for each record; NaN for a bad one.
+
+    Guarantee: a record's number is a function of the record (of its user's id with `by_users`) and
+    the key. No record raises.
+    """
+    if by_users:
+        return _user_places(dataset, key)
+    return _without_invalid(dataset, _record_places(dataset, key))
+
+
+def _record_places(dataset: Dataset[Any], key: HashKey) -> NDArray[numpy.float64]:  # -> [records]
+    """Return a number from 0 to 1 for each record; NaN for one that can't be read."""
     from torch.utils.data import TensorDataset
 
     if isinstance(dataset, TensorDataset):
-        places = _to_places(_hash_rows(dataset.tensors, seed=seed))
-    else:
-        places = _read_places(dataset, seed=seed)
+        return _to_places(_hash_rows(dataset.tensors, key))
+    return _read_places(dataset, key)
+
+
+def _without_invalid(
+    dataset: Dataset[Any], places: NDArray[numpy.float64]
+) -> NDArray[numpy.float64]:
+    """Return the numbers with NaN, which is in no part, for records that are marked as invalid."""
+    import numpy
+
     valid = valid_of(dataset)
     return places if valid is None else numpy.where(valid, places, numpy.nan)
 
 
-def _user_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:  # -> [records]
+def _user_places(dataset: Dataset[Any], key: HashKey) -> NDArray[numpy.float64]:  # -> [records]
     """Return a number from 0 to 1 for each record, by its user's id alone."""
     import numpy
 
@@ -77,33 +120,38 @@ def _user_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:
         )
     users, owners = numpy.unique(ids, return_inverse=True)
     # As Python values: the width of a NumPy text follows the longest id, which is another user's.
-    digests = [_hash(encode_record(user), seed=seed) for user in users.tolist()]
+    digests = [key.digest(encode_record(user)) for user in users.tolist()]
     return _to_places(digests)[owners]
 
 
-def _read_places(dataset: Dataset[Any], *, seed: int) -> NDArray[numpy.float64]:  # -> [records]
+def _read_places(dataset: Dataset[Any], key: HashKey) -> NDArray[numpy.float64]:  # -> [records]
     """Read each record once; one that can't be read or hashed gets NaN and stops nothing."""
     import numpy
 
-    found = read_each(dataset, lambda record: _hash(encode_record(record), seed=seed))
+    found = read_each(dataset, lambda record: key.digest(encode_record(record)))
     digests = []
     read = numpy.ones(len(found), dtype=bool)
     for row, digest in enumerate(found):
         if isinstance(digest, Unreadable):
             read[row] = False
-            digests.append(_hash(b"", seed=seed))
+            digests.append(key.digest(b""))
         else:
             digests.append(digest)
-    if len(found) and not read.any():
+    return numpy.where(read, _to_places(digests), numpy.nan)
+
+
+def _refuse_none_readable(places: NDArray[numpy.float64]) -> None:
+    import numpy
+
+    if len(places) and numpy.isnan(places).all():
         raise UsageError(
             "data: expected records made of tensors, arrays, numbers and texts, "
             "got none that could be read. Under add_remove they are split by their contents."
         )
-    return numpy.where(read, _to_places(digests), numpy.nan)
 
 
-def _hash_rows(tensors: Sequence[Tensor], *, seed: int) -> list[bytes]:
-    """Return the digest of each row, equal to `_hash` of the encoded record.
+def _hash_rows(tensors: Sequence[Tensor], key: HashKey) -> list[bytes]:
+    """Return the digest of each row, equal to that of the encoded record.
 
     It hashes about a million rows a second.
     """
@@ -113,7 +161,7 @@ def _hash_rows(tensors: Sequence[Tensor], *, seed: int) -> list[bytes]:
     rows = len(tensors[0])
     if not rows:
         return []
-    started = _hasher(seed)
+    started = key.hasher()
     started.update(row_header(tensors))
     flat = [tensor.detach().cpu().reshape(rows, math.prod(tensor.shape[1:])) for tensor in tensors]
     width = sum(tensor.shape[1] * tensor.element_size() for tensor in flat)
@@ -129,16 +177,6 @@ def _hash_rows(tensors: Sequence[Tensor], *, seed: int) -> list[bytes]:
             hasher.update(content[row * width : (row + 1) * width])
             digests.append(hasher.digest())
     return digests
-
-
-def _hasher(seed: int) -> hashlib.blake2b:
-    return hashlib.blake2b(key=(seed % 2**64).to_bytes(8, "little"), person=_PURPOSE, digest_size=8)
-
-
-def _hash(content: bytes, *, seed: int) -> bytes:
-    hasher = _hasher(seed)
-    hasher.update(content)
-    return hasher.digest()
 
 
 def _to_places(digests: Sequence[bytes]) -> NDArray[numpy.float64]:

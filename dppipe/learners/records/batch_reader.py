@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from dppipe.data.reading.each_record import still_generators
 from dppipe.data.reading.users import users_of
 from dppipe.data.reading.validity import valid_of
 from dppipe.learners.records.faults import SuppressRecordErrors
@@ -40,7 +41,7 @@ class BatchReader:
     """Reads the records of a dataset, a range of places at a time."""
 
     def __init__(self, dataset: Dataset[Any], facts: PublicFacts, *, by_users: bool) -> None:
-        self._dataset = dataset
+        self.dataset = dataset
         self._facts = facts
         self.count = len(dataset)  # type: ignore[arg-type]
         valid = valid_of(dataset)
@@ -51,17 +52,22 @@ class BatchReader:
     def read(self, start: int, *, size: int) -> RecordBatch:
         """Read the records from `start` on, as many as there are places."""
         stop = min(start + size, self.count)
+        return self.read_at(torch.arange(start, stop), size=size)
+
+    def read_at(self, indices: Tensor, *, size: int) -> RecordBatch:  # indices: [at most size]
+        """Read the records at these indices, in this order."""
+        read = len(indices)
         inputs = torch.zeros(size, *self._facts.input_shape, dtype=torch.float64)
         targets = torch.zeros(size, self._target_width, dtype=torch.float64)
         usable = torch.zeros(size, dtype=torch.bool)
         owners = torch.zeros(size, dtype=torch.int64)
-        owners[: stop - start] = self._owners[start:stop]
-        if stop > start and type(self._dataset) is TensorDataset:
-            self._copy_tensors(start, stop, inputs, targets, usable)
+        owners[:read] = self._owners[indices]
+        if read and type(self.dataset) is TensorDataset:
+            self._copy_tensors(indices, inputs, targets, usable)
         else:
-            self._copy_records(start, stop, inputs, targets, usable)
+            self._copy_records(indices, inputs, targets, usable)
         if self._valid is not None:
-            usable[: stop - start] &= self._valid[start:stop]
+            usable[:read] &= self._valid[indices]
         usable &= inputs.flatten(1).isfinite().all(1) & self._are_targets(targets)
         shape = (size, *(1,) * len(self._facts.input_shape))
         inputs = torch.where(usable.view(shape), inputs, 0.0)
@@ -83,23 +89,25 @@ class BatchReader:
         return is_class.all(1)
 
     def _copy_tensors(
-        self, start: int, stop: int, inputs: Tensor, targets: Tensor, usable: Tensor
+        self, indices: Tensor, inputs: Tensor, targets: Tensor, usable: Tensor
     ) -> None:
-        found, wanted = (tensor[start:stop] for tensor in self._dataset.tensors[:2])  # type: ignore[attr-defined]
-        wanted = wanted.reshape(stop - start, -1)
+        read = len(indices)
+        found, wanted = (tensor[indices] for tensor in self.dataset.tensors[:2])  # type: ignore[attr-defined]
+        wanted = wanted.reshape(read, -1)
         if found.shape[1:] != inputs.shape[1:] or wanted.shape[1] != targets.shape[1]:
             return
-        inputs[: stop - start] = found
-        targets[: stop - start] = wanted
-        usable[: stop - start] = True
+        inputs[:read] = found
+        targets[:read] = wanted
+        usable[:read] = True
 
     def _copy_records(
-        self, start: int, stop: int, inputs: Tensor, targets: Tensor, usable: Tensor
+        self, indices: Tensor, inputs: Tensor, targets: Tensor, usable: Tensor
     ) -> None:
-        with silenced():
-            for place, index in enumerate(range(start, stop)):
+        with silenced(), still_generators() as restart:
+            for place, index in enumerate(indices.tolist()):
+                restart()
                 with SuppressRecordErrors():
-                    found, wanted = self._dataset[index][:2]
+                    found, wanted = self.dataset[index][:2]
                     found = torch.as_tensor(found)
                     wanted = torch.as_tensor(wanted).reshape(-1)
                     if found.shape == inputs.shape[1:] and wanted.shape == targets.shape[1:]:

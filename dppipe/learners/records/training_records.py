@@ -52,9 +52,9 @@ class TrainingRecords:
 
     def units(self) -> Iterator[Unit]:
         """Yield the usable records of each unit; a unit without any is left out."""
-        self._refuse_outside()
+        self.refuse_outside()
         for indices in self._indices():
-            self._refuse_outside()  # a generator may outlive the computation that made it
+            self.refuse_outside()  # a generator may outlive the computation that made it
             unit = self._read(indices)
             if unit is not None:
                 yield unit
@@ -65,13 +65,18 @@ class TrainingRecords:
         Guarantee: a place's numbers are those of its own record. A record that can't be read, has
         another shape, isn't finite or whose target isn't one of the task is not usable.
         """
-        self._refuse_outside()
-        reader = BatchReader(self._dataset, facts, by_users=self._by_users)
+        reader = self.reader(facts)
         for start in range(0, max(reader.count, 1), size):
-            self._refuse_outside()
+            self.refuse_outside()
             yield reader.read(start, size=size)
 
-    def _refuse_outside(self) -> None:
+    def reader(self, facts: PublicFacts) -> BatchReader:
+        """Return what reads records by their places; call `refuse_outside` before each read."""
+        self.refuse_outside()
+        return BatchReader(self._dataset, facts, by_users=self._by_users)
+
+    def refuse_outside(self) -> None:
+        """Refuse to go on where records may not be read."""
         if not self._may_read():
             raise PrivacyRefusal(
                 "records: expected to be read inside a gate's computation, got a read outside of "
