@@ -44,6 +44,8 @@ class Learner(Component):
     takes: ClassVar[frozenset[str]] = frozenset()
     """The blocks of a spec that it uses, of those that only some learners need (`model`, `sampler`,
     `train`, ...); any other one beside it is an error."""
+    scale_option: ClassVar[str] = "noise_multiplier"
+    """The option that sets the noise: a number, or `auto`."""
 
     @property
     def public_data(self) -> Data | None:
@@ -57,8 +59,8 @@ class Learner(Component):
 
     @property
     def scale(self) -> float | None:
-        """The noise multiplier that is set; None to find the one that lands on the budget."""
-        chosen = getattr(self, "noise_multiplier", "auto")
+        """The noise that is set; None to find the one that lands on the budget."""
+        chosen = getattr(self, self.scale_option, "auto")
         return None if chosen == "auto" else float(chosen)
 
     def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:

@@ -7,12 +7,13 @@ any way. What it takes is public inputs, without labels, that look like the priv
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from dppipe.component import AutoFloat, Component, Field
 from dppipe.learners.base import Learner, PublicFacts, Release
-from dppipe.learners.teaching.options import Student, Teacher
+from dppipe.learners.teaching.options import STUDENT_REGULARIZATION, Student, Teacher
 from dppipe.learners.teaching.vote_bounds import MOVED_LARGEST, MOVED_VOTES, Noise, Query
+from dppipe.privacy.release import Fact
 from dppipe.spec.component_field import ComponentOf
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Pate(Learner, kind="pate"):
     2018, section 4). Noise of scale s on all counts of a query is charged for that query, whatever
     the votes are; labels and student follow from the noisy counts and from public inputs alone.
     """
+
+    scale_option: ClassVar[str] = "noise_scale"
 
     teachers: int = Field(250, ge=2, description="How many blocks the records are split into.")
     queries: int = Field(
@@ -84,11 +87,6 @@ class Pate(Learner, kind="pate"):
     )
     teacher: Teacher = Field(Teacher(), description="How each teacher is trained.")
     student: Student = Field(Student(), description="The model of the run, and its training.")
-
-    @property
-    def scale(self) -> float | None:
-        """The noise scale that is set; None to find the one that lands on the budget."""
-        return None if self.noise_scale == "auto" else float(self.noise_scale)
 
     @property
     def public_data(self) -> Data:
@@ -134,32 +132,21 @@ class Pate(Learner, kind="pate"):
         Both numbers of queries are fixed, and charged whatever the votes are. Where fewer inputs
         pass the threshold than get a label, the rest of the votes is noise alone.
         """
-        public = self.public.kind
-        shared = {"teachers": self.teachers, "public": getattr(self.public, "path", public)}
-        facts_shown = {name: str(value) for name, value in shared.items()}
-        votes = self.vote_query(facts, scale=scale)
-        found = [
-            Release(
-                what="vote",
-                event=votes.event(),
-                count=self.queries,
-                facts={"aggregator": self.aggregator, "noise_scale": scale, **facts_shown},
-            )
-        ]
-        if self.is_confident:
-            largest = self.confidence_query(facts, scale=scale)
-            confidence = Release(
-                what="confidence",
-                event=largest.event(),
-                count=self.looked_at(facts),
-                facts={
-                    "threshold": self.needed_votes,
-                    "noise_scale": largest.scale,
-                    **facts_shown,
-                },
-            )
-            found.insert(0, confidence)
-        return found
+        shown: dict[str, Fact] = {"teachers": self.teachers, "queries": self.queries}
+        shown["public"] = str(getattr(self.public, "path", self.public.kind))
+        votes = Release(
+            what="vote",
+            event=self.vote_query(facts, scale=scale).event(),
+            count=self.queries,
+            facts={"aggregator": self.aggregator, "noise_scale": scale, **shown},
+        )
+        if not self.is_confident:
+            return [votes]
+        largest = self.confidence_query(facts, scale=scale)
+        asked = self.looked_at(facts)
+        shown |= {"asked": asked, "threshold": self.needed_votes, "noise_scale": largest.scale}
+        confidence = Release(what="confidence", event=largest.event(), count=asked, facts=shown)
+        return [confidence, votes]
 
     def problems(self, facts: PublicFacts) -> Iterator[tuple[tuple[str, ...], str]]:
         """Yield tasks without classes, too few records or inputs, and options that don't apply."""
@@ -204,14 +191,22 @@ class Pate(Learner, kind="pate"):
 
     def fit(self, job: Job, gate: Gate) -> nn.Module:
         """Release the votes, and train the student on the labels that they elect."""
-        from dppipe.learners.teaching.student import train_student
+        from dppipe.learners.teaching.training import train_network
         from dppipe.learners.teaching.votes import Voting, elect, public_inputs
 
         inputs = public_inputs(job, count=self.looked_at(job.facts))
         voting = Voting(job, self.teacher, teachers=self.teachers, inputs=inputs)
         chosen = self._choose(job, gate, voting)
         labels = elect(self._vote(job, gate, voting, chosen))[: len(chosen)]
-        train_student(job.module, inputs[chosen], labels, self.student, task=job.facts.task)
+        train_network(
+            job.module,
+            inputs[chosen],
+            labels,
+            self.student,
+            regularization=STUDENT_REGULARIZATION,
+            task=job.facts.task,
+            seed=job.facts.seed,
+        )
         return job.module
 
     def _choose(self, job: Job, gate: Gate, voting: Voting) -> Tensor:

@@ -91,8 +91,13 @@ class PlansReleases(Protocol):
     """The planning half of a learner: it needs no torch and reads no record."""
 
     @property
+    def scale_option(self) -> str:
+        """The option that sets the noise."""
+        ...
+
+    @property
     def scale(self) -> float | None:
-        """The noise multiplier that is set; None to find the one that lands on the budget."""
+        """The noise that is set; None to find the one that lands on the budget."""
         ...
 
     def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:
