@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dppipe.learners.teaching.options import TEACHER_REGULARIZATION
 from dppipe.learners.teaching.training import scores_at, train_network
+from dppipe.learners.teaching.vote_bounds import classes_of
 
 if TYPE_CHECKING:
     from dppipe.learners.blocks.reading import Block
@@ -25,7 +26,7 @@ def teacher_scores(
         return ridge_scores(
             block,
             inputs,
-            classes=2 if facts.task == "binary" else facts.outputs,
+            classes=classes_of(facts),
             regularization=TEACHER_REGULARIZATION if strength is None else strength,
         )
     seed = facts.seed + block.number

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from dppipe.privacy.budget import Relation
+    from dppipe.privacy.release import PublicFacts
 
 Noise = Literal["gaussian", "laplace"]
 
@@ -35,6 +36,11 @@ The slack covers that a product of the multiplier and this number is rounded.
 """
 MOVED_LARGEST = 1.0
 """How far the largest count of one input moves."""
+
+
+def classes_of(facts: PublicFacts) -> int:
+    """Return the number of classes that the spec states; labels have no say in it."""
+    return 2 if facts.task == "binary" else facts.outputs
 
 
 @dataclass(frozen=True)

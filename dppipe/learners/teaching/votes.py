@@ -15,6 +15,7 @@ from dppipe.learners.blocks.reading import Block, read_blocks
 from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.silenced_output import silenced
 from dppipe.learners.teaching.teachers import teacher_scores
+from dppipe.learners.teaching.vote_bounds import classes_of
 
 if TYPE_CHECKING:
     from dppipe.learners.job import Job
@@ -77,11 +78,6 @@ def votes_of(block: Block, inputs: Tensor, teacher: Teacher, facts: PublicFacts)
             scores = teacher_scores(block, inputs, teacher, facts)
     votes = torch.nn.functional.one_hot(scores.argmax(1), classes).to(torch.float64)
     return votes * scores.isfinite().all(1, keepdim=True)
-
-
-def classes_of(facts: PublicFacts) -> int:
-    """Return the number of classes that the spec states; labels have no say in it."""
-    return 2 if facts.task == "binary" else facts.outputs
 
 
 def public_inputs(job: Job, *, count: int) -> Tensor:  # -> [count, *input_shape]
