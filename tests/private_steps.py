@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,8 @@ from dppipe.data.reading.scaling import Constants
 from dppipe.learners.gate import Gate
 from dppipe.learners.gating.sources import NoiseSources, noise_process
 from dppipe.learners.gating.upcoming import UpcomingSteps
-from dppipe.learners.private_scaling import InputScaling, read_constants, refuse_lost_statistics
+from dppipe.learners.inputs.lost_releases import refuse_lost_releases
+from dppipe.learners.inputs.model_inputs import ModelInputs
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.sgd.step import PrivateStep
 from dppipe.learners.sgd.step_noise import make_step_noise
@@ -57,16 +59,16 @@ class GivenSources(NoiseSources):
 
 
 def release_statistics(
-    data: InputScaling, parts: Any, plan: Any, ledger: Any, run: Any, *, seed: int | None = None
+    data: ModelInputs, parts: Any, plan: Any, ledger: Any, run: Any, *, seed: int | None = None
 ) -> Constants:
     """Release private statistics and scale the data, as the start of a fit does."""
     record = RunRecord(run, plan=plan, ledger=ledger)
-    refuse_lost_statistics(run, ledger, plan)
+    refuse_lost_releases(run, ledger, plan)
     gate, _ = open_gate(
         parts, parts.budget, plan, record, ranks=Ranks(), seed=seed, restored={}, resume=None
     )
-    data.scale(plan, run, gate, ranks=Ranks())
-    return read_constants(run)
+    data.prepare(plan, run, gate, ranks=Ranks())
+    return Constants.from_data(json.loads(run.statistics.read_bytes()))
 
 
 def private_step(

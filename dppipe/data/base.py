@@ -21,6 +21,7 @@ from dppipe.errors import Problem, SpecError, UsageError
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
+    from dppipe.data.features.base import FeatureMap
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
     from dppipe.privacy.release import Prelude
@@ -112,10 +113,29 @@ class Data(Component):
         return normalize if isinstance(normalize, PrivateScaling) else None
 
     @property
+    def feature_map(self) -> FeatureMap | None:
+        """What inputs become before the model sees them, if `features` says so."""
+        from dppipe.data.features.base import FeatureMap
+
+        features = getattr(self, "features", None)
+        return features if isinstance(features, FeatureMap) else None
+
+    @property
+    def model_input_shape(self) -> tuple[int, ...]:
+        """The shape of one input as the model sees it: that of its features, where it has some."""
+        shape = tuple(self.input_shape)
+        features = self.feature_map
+        return shape if features is None else features.output_shape(shape)
+
+    @property
     def preludes(self) -> tuple[Prelude, ...]:
-        """What is released of the training records before the first step."""
+        """What is released of the training records before the learner's own releases, in order."""
+        from dppipe.data.features.pca import PrivatePca
+
         scaling = self.private_scaling
-        return () if scaling is None else (scaling,)
+        features = self.feature_map
+        first: tuple[Prelude, ...] = () if scaling is None else (scaling,)
+        return (*first, features) if isinstance(features, PrivatePca) else first
 
     @property
     def public_scaling(self) -> tuple[Constants, ...]:
@@ -135,6 +155,11 @@ class Data(Component):
         They are counted from its start.
         """
         return None
+
+    @property
+    def reads_one_by_one(self) -> bool:
+        """Whether `load` is known to return a dataset that isn't in memory as tensors."""
+        return False
 
     def count(self) -> int:
         """Return the number of records that `split` divides."""
@@ -224,7 +249,7 @@ class Data(Component):
 
     def _record_options(self) -> dict[str, Any]:
         """Return the options that decide which records there are, not how they are used."""
-        shared = {*Data.model_fields, "normalize"}
+        shared = {*Data.model_fields, "normalize", "features"}
         return {name: value for name, value in self.to_data().items() if name not in shared}
 
     def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from dppipe.component import Field
 from dppipe.data.base import Data, Task
+from dppipe.data.features.option import Features
 from dppipe.data.reading.scaling import Constants
 
 if TYPE_CHECKING:
@@ -43,6 +45,12 @@ class BreastCancer(Data, kind="breast_cancer"):
     """Thirty measures of a tumour's cells; the target is 1 for benign and 0 for malignant."""
 
     checks_records: ClassVar[bool] = True
+
+    features: Features = Field(
+        None,
+        description="What inputs become before the model sees them: orientation histograms or "
+        "private principal components.",
+    )
 
     @property
     def task(self) -> Task:

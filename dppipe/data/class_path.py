@@ -14,6 +14,7 @@ from pydantic import ValidationError, model_validator
 from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
 from dppipe.data.base import Data, SplitBy, Splits, Task, split_records
+from dppipe.data.features.option import Features
 from dppipe.data.reading.map_style import require_map_style
 from dppipe.data.reading.users import with_users
 from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageError
@@ -21,6 +22,7 @@ from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageE
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
+    from dppipe.data.features.base import FeatureMap
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
 
@@ -62,6 +64,11 @@ class ClassPathData(Data, kind="class_path"):
         None,
         description="The attribute that says whose each record is, for `sampler: user`; "
         "of a class that isn't a Data.",
+    )
+    features: Features = Field(
+        None,
+        description="What inputs become before the model sees them: orientation histograms or "
+        "private principal components.",
     )
 
     @model_validator(mode="after")
@@ -127,6 +134,19 @@ class ClassPathData(Data, kind="class_path"):
     def private_scaling(self) -> PrivateScaling | None:
         try:
             return None if self.stated_task else self._own.private_scaling
+        except SpecError:
+            return None  # `count` reports what is wrong with the class
+
+    @property
+    def reads_one_by_one(self) -> bool:
+        return self.stated_task is not None
+
+    @property
+    def feature_map(self) -> FeatureMap | None:
+        if self.features is not None or self.stated_task:
+            return self.features
+        try:
+            return self._own.feature_map
         except SpecError:
             return None  # `count` reports what is wrong with the class
 

@@ -13,6 +13,7 @@ from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Splits, Task
+from dppipe.data.features.option import Features
 from dppipe.data.reading.bad_records import DROP, NOTICE
 from dppipe.data.reading.columns import Categorical, Column, Numeric, Target, usable_rows
 from dppipe.data.reading.private_scaling import PrivateScaling, padded
@@ -61,6 +62,11 @@ class Csv(Data, kind="csv"):
     target: Target = Field(description="The column that is predicted.")
     normalize: PrivateScaling | None = Field(
         None, description="Private statistics that scale the numeric columns."
+    )
+    features: Features = Field(
+        None,
+        description="What inputs become before the model sees them: orientation histograms or "
+        "private principal components.",
     )
     user: str | None = Field(
         None, description="The column that says whose each record is, for `sampler: user`."

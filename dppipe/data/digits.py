@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
+from dppipe.data.features.option import Features
 from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.scaling import Constants
 
@@ -27,6 +28,11 @@ class Digits(Data, kind="digits"):
         None,
         description="Constants or private statistics: "
         "a pixel from 0 to 1 becomes (pixel - mean) / std.",
+    )
+    features: Features = Field(
+        None,
+        description="What inputs become before the model sees them: orientation histograms or "
+        "private principal components.",
     )
 
     @property

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Split, Splits, Task
+from dppipe.data.features.option import Features
 from dppipe.data.reading.files import find_file, open_bytes
 from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.scaling import Constants
@@ -59,6 +60,11 @@ class Idx(Data, kind="idx"):
         None,
         description="Constants or private statistics: "
         "a pixel from 0 to 1 becomes (pixel - mean) / std.",
+    )
+    features: Features = Field(
+        None,
+        description="What inputs become before the model sees them: orientation histograms or "
+        "private principal components.",
     )
 
     @property

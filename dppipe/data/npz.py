@@ -15,6 +15,7 @@ from pydantic import model_validator
 
 from dppipe.component import Field
 from dppipe.data.base import Data, Task
+from dppipe.data.features.option import Features
 from dppipe.data.reading.files import find_file
 from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression, to_float32
@@ -53,6 +54,11 @@ class Npz(Data, kind="npz"):
     )
     normalize: Normalize = Field(
         None, description="Constants or private statistics: an input becomes (input - mean) / std."
+    )
+    features: Features = Field(
+        None,
+        description="What inputs become before the model sees them: orientation histograms or "
+        "private principal components.",
     )
 
     @model_validator(mode="after")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dppipe.errors import PrivacyRefusal
 from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.gating.charging import charging
+from dppipe.learners.gating.offered import refuse_other_release
 from dppipe.learners.gating.reading_window import ReadingWindow
 from dppipe.learners.gating.selection import refuse_other_mechanism, select_noisily
 from dppipe.learners.gating.sources import NoiseSources
@@ -94,6 +94,17 @@ class Gate:
         """Return the next release, if the budget admits one; None ends the run."""
         self._offered = self.upcoming.next()
         return self._offered
+
+    def skip(self, release: Release) -> None:
+        """Go on to the next release: an earlier start of the run has let this one out.
+
+        Nothing is charged or computed. Whoever skips a release has read its value from the run
+        directory, where each value has its row (`inputs/lost_releases.py`).
+        """
+        self._refuse_other(release)
+        self.upcoming.charge(release)
+        self._offered = None
+        self._number += 1
 
     def add_noise(self, release: Release, compute: Callable[[], Bounded]) -> Tensor:
         """Charge a release, compute its value, and return it with noise.
@@ -233,9 +244,7 @@ class Gate:
         self._refuse_other(release)
         found = self.values.load(self._number)
         if found is not None:
-            self.upcoming.charge(release)
-            self._offered = None
-            self._number += 1
+            self.skip(release)
         return found
 
     def _let_out(self, release: Release, value: Tensor) -> None:
@@ -269,18 +278,7 @@ class Gate:
 
     def _refuse_other(self, release: Release) -> None:
         """Refuse a release that isn't the one which was offered: each is used once."""
-        offered = self._offered
-        if offered is None:
-            raise PrivacyRefusal(
-                f"gate: expected a release that next() has just returned, got {release.what!r} "
-                "again or without asking. Each release is charged and used once."
-            )
-        planned = (offered.what, offered.event, offered.count, offered.covers)
-        if (release.what, release.event, release.count, release.covers) != planned:
-            raise PrivacyRefusal(
-                f"gate: expected the release {offered.what!r} as next() has returned it, got one "
-                "with another event or count. Only facts may be added."
-            )
+        refuse_other_release(self._offered, release)
 
     def charge_of(self, release: Release) -> Charge:
         """Return what a release costs, as the ledger keeps it."""

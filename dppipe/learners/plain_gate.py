@@ -30,6 +30,10 @@ class PlainGate:
         """Return the next planned release."""
         return self._upcoming.next()
 
+    def skip(self, release: Release) -> None:
+        """Go on to the next release: the value of this one was saved before."""
+        self._upcoming.charge(release)
+
     def add_noise(self, release: Release, compute: Callable[[], Bounded]) -> Tensor:
         """Return the value over its divisor, without noise."""
         self._upcoming.charge(release)

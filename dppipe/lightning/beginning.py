@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
-from dppipe.learners.private_scaling import InputScaling, refuse_lost_statistics
+from dppipe.learners.inputs.lost_releases import refuse_lost_releases
+from dppipe.learners.inputs.model_inputs import ModelInputs
+from dppipe.learners.plain_gate import PlainGate
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.sgd.plain_step import PlainStep
@@ -49,7 +51,7 @@ class RunOptions:
     data: Component | None
     resume: RunDirectory | None
     averaging: Averaging | None
-    scaling: InputScaling | None
+    inputs: ModelInputs | None
 
 
 def plan_fit(
@@ -89,7 +91,7 @@ def begin_fit(
     start: StartingWeights,
     restored: Mapping[str, Any],
 ) -> Fit:
-    """Open the run directory and its ledger, release statistics if there are any, make the step.
+    """Open the run directory and its ledger, release what comes before the steps, make the step.
 
     Args:
         trainer: The Trainer whose fit it is.
@@ -125,16 +127,16 @@ def _fit_of(
     ranks: Ranks,
     restored: Mapping[str, Any],
 ) -> Fit:
-    """Release statistics if there are any, and make the step."""
+    """Release what comes before the steps, and make the step."""
     run = record.run if isinstance(record, RunRecord) else None
     step: PrivateStep | PlainStep
     if parts.budget is None:
-        if options.scaling is not None:
-            options.scaling.scale(plan, run, None, ranks=ranks)
+        if options.inputs is not None:
+            options.inputs.prepare(plan, run, PlainGate(plan), ranks=ranks)
         step = PlainStep(plan, model.network, model.loss, ranks, taken=restored.get("steps", 0))
     else:
         if isinstance(record, RunRecord):
-            refuse_lost_statistics(record.run, record.ledger, plan)
+            refuse_lost_releases(record.run, record.ledger, plan)
         gate, upcoming = open_gate(
             parts,
             parts.budget,
@@ -145,8 +147,8 @@ def _fit_of(
             restored=restored,
             resume=options.resume,
         )
-        if options.scaling is not None:
-            options.scaling.scale(plan, run, gate, ranks=ranks)
+        if options.inputs is not None:
+            options.inputs.prepare(plan, run, gate, ranks=ranks)
         step = make_private_step(parts, plan, model.engine, gate, upcoming, restored=restored)
     average = None
     if options.averaging is not None:

@@ -19,7 +19,7 @@ from dppipe.component import Component
 from dppipe.data.reading.map_style import require_map_style
 from dppipe.engine.tape.lazy_layers import refuse_lazy_layers
 from dppipe.errors import DppipeError
-from dppipe.learners.private_scaling import InputScaling
+from dppipe.learners.inputs.model_inputs import ModelInputs
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.records.unit_index import make_unit_index
 from dppipe.lightning.beginning import RunOptions
@@ -81,7 +81,7 @@ class DPCallback(Callback):
         data: Component | None = None,
         resume: RunDirectory | None = None,
         averaging: Averaging | None = None,
-        scaling: InputScaling | None = None,
+        inputs: ModelInputs | None = None,
     ) -> None:
         super().__init__()
         self.parts = PrivateParts(
@@ -90,7 +90,7 @@ class DPCallback(Callback):
             noise=noise or Constant(),
             accountant=accountant or Pld(),
             budget=budget,
-            preludes=() if scaling is None else (scaling.scaling,),
+            preludes=() if inputs is None else inputs.preludes,
         )
         options = RunOptions(
             name=name,
@@ -101,7 +101,7 @@ class DPCallback(Callback):
             data=data,
             resume=resume,
             averaging=averaging,
-            scaling=scaling,
+            inputs=inputs,
         )
         self.holdout = holdout
         self.outcome: Outcome | None = None

@@ -120,16 +120,13 @@ def open_gate(
     restored: Mapping[str, Any],
     resume: RunDirectory | None,
 ) -> tuple[Gate, UpcomingSteps]:
-    """Return the gate of a fit and the releases that are left, after those that are charged."""
+    """Return the gate of a fit and its releases; steps go on after those that are charged."""
     ledger = record.ledger
-    run = record.run if isinstance(record, RunRecord) else None
-    released = len(plan.releases) if run is not None and run.statistics.exists() else 0
     upcoming = UpcomingSteps(
         plan,
         parts,
         _step_noise(parts, plan, ranks=ranks, restored=restored, resume=resume),
         taken=plan.start_after(ledger.step),
-        done=ranks.agree(released),
     )
     gate = Gate(
         ledger,

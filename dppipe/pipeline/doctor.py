@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dppipe.engine import Engine
+from dppipe.learners.inputs.model_inputs import made_up_batch
 from dppipe.lightning.isolation.rehearsal import CHECKED_EXAMPLES, rehearse
 from dppipe.lightning.isolation.replica import Replica
 from dppipe.lightning.networks import from_clean_state, network_and_loss
@@ -27,4 +28,4 @@ def examine(spec: Spec) -> EngineReport:
     replica = Replica(network)
     loss = from_clean_state(per_sample_loss, replica)
     with Engine(replica.module, loss, spec.clipping) as engine:
-        return rehearse(engine, spec.data.synthetic(CHECKED_EXAMPLES))
+        return rehearse(engine, made_up_batch(spec.data, CHECKED_EXAMPLES))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.data.base import split_records
 from dppipe.errors import UsageError
-from dppipe.learners.private_scaling import read_constants, scale_splits
+from dppipe.learners.inputs.model_inputs import released_transforms, transformed_part
 from dppipe.pipeline.load import load_network, spec_of
 from dppipe.pipeline.scoring import score_records, scoring_loader
 from dppipe.runs.directory import RunDirectory, write_json
@@ -83,9 +83,8 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
 
 def _test_records(run: RunDirectory, spec: Spec, plan: Plan) -> DataLoader[Any]:
     splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
-    if spec.data.private_scaling is not None:
-        scale_splits(splits, read_constants(run))
-    test = scoring_loader(splits.test, data=spec.data)
+    ready = transformed_part(splits.test, released_transforms(spec.data, run))
+    test = scoring_loader(ready, data=spec.data)
     if test is None:
         raise UsageError(
             "data.split.test: expected a test split to score, got none. Give it a share."

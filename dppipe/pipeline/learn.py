@@ -17,28 +17,29 @@ import torch
 from torch import Tensor, nn
 
 from dppipe.data.base import split_records
-from dppipe.errors import Interrupted, PrivacyRefusal, UsageError
+from dppipe.errors import Interrupted, UsageError
 from dppipe.learners.gate import Gate
 from dppipe.learners.gating.sources import NoiseSources
 from dppipe.learners.gating.upcoming import PlannedReleases
+from dppipe.learners.inputs.lost_releases import refuse_lost_releases
+from dppipe.learners.inputs.model_inputs import ModelInputs, made_up_batch, stages_of
 from dppipe.learners.job import Job
 from dppipe.learners.plain_gate import PlainGate
 from dppipe.learners.plugin_gate import PluginGate
+from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.silenced_output import silenced
 from dppipe.learners.records.training_records import TrainingRecords, Unit
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.memory import fitting_memory
-from dppipe.pipeline.public_inputs import read_public_inputs
+from dppipe.pipeline.public_inputs import as_the_model_sees, read_public_inputs
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.planning.privacy_plan import learner_parts, public_facts
-from dppipe.privacy.ledger_reading import LedgerCorrupt
 from dppipe.privacy.release import is_built_in
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord
 from dppipe.runs.released import ReleasedValues
-from dppipe.runs.released_files import count_released
 
 if TYPE_CHECKING:
     from dppipe.data.base import Splits
@@ -61,13 +62,15 @@ def run_learner(
     seed_weights(spec.seed)
     module = untrained_module(spec)
     with fitting_memory("data"):
+        raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+        inputs = ModelInputs(stages_of(spec.data), raw)
         public = read_public_inputs(spec)
-        splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+    splits = inputs.splits
     record = _open_record(spec, plan, run_dir=run_dir, resume=resume)
     weights: dict[str, Any] = {}
     stopped: Stop | None = "failed"
     try:
-        trained = _fit(spec, plan, module, splits, record, public=public)
+        trained = _fit(spec, plan, module, inputs, record, public=public)
         # Before validation: a module may write what it sees of a private holdout into a buffer.
         released = copy.deepcopy(trained.state_dict())
         _validate(trained, splits, spec, record)
@@ -98,7 +101,7 @@ def _fit(
     spec: Spec,
     plan: Plan,
     module: nn.Module,
-    splits: Splits,
+    inputs: ModelInputs,
     record: RunRecord,
     *,
     public: Tensor | None,
@@ -114,14 +117,17 @@ def _fit(
             values=ReleasedValues(record.run, plan),
             on_release=record.release,
         )
+    inputs.prepare(plan, record.run, gate, ranks=Ranks())
+    train = inputs.splits.train
     by_users = plan.unit == "user"
-    records = TrainingRecords(splits.train, by_users=by_users, may_read=lambda: gate.computing)
+    records = TrainingRecords(train, by_users=by_users, may_read=lambda: gate.computing)
+    public = as_the_model_sees(public, spec.data, record.run)
     job = Job(public_facts(spec), module, records, record.run.path, public)
     if _is_trusted(spec):
         trained = spec.learner.fit(job, gate)
     else:
         # A function of one unit that reads others would be bounded by nothing.
-        closed = TrainingRecords(splits.train, by_users=by_users, may_read=lambda: False)
+        closed = TrainingRecords(train, by_users=by_users, may_read=lambda: False)
         seen = PluginGate(gate, records, _made_up(spec), module)
         trained = spec.learner.fit(replace(job, records=closed), seen)
     _refuse_unfinished(gate, trained)
@@ -135,7 +141,7 @@ def _is_trusted(spec: Spec) -> bool:
 
 def _made_up(spec: Spec) -> Unit:
     """Return a made-up unit of two records, on which a learner's mistakes show."""
-    inputs, targets = spec.data.synthetic(2)
+    inputs, targets = made_up_batch(spec.data, 2)
     return Unit(torch.as_tensor(inputs), torch.as_tensor(targets))
 
 
@@ -177,29 +183,8 @@ def _open_record(
         return RunRecord.create(run, plan=plan, parts=parts, config=spec.to_yaml(), data=spec.data)
     record = RunRecord.reopen(resume, plan=plan, parts=parts, restored={}, data=spec.data)
     try:
-        _refuse_lost_release(record, plan)
+        refuse_lost_releases(record.run, record.ledger, plan)
     except BaseException:
         record.close()
         raise
     return record
-
-
-def _refuse_lost_release(record: RunRecord, plan: Plan) -> None:
-    """Refuse to go on where a release was charged and its value is lost, or the other way round.
-
-    Guarantee: a value that is read from disk has its row.
-    """
-    charged = record.ledger.rows + bool(record.ledger.torn)
-    released = count_released(record.run, plan)
-    if plan.private and released > record.ledger.rows:
-        raise LedgerCorrupt(
-            f"{record.run.ledger}: expected a row for each of {released} released values, got "
-            f"{record.ledger.rows}. Last rows were taken out: they can't be trusted."
-        )
-    if plan.private and released < charged:
-        lost = plan.releases[released].what
-        raise PrivacyRefusal(
-            f"{record.run.ledger}:{released + 1}: the release {lost!r} was charged, and its value "
-            "was lost in an interruption. The plan holds no second one: what was charged stays "
-            "spent. Start a new run."
-        )

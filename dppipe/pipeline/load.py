@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from dppipe.errors import UsageError
-from dppipe.learners.private_scaling import read_constants
+from dppipe.learners.inputs.model_inputs import released_transforms
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.raw_inputs import take_raw_inputs
 from dppipe.planning.privacy_plan import public_facts
@@ -34,10 +34,10 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     """Return the trained model of a finished run, in eval mode.
 
     It is the network itself, with its own parameter names. It takes raw inputs `[n, ...]`, as the
-    data's file has them: what the data kind and `data.normalize` do to an input (public
-    constants, or the private statistics of this run) is done before the network's own forward. So
-    pixels of `idx` go from 0 to 255 and those of `digits` from 0 to 16; numbers of a table are
-    those of the file, followed by its 0/1 inputs.
+    data's file has them: what the data kind, `data.normalize` and `data.features` do to an input
+    (with public constants, or with what this run has released) is done before the network's own
+    forward. So pixels of `idx` go from 0 to 255 and those of `digits` from 0 to 16; numbers of a
+    table are those of the file, followed by its 0/1 inputs.
 
     Example:
         >>> import dppipe, torch
@@ -48,10 +48,7 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     run = RunDirectory.open(Path(run_dir))
     spec = spec_of(run, plugins=plugins)
     network = load_network(run, spec)
-    scaling = list(spec.data.public_scaling)
-    if spec.data.private_scaling is not None:
-        scaling.append(read_constants(run))
-    take_raw_inputs(network, scaling)
+    take_raw_inputs(network, [*spec.data.public_scaling, *released_transforms(spec.data, run)])
     return network
 
 
@@ -77,7 +74,7 @@ def untrained_network(spec: Spec) -> nn.Module:
         return spec.learner.module(public_facts(spec))
     network = make_network(
         model,
-        input_shape=spec.data.input_shape,
+        input_shape=spec.data.model_input_shape,
         outputs=spec.data.outputs,
         load_pretrained=False,
     )

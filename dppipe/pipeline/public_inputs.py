@@ -11,12 +11,14 @@ from torch.utils.data import TensorDataset
 from dppipe.budgets.fingerprints import data_contents
 from dppipe.data.reading.validity import valid_of
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.learners.inputs.model_inputs import released_transforms, transformed_part
 from dppipe.spec.public_data import PLACE, placed_at_public
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
     from dppipe.data.base import Data
+    from dppipe.runs.directory import RunDirectory
     from dppipe.spec.spec import Spec
 
 _NAME = ".".join(PLACE)
@@ -47,6 +49,17 @@ def read_public_inputs(spec: Spec) -> Tensor | None:  # -> [n, *input_shape] flo
             f"{_NAME}: expected finite inputs, got NaN or an infinity. Fix or drop them."
         )
     return inputs
+
+
+def as_the_model_sees(
+    inputs: Tensor | None, data: Data, run: RunDirectory
+) -> Tensor | None:  # [n, *input_shape] -> [n, *model_input_shape]
+    """Return public inputs as the run's own records are transformed, once that is released."""
+    if inputs is None:
+        return None
+    part = transformed_part(TensorDataset(inputs), released_transforms(data, run))
+    made: Tensor = part.tensors[0]
+    return made
 
 
 def _refuse_private_files(data: Data, public: Data) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dppipe.data.base import split_records
 from dppipe.engine.allocator import keep_freed_memory
 from dppipe.errors import UsageError
-from dppipe.learners.private_scaling import InputScaling
+from dppipe.learners.inputs.model_inputs import ModelInputs, made_up_batch, stages_of
 from dppipe.learners.ranks import leave_group, naming_lost_ranks
 from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.checkpoints import restoring
@@ -83,10 +84,11 @@ def train(
     # The module loads Lightning, which then sets its own log level.
     quieten_lightning()
     with fitting_memory("data"):
-        splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
-    private = _private_callback(spec, plan, splits, run_dir=run_dir, resume=resume)
+        raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+        inputs = ModelInputs(stages_of(spec.data), raw)
+    private = _private_callback(spec, plan, inputs, run_dir=run_dir, resume=resume)
     others = [make() for make in callbacks]
-    _fit(spec, plan, module, splits, private=private, others=others, resume=resume)
+    _fit(spec, plan, module, inputs.splits, private=private, others=others, resume=resume)
     leave_group()
     if private.outcome is not None and private.outcome.status == "interrupted":
         raise interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
@@ -117,7 +119,11 @@ def _fit(
         callbacks=[private, *others],
         validates=splits.val is not None,
     )
-    loader = private.loader(splits.train, synthetic=spec.data.synthetic, ranges=spec.data.ranges)
+    loader = private.loader(
+        splits.train,
+        synthetic=partial(made_up_batch, spec.data),
+        ranges=spec.data.ranges,
+    )
     with naming_interruptions(private, plan), naming_lost_ranks(), restoring(checkpoint):
         trainer.fit(
             module,
@@ -129,7 +135,12 @@ def _fit(
 
 
 def _private_callback(
-    spec: Spec, plan: StepPlan, splits: Splits, *, run_dir: Path | None, resume: RunDirectory | None
+    spec: Spec,
+    plan: StepPlan,
+    inputs: ModelInputs,
+    *,
+    run_dir: Path | None,
+    resume: RunDirectory | None,
 ) -> DPCallback:
     return DPCallback(
         sampler=spec.sized_sampler(),
@@ -147,13 +158,8 @@ def _private_callback(
         data=spec.data,
         resume=resume,
         averaging=spec.optimizer.averaging if spec.optimizer is not None else None,
-        scaling=_input_scaling(spec, splits),
+        inputs=inputs,
     )
-
-
-def _input_scaling(spec: Spec, splits: Splits) -> InputScaling | None:
-    scaling = spec.data.private_scaling
-    return None if scaling is None else InputScaling(scaling, splits, spec.data.scaled_features)
 
 
 def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
@@ -166,7 +172,9 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
             f"learner: expected dp_sgd, whose module is trained step by step, got "
             f"{spec.learner.kind!r}."
         )
-    network = make_network(spec.model, input_shape=spec.data.input_shape, outputs=spec.data.outputs)
+    network = make_network(
+        spec.model, input_shape=spec.data.model_input_shape, outputs=spec.data.outputs
+    )
     own = own_module(network, spec)
     if own is not None:
         return own

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from dppipe.clipper_abilities import Averages, failure_delta
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier.runs import with_earlier
+from dppipe.planning.first_releases import first_releases
 from dppipe.planning.planned_release import PlannedRelease
 from dppipe.planning.step_plan import StepPlan
-from dppipe.privacy.printing import shown
 from dppipe.privacy.support import verdict
 from dppipe.spec.combinations import refuse_together
 
@@ -46,7 +46,7 @@ class PrivateParts:
     @property
     def first_releases(self) -> tuple[Release, ...]:
         """What is released before the first step, in order."""
-        return tuple(prelude.release() for prelude in self.preludes)
+        return first_releases(self.preludes, self.budget)
 
     @property
     def before(self) -> Steps:
@@ -94,20 +94,6 @@ class PrivateParts:
             self.sampler, self.clipping, self.noise, budget=budget, preludes=self.preludes
         ):
             raise PrivacyRefusal(f"{'.'.join(map(str, problem.path))}: {problem.message}")
-
-    def refuse_preludes(self, budget: Budget) -> None:
-        """Refuse first releases that use up the budget: no noise on the steps makes up for it."""
-        if not self.preludes:
-            return
-        alone = self.accountant.compose(self.before, relation=budget.relation).epsilon(budget.delta)
-        if alone < budget.epsilon:
-            return
-        first = self.first_releases[0]
-        raise PrivacyRefusal(
-            f"{first.place}.noise_multiplier: expected {first.what} that cost less than epsilon "
-            f"{budget.epsilon:g}, got {first.facts['noise_multiplier']:g}, at which they cost "
-            f"{shown(alone)} before the first step. Raise it."
-        )
 
     def accountant_of_all(self, earlier: Earlier | None, *, relation: Relation) -> Accountant:
         """Return an accountant whose bounds include all but the steps.

@@ -13,7 +13,7 @@ from dppipe.privacy.release import PlansReleases, PublicFacts, Release
 
 PLUGIN_EVENTS = ("GaussianDpEvent", "LaplaceDpEvent", "ExponentialMechanismDpEvent")
 """The events that `sum_units` and `select_units` of the gate can act by."""
-_TAKEN = ("step", "statistics")
+_TAKEN = ("projection", "statistics", "step")
 """Kinds of releases that mean something else in a run directory."""
 
 

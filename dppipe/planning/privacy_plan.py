@@ -127,6 +127,7 @@ def learner_parts(spec: Spec) -> LearnerParts:
         None if spec.budget == "none" else spec.budget,
         spec.unit,
         earlier=recognise(spec),
+        preludes=spec.data.preludes,
     )
 
 

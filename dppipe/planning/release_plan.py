@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier.runs import Earlier, with_earlier
+from dppipe.planning.first_releases import first_releases, refuse_preludes
 from dppipe.planning.plan import Plan
 from dppipe.planning.planned_release import PlannedRelease
 from dppipe.planning.plugin_releases import check_plugin_planning, check_plugin_releases
@@ -19,7 +20,13 @@ from dppipe.planning.step_runs import CurvePoint
 from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.calibration import calibrate
 from dppipe.privacy.printing import shown
-from dppipe.privacy.release import PlansReleases, PublicFacts, Release, is_built_in
+from dppipe.privacy.release import (
+    PlansReleases,
+    Prelude,
+    PublicFacts,
+    Release,
+    is_built_in,
+)
 
 if TYPE_CHECKING:
     from dppipe.planning.step_plan import StepPlan
@@ -38,6 +45,13 @@ class LearnerParts:
     unit: str
     earlier: Earlier | None = None
     """The private runs that have trained the starting weights."""
+    preludes: tuple[Prelude, ...] = ()
+    """What is released of the records before the learner's own releases."""
+
+    @property
+    def first_releases(self) -> tuple[Release, ...]:
+        """What is released before the learner's own releases, in order."""
+        return first_releases(self.preludes, self.budget)
 
     def committed(self, plan: Plan | StepPlan) -> Steps:
         """Return the events of all that a plan may charge."""
@@ -74,6 +88,7 @@ def plan_releases(
         numbers = _without_budget()
     else:
         _refuse_delta(budget, facts)
+        refuse_preludes(parts.first_releases, parts.accountant, budget)
         releases, numbers = _within_budget(parts, facts, budget, allow_estimate=allow_estimate)
     return Plan(
         name=name,
@@ -103,6 +118,8 @@ def _within_budget(
         )
         scale = found.scale
     releases = _releases(parts, facts, scale=scale)
+    if len(releases) == len(parts.preludes):
+        raise PrivacyRefusal("learner: expected at least one release, got none. Fix releases().")
     events = _events(releases)
     composed = accountant.compose(events, relation=budget.relation)
     if not allow_estimate:
@@ -133,10 +150,11 @@ def _within_budget(
 
 
 def _releases(parts: LearnerParts, facts: PublicFacts, *, scale: float) -> list[Release]:
-    releases = list(parts.learner.releases(facts, scale=scale))
+    """Return all releases of a run in order: those before the learner's own, then its own."""
+    own = list(parts.learner.releases(facts, scale=scale))
     if not is_built_in(parts.learner):
-        check_plugin_releases(releases)
-    return releases
+        check_plugin_releases(own)
+    return [*parts.first_releases, *own]
 
 
 def _without_budget() -> dict[str, Any]:
@@ -147,8 +165,6 @@ def _without_budget() -> dict[str, Any]:
 
 
 def _all_of(releases: Sequence[Release]) -> range:
-    if not releases:
-        raise PrivacyRefusal("learner: expected at least one release, got none. Fix releases().")
     return range(1, len(releases) + 1)
 
 

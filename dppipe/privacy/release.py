@@ -15,6 +15,8 @@ from dppipe.privacy.budget import Relation
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
+    from dppipe.privacy.budget import Budget
+
 Fact = float | int | str
 """A number or a name that is shown of a release; no cost is computed from it."""
 
@@ -48,7 +50,7 @@ class Release:
 
 
 class Prelude(Protocol):
-    """Something that is released before the first step, such as private statistics.
+    """Something that is released before a learner's own releases, such as private statistics.
 
     It is asked for by an option of the spec, and can be judged without an accounting library.
     """
@@ -63,8 +65,13 @@ class Prelude(Protocol):
         """Whether it is computed with the number of records, which must then be public."""
         ...
 
-    def release(self) -> Release:
-        """Return the release."""
+    @property
+    def instead(self) -> str:
+        """What can be done where it can't be released: `Give constants`."""
+        ...
+
+    def release(self, budget: Budget | None = None) -> Release:
+        """Return the release; its noise may be a share of the budget."""
         ...
 
 

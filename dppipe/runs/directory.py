@@ -71,6 +71,11 @@ class RunDirectory:
         return self.path / "statistics.json"
 
     @property
+    def projection(self) -> Path:
+        """The directions that inputs are projected on, if the run released some."""
+        return self.path / "projection.pt"
+
+    @property
     def last_checkpoint(self) -> Path:
         """Lightning's checkpoint, for resume."""
         return self.path / "checkpoints" / "last.ckpt"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dppipe.durable import sync
 from dppipe.runs.directory import RunDirectory
-from dppipe.runs.released_files import value_file
+from dppipe.runs.released_files import OWN_FILES, value_file
 from dppipe.runs.tensors import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ class ReleasedValues:
         return load_tensors(path)["value"] if path.exists() else None
 
     def save(self, number: int, value: Tensor) -> None:
-        """Save a value durably."""
+        """Save a value durably; what inputs are transformed by is saved by who has asked for it."""
+        if self.plan.releases[number].what in OWN_FILES:
+            return
         path = value_file(self.run, self.plan, number)
         if not path.parent.exists():
             path.parent.mkdir()

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
 
 
+OWN_FILES = ("projection", "statistics")
+"""Releases of which a file of their own is saved: what inputs are transformed by, not the noisy
+value that it was computed from."""
+
+
 def value_file(run: RunDirectory, plan: Plan, number: int) -> Path:
     """Return where the value of a release that isn't a step is saved; numbers start from 0."""
-    if plan.releases[number].what == "statistics":
-        return run.statistics
-    return run.path / "released" / f"{number + 1:04d}.pt"
+    what = plan.releases[number].what
+    own = {"projection": run.projection, "statistics": run.statistics}
+    return own.get(what) or run.path / "released" / f"{number + 1:04d}.pt"
 
 
 def count_released(run: RunDirectory, plan: Plan) -> int:

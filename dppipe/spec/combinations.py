@@ -57,7 +57,9 @@ def refuse_together(
             f"expected gaussian with {what}, got laplace, for which it isn't proven.",
         )
     for prelude in preludes:
-        yield from _prelude(prelude, noise, budget)
+        yield from refuse_prelude(prelude, budget)
+        if noise.adaptive:
+            yield _follows_releases(prelude)
     if noise.block > 1:
         yield from _correlated(sampler, clipping, noise)
 
@@ -96,20 +98,28 @@ def _correlated(sampler: Sampler, clipping: Clipper, noise: NoiseSchedule) -> It
             yield Refusal(place, f"{message}. Leave it out, or take independent noise.")
 
 
-def _prelude(prelude: Prelude, noise: NoiseSchedule, budget: Budget) -> Iterator[Refusal]:
-    """A release before the first step needs a plan, and may need the number of records."""
-    place = tuple(prelude.place.split("."))
+def refuse_prelude(prelude: Prelude, budget: Budget) -> Iterator[Refusal]:
+    """Yield why something can't be released before the learner's own releases."""
     if prelude.needs_count and budget.relation == "add_remove":
         message = (
-            "expected constants under add_remove, which hides the number of records, got kind: "
-            "private."
+            "expected nothing that is divided by the number of records under add_remove, which "
+            "hides it, got a release that is."
         )
-        yield Refusal(place, f"{message} Give constants, or take relation: zero_out.")
-    if noise.adaptive:
-        message = "expected constants with noise that follows released values, got kind: private."
-        yield Refusal(
-            place, f"{message} Give constants, or take a schedule that is fixed in advance."
-        )
+        yield Refusal(_place(prelude), f"{message} {prelude.instead}, or take relation: zero_out.")
+
+
+def _follows_releases(prelude: Prelude) -> Refusal:
+    """A release before the first step needs a plan, which noise that follows releases hasn't."""
+    message = (
+        "expected no release before the first step with noise that follows released values, got "
+        "one."
+    )
+    instead = f"{prelude.instead}, or take a schedule that is fixed in advance."
+    return Refusal(_place(prelude), f"{message} {instead}")
+
+
+def _place(prelude: Prelude) -> tuple[str, ...]:
+    return tuple(prelude.place.split("."))
 
 
 def _units(sampler: Sampler, clipping: Clipper, budget: Budget) -> Iterator[Refusal]:

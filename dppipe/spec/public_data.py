@@ -64,10 +64,15 @@ def public_data_problems(data: Data, public: Data) -> Iterator[Problem]:
             "expected other records than the run's own, which are private, got the same ones. Name "
             "inputs that need no protection.",
         )
-    for prelude in public.preludes:
-        option = prelude.place.split(".")[1:]
+    if public.private_scaling is not None:
         yield Problem(
-            (*PLACE, *option), "expected constants, got kind: private. Give constants instead."
+            (*PLACE, "normalize"), "expected constants, got kind: private. Give constants instead."
+        )
+    if public.feature_map is not None:
+        yield Problem(
+            (*PLACE, "features"),
+            "expected none, as public inputs get the features of the run's own records, got some. "
+            "Remove them.",
         )
     if public.split != type(public).model_fields["split"].default:
         yield Problem(

@@ -188,7 +188,7 @@ class Spec(Options):
             records=self.public_count(),
             unit=self.unit,
             relation="zero_out" if self.budget == "none" else self.budget.relation,
-            input_shape=tuple(self.data.input_shape),
+            input_shape=self.data.model_input_shape,
             outputs=self.data.outputs,
             task=self.data.task,
             epsilon=None if self.budget == "none" else self.budget.epsilon,

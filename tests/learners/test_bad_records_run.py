@@ -21,7 +21,8 @@ from dppipe.data.base import Splits
 from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.data.reading.users import with_users
 from dppipe.data.reading.validity import with_valid
-from dppipe.learners.private_scaling import InputScaling
+from dppipe.learners.inputs.model_inputs import ModelInputs
+from dppipe.learners.inputs.scaling import ScalingStage
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Rdp
@@ -195,7 +196,7 @@ def test_dropped_records_give_nothing_to_private_statistics(
         run = RunDirectory.create("t", run_dir=tmp_path / str(number))
         run.plan.write_bytes(plan.to_json())
         ledger = Ledger.create(run.ledger, plan=plan.to_json())
-        data = InputScaling(scaling, Splits(train, None, None))
+        data = ModelInputs([ScalingStage(scaling)], Splits(train, None, None))
         found.append(release_statistics(data, parts, plan, ledger, run, seed=0))
     assert found[0] == found[1]
     assert found[0] != found[2]

@@ -21,7 +21,10 @@ from dppipe.data.reading.bounded_statistics import Histograms
 from dppipe.data.reading.private_scaling import PrivateScaling
 from dppipe.data.reading.scaling import Constants
 from dppipe.errors import PrivacyRefusal, UsageError
-from dppipe.learners.private_scaling import InputScaling, scale_splits
+from dppipe.learners.inputs.model_inputs import ModelInputs
+from dppipe.learners.inputs.scaling import ScalingStage
+from dppipe.learners.plain_gate import PlainGate
+from dppipe.learners.ranks import Ranks
 from dppipe.noise import Constant
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Gdp, Pld, Rdp
@@ -125,7 +128,7 @@ def released(tmp_path, *, z, seed=None, features=None, count=200, bins=None):
     made = plan_privacy(parts, name="t", records=count, steps=2)
     tmp_path.mkdir(exist_ok=True)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
-    data = InputScaling(scaling, Splits(train, None, None), features)
+    data = ModelInputs([ScalingStage(scaling, features)], Splits(train, None, None))
     constants = release_statistics(data, parts, made, ledger, RunDirectory(tmp_path), seed=seed)
     scaled = inputs.numpy().copy()
     constants.apply(scaled)
@@ -136,13 +139,17 @@ def released(tmp_path, *, z, seed=None, features=None, count=200, bins=None):
 @pytest.mark.parametrize(
     "missing", [(), (1,), (2,), (1, 2)], ids=["all splits", "no val", "no test", "train alone"]
 )
-def test_every_split_is_scaled_alike(missing):
+def test_every_split_is_scaled_alike(missing, tmp_path):
     parts = [
         torch.utils.data.TensorDataset(torch.full((2, 3), 5.0), torch.zeros(2)) for _ in range(3)
     ]
     splits = Splits(*(None if place in missing else part for place, part in enumerate(parts)))
-    scale_splits(splits, Constants(mean=(1.0, 3.0, 5.0), std=(2.0, 1.0, 4.0)))
-    for part in splits:
+    stage = ScalingStage(PrivateScaling(noise_multiplier=1.0))
+    run = RunDirectory(tmp_path)
+    stage.write(run, Constants(mean=(1.0, 3.0, 5.0), std=(2.0, 1.0, 4.0)))
+    inputs = ModelInputs([stage], splits)
+    inputs.prepare(plan(steps=2)[0], run, PlainGate(plan(steps=2)[0]), ranks=Ranks())
+    for part in inputs.splits:
         assert part is None or part.tensors[0].tolist() == [[2.0, 2.0, 0.0]] * 2
 
 
@@ -184,7 +191,7 @@ def release_of_users(tmp_path, train, scaling, *, users):
     )
     made = plan_privacy(parts, name="t", records=users, steps=2)
     ledger = Ledger.create(tmp_path / "ledger.jsonl", plan=made.to_json())
-    data = InputScaling(scaling, Splits(train, None, None))
+    data = ModelInputs([ScalingStage(scaling)], Splits(train, None, None))
     return release_statistics(data, parts, made, ledger, RunDirectory(tmp_path)), ledger
 
 
@@ -220,7 +227,8 @@ def test_statistics_of_users_are_not_released_where_nobody_says_whose_records_ar
 def test_a_second_start_reads_what_the_first_has_released(tmp_path):
     first, _, ledger = released(tmp_path, z=1.0)
     train = torch.utils.data.TensorDataset(torch.full((1, 4), 0.9))
-    data = InputScaling(PrivateScaling(noise_multiplier=1.0), Splits(train, None, None))
+    stage = ScalingStage(PrivateScaling(noise_multiplier=1.0))
+    data = ModelInputs([stage], Splits(train, None, None))
     made, parts = plan(steps=2)
     again = release_statistics(data, parts, made, ledger, RunDirectory(tmp_path))
     assert again == first
@@ -230,11 +238,11 @@ def test_a_second_start_reads_what_the_first_has_released(tmp_path):
 def test_statistics_that_were_charged_and_lost_are_not_released_again(tmp_path):
     _, _, ledger = released(tmp_path, z=1.0)
     (tmp_path / "statistics.json").unlink()
-    data = InputScaling(
-        PrivateScaling(noise_multiplier=1.0), Splits(torch.utils.data.TensorDataset(), None, None)
-    )
+    train = torch.utils.data.TensorDataset(torch.zeros(1, 4))
+    stage = ScalingStage(PrivateScaling(noise_multiplier=1.0))
+    data = ModelInputs([stage], Splits(train, None, None))
     made, parts = plan(steps=2)
-    with pytest.raises(PrivacyRefusal, match="charged for"):
+    with pytest.raises(PrivacyRefusal, match="was charged, and its value was lost"):
         release_statistics(data, parts, made, ledger, RunDirectory(tmp_path))
     assert ledger.rows == 1
 

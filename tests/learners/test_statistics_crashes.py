@@ -15,7 +15,8 @@ from small_runs import SPEC
 from typer.testing import CliRunner
 
 from dppipe.cli.app import app
-from dppipe.learners import private_scaling
+from dppipe.data.reading.scaling import Constants
+from dppipe.learners.inputs import scaling
 from dppipe.learners.sgd.step import PrivateStep
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.runs.ledger import Ledger
@@ -36,7 +37,7 @@ def write_half_and_die(fd: int, data: bytes) -> int:
 
 
 write = os.write
-write_json = private_scaling.write_json
+write_json = scaling.write_json
 
 
 def write_json_and_die(path: Path, data: Any) -> None:
@@ -48,8 +49,8 @@ DEATHS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "before the charge": (Ledger, "charge", die),
     "in the charge": (os, "write", write_half_and_die),
     "after the charge": (GaussianStream, "add_", die),
-    "after the noise": (private_scaling, "write_json", die),
-    "after the release": (private_scaling, "write_json", write_json_and_die),
+    "after the noise": (scaling, "write_json", die),
+    "after the release": (scaling, "write_json", write_json_and_die),
     "at the first step": (PrivateStep, "__call__", die),
 }
 CHARGED = ["in the charge", "after the charge", "after the noise"]
@@ -79,18 +80,19 @@ def killed_run(folder: Path, instant: str) -> Path:
 def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     """Note each release, by its standard deviation, and what the records are scaled by."""
     seen: dict[str, list[Any]] = {"noise": [], "scaling": []}
-    add, scale = GaussianStream.add_, private_scaling.scale_splits
+    add, scale = GaussianStream.add_, Constants.transformed
 
     def noted_add(stream: GaussianStream, values: Any, std: float, **options: Any) -> Any:
         seen["noise"].append(std)
         return add(stream, values, std, **options)
 
-    def noted_scale(splits: Any, constants: Any) -> None:
-        seen["scaling"].append(constants)
-        scale(splits, constants)
+    def noted_scale(constants: Constants, inputs: Any) -> Any:
+        if constants not in seen["scaling"]:
+            seen["scaling"].append(constants)
+        return scale(constants, inputs)
 
     monkeypatch.setattr(GaussianStream, "add_", noted_add)
-    monkeypatch.setattr(private_scaling, "scale_splits", noted_scale)
+    monkeypatch.setattr(Constants, "transformed", noted_scale)
     return seen
 
 
@@ -115,7 +117,9 @@ def test_statistics_that_were_charged_and_not_kept_are_never_released_again(
     for _ in range(2):
         done = resume(run)
         assert done.exit_code == 3, done.output
-        assert "expected the statistics that were charged for" in " ".join(done.output.split())
+        assert "the release 'statistics' was charged, and its value was lost" in " ".join(
+            done.output.split()
+        )
     assert (run / "ledger.jsonl").read_bytes() == before
     assert not (run / "statistics.json").exists()
     assert watched == {"noise": [], "scaling": []}

@@ -23,7 +23,7 @@ from dppipe.cli.app import app
 from dppipe.data import BreastCancer, Csv, Digits, Idx, Npz
 from dppipe.errors import UsageError
 from dppipe.models.mlp import Mlp
-from dppipe.pipeline.raw_inputs import ScalesInputs, take_raw_inputs
+from dppipe.pipeline.raw_inputs import TransformsInputs, take_raw_inputs
 
 DIGITS = [
     "model={kind: mlp, hidden: [32]}",
@@ -137,7 +137,8 @@ def test_raw_inputs_are_scaled_as_every_kind_of_data_scales_them(kind, tmp_path)
     data, raw = kind(tmp_path)
     loaded = data.load()
     inputs = getattr(loaded, "train", loaded).tensors[0]
-    scaled = ScalesInputs(data.public_scaling).scale(torch.from_numpy(raw), network=nn.Flatten())
+    hook = TransformsInputs(data.public_scaling)
+    scaled = hook.transform(torch.from_numpy(raw), network=nn.Flatten())
     torch.testing.assert_close(scaled, inputs, rtol=1e-6, atol=1e-6)
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
+    from dppipe.privacy.budget import Budget
+
 
 class PrivateScaling(Options):
     """What `normalize: {kind: private}` takes: noisy statistics for `(input - mean) / std`.
@@ -87,7 +89,12 @@ class PrivateScaling(Options):
         """Whether the number of records has to be public: sums are divided by it."""
         return True
 
-    def release(self) -> Release:
+    @property
+    def instead(self) -> str:
+        """What can be done where this can't be released."""
+        return "Give constants"
+
+    def release(self, budget: Budget | None = None) -> Release:
         """Return the release of the statistics, with its privacy event."""
         import dp_accounting
 

@@ -61,7 +61,9 @@ def usable_part(dataset: Dataset[Any], data: Described) -> Dataset[Any]:
 
     if data.checks_records or not data.drops_bad_records:
         return dataset
-    faults = find_faults(dataset, facts_of(data))
+    # A split that is scored has features in place of its inputs, where there are some.
+    facts = Facts(data.task, data.model_input_shape, data.outputs)
+    faults = find_faults(dataset, facts)
     usable = [row for row, fault in enumerate(faults) if fault is None]
     return take(dataset, numpy.array(usable, dtype=numpy.int64))
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BeforeValidator, model_validator
 
 from dppipe.component import Field, Options
-from dppipe.errors import Problem, SpecError
+from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     import numpy
+    from torch import Tensor
 
 _REFUSAL = (
     "expected constants, such as {{mean: 0.5, std: 0.25}}, got {value!r}. "
@@ -88,3 +89,20 @@ class Constants(Options):
         with numpy.errstate(over="ignore"):  # infinities are refused afterwards, by record
             inputs -= numpy.array(self.mean, dtype=numpy.float32).reshape(shape)
             inputs /= numpy.array(self.std, dtype=numpy.float32).reshape(shape)
+
+    def transformed(self, inputs: Tensor) -> Tensor:  # [n, first, ...] -> [n, first, ...]
+        """Return the scaled inputs, in their type: the arithmetic of `apply`."""
+        return (inputs - _spread(self.mean, inputs)) / _spread(self.std, inputs)
+
+
+def _spread(numbers: tuple[float, ...], inputs: Tensor) -> Tensor:  # -> [1 or first, 1, ...]
+    """Return constants in a shape that goes along the first dimension after the batch."""
+    import torch
+
+    if len(numbers) not in (1, inputs.shape[1]):
+        raise UsageError(
+            f"data.normalize: expected inputs [n, {len(numbers)}, ...], got {list(inputs.shape)}. "
+            "Give them as the file has them."
+        )
+    spread = torch.tensor(numbers, dtype=torch.float64).to(inputs)
+    return spread.reshape(-1, *(1,) * (inputs.dim() - 2))

@@ -20,6 +20,10 @@ class Described(Protocol):
         """The shape of one input, without the batch dimension."""
 
     @property
+    def model_input_shape(self) -> tuple[int, ...]:
+        """The shape of one input as the model sees it."""
+
+    @property
     def outputs(self) -> int:
         """The number of model outputs."""
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from dppipe.durable import sync_names
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.local_folder import local_folder
 from dppipe.planning.earlier.runs import EarlierRun
 from dppipe.planning.frozen_data import FrozenData
 
@@ -96,10 +97,7 @@ class FinishedRuns:
 
 def finished_runs() -> FinishedRuns:
     """Return the file beside the one that DPPIPE_STORE names; else the one in `.dppipe`."""
-    store = os.environ.get("DPPIPE_STORE") or ""
-    is_url = "://" in store or (":" in store and "@" in store)
-    folder = Path(".dppipe") if is_url or not store else Path(store).parent
-    return FinishedRuns(folder / _NAME)
+    return FinishedRuns(local_folder() / _NAME)
 
 
 def _ends_with_newline(descriptor: int) -> bool:

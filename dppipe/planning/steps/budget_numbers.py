@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import UsageError
 from dppipe.planning.earlier.leftover import naming_earlier
+from dppipe.planning.first_releases import refuse_preludes
 from dppipe.planning.step_runs import CurvePoint
 from dppipe.planning.steps.clipping_plan import clipping_numbers
 from dppipe.planning.steps.noise_scale import affordable_charges, noise_scale, nothing_fits
@@ -33,7 +34,7 @@ def budget_numbers(table: Timetable, *, allow_estimate: bool) -> dict[str, Any]:
     if budget is None:
         return _plain_numbers(table)
     parts.refuse_together(budget)
-    parts.refuse_preludes(budget)
+    refuse_preludes(parts.first_releases, parts.accountant, budget)
     with naming_earlier(table, budget):
         accountant = parts.accountant_of_all(parts.earlier, relation=budget.relation)
         scale = noise_scale(table, accountant, budget, allow_estimate=allow_estimate)
