@@ -275,9 +275,7 @@ def test_ridge_teachers_solve_the_normal_equations_whichever_way_is_shorter() ->
         inputs = 7 * torch.randn(records, 6, generator=generator, dtype=torch.float64)
         labels = torch.arange(records) % CLASSES
         public = torch.randn(8, 6, generator=generator, dtype=torch.float64)
-        found = ridge_scores(
-            Block(0, inputs, labels), public, classes=CLASSES, regularization=0.5
-        )
+        found = ridge_scores(Block(0, inputs, labels), public, classes=CLASSES, regularization=0.5)
         length = math.sqrt(float(inputs.square().sum(1).mean()))
         rows = np.hstack([inputs.numpy(), np.full((records, 1), length)])
         wanted = np.eye(CLASSES)[labels.numpy()] - 1 / CLASSES

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from dppipe.models.base import Model
     from dppipe.optim.base import Optimizer
 else:
-    Model, Optimizer = (Annotated[Component, ComponentOf(block)] for block in ("model", "optimizer"))
+    Model = Annotated[Component, ComponentOf("model")]
+    Optimizer = Annotated[Component, ComponentOf("optimizer")]
 
 TEACHER_REGULARIZATION = 0.1
 STUDENT_REGULARIZATION = 0.3

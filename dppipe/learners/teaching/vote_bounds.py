@@ -8,9 +8,9 @@ for each class. Then, whatever the unit is changed to:
     |v - v'|_2 <= sqrt(2),   |v - v'|_1 <= 2,   |max v - max v'| <= 1.
 
 The first two are the norms of e_i - e_j, e_i or -e_j, where e_i is 1 at class i and 0 elsewhere.
-For the third, no count moves by more than 1. A unit that is replaced changes one block too, so these
-bounds hold under `replace_one` as they stand; accountants count a replaced unit at twice the
-sensitivity of a presence. So half of each is stated there, and the noise is the same.
+For the third, no count moves by more than 1. A unit that is replaced changes one block too, so
+these bounds hold under `replace_one` as they stand. There accountants count a unit at twice the
+sensitivity of a presence, so half of each is stated, and the noise is the same.
 
 Nothing here needs torch.
 """
