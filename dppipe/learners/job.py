@@ -27,3 +27,5 @@ class Job:
     """The run directory, for ledgers of runs that one of this run's releases has paid for."""
     public: Tensor | None = None
     """`[n, *input_shape]` float32: the inputs of the learner's `public_data`, where it has some."""
+    diagnostics: bool = False
+    """Whether numbers without noise were asked for; they go to `nonprivate/` alone."""

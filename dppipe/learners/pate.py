@@ -227,19 +227,33 @@ class Pate(Learner, kind="pate"):
         )
         return confident_places(largest, threshold=self.needed_votes, most=self.queries)
 
+    def _rho_before(self, facts: PublicFacts, *, scale: float) -> float:
+        """Return the rho, as of zCDP, of what is released before the votes."""
+        if not self.is_confident:
+            return 0.0
+        query = self.confidence_query(facts, scale=scale)
+        return self.looked_at(facts) * (query.moved / query.scale) ** 2 / 2
+
     def _vote(self, job: Job, gate: Gate, voting: Voting, chosen: Tensor) -> Tensor:
         """Return the noisy counts of the chosen inputs, `[queries, classes]`.
 
         Guarantee: there are always that many rows with noise, however few were chosen.
         """
         from dppipe.learners.gating.bounded import Bounded
+        from dppipe.learners.teaching.diagnostics import VoteDiagnostics
 
         query = self.vote_query(job.facts, scale=1.0)
         release = gate.next()
         if release is None:
             return voting.no_counts(self.queries)
-        noisy = gate.add_noise(
-            release,
-            lambda: Bounded(voting.counts_at(chosen, self.queries).flatten(), query.sensitivity),
-        )
+        rho = self._rho_before(job.facts, scale=float(release.facts["noise_scale"]))
+        diagnostics = VoteDiagnostics(job, release, rho=rho)
+
+        def votes() -> Bounded:
+            counts = voting.counts_at(chosen, self.queries)
+            diagnostics.look(counts[: len(chosen)])
+            return Bounded(counts.flatten(), query.sensitivity)
+
+        noisy = gate.add_noise(release, votes)
+        diagnostics.write()
         return noisy.reshape(self.queries, -1)

@@ -122,7 +122,14 @@ def _fit(
     by_users = plan.unit == "user"
     records = TrainingRecords(train, by_users=by_users, may_read=lambda: gate.computing)
     public = as_the_model_sees(public, spec.data, record.run)
-    job = Job(public_facts(spec), module, records, record.run.path, public)
+    job = Job(
+        public_facts(spec),
+        module,
+        records,
+        record.run.path,
+        public,
+        diagnostics=spec.diagnostics == "nonprivate",
+    )
     if _is_trusted(spec):
         trained = spec.learner.fit(job, gate)
     else:

@@ -88,6 +88,8 @@ class PublicFacts:
     task: str
     epsilon: float | None = None
     """The budget's epsilon; None in a run without a budget."""
+    delta: float | None = None
+    """The budget's delta; None in a run without a budget."""
     public_inputs: int | None = None
     """The number of public inputs that the learner is given; None where it takes none."""
     seed: int = 0

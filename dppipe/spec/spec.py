@@ -192,6 +192,7 @@ class Spec(Options):
             outputs=self.data.outputs,
             task=self.data.task,
             epsilon=None if self.budget == "none" else self.budget.epsilon,
+            delta=None if self.budget == "none" else self.budget.delta,
             public_inputs=count_public_inputs(self.learner),
             seed=self.seed,
         )

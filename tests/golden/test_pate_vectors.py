@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dppipe.data import Synthetic
 from dppipe.learners.pate import Pate
+from dppipe.learners.teaching.data_dependent import (
+    epsilon_of_votes,
+    log_flip_bounds,
+    query_divergences,
+)
 from dppipe.privacy.accountants import Basic, Pld, Rdp
 from dppipe.privacy.budget import Budget, Relation
 from dppipe.privacy.calibration import calibrate
@@ -98,3 +104,32 @@ def test_the_noise_that_lands_on_a_budget(budget: float, queries: int, sigma: fl
 def test_laplace_votes_cost_two_over_their_scale_each(relation: Relation) -> None:
     learner = pate(30, aggregator="lnmax")
     assert epsilon(learner, 60.0, relation, Basic()) == pytest.approx(30 * 2 / 60.0, rel=1e-9)
+
+
+GIVEN_VOTES = [
+    ((200.0, 30.0, 20.0), -6.185839, {2: 5.450646e-4, 8: 6.810356e-4}),
+    ((5.0, 240.0, 5.0), -10.330116, {2: 1.137896e-5, 20: 4.075745e-5}),
+]
+
+
+@pytest.mark.parametrize(("votes", "log_q", "divergences"), GIVEN_VOTES)
+def test_what_given_votes_cost(
+    votes: tuple[float, ...], log_q: float, divergences: dict[int, float]
+) -> None:
+    logs = log_flip_bounds(np.array([votes]), noise_scale=40.0)
+    assert logs[0] == pytest.approx(log_q, rel=1e-4)
+    for order, expected in divergences.items():
+        (found,) = query_divergences(logs, noise_scale=40.0, order=order)
+        assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_given_votes_cost_at_most_what_is_charged() -> None:
+    # Where all classes are level, and where one has all votes.
+    for votes in ([3.0, 3.0, 3.0], [250.0, 0.0, 0.0]):
+        logs = log_flip_bounds(np.array([votes]), noise_scale=40.0)
+        assert 0 <= query_divergences(logs, noise_scale=40.0, order=8.0)[0] <= 8 / 40.0**2
+    unsure = np.full((100, 3), 83.0)
+    given: dict[str, Any] = {"noise_scale": 40.0, "rho": 0.0, "delta": DELTA}
+    assert epsilon_of_votes(unsure, **given) == pytest.approx(1.478116, abs=2e-3)
+    sure = np.tile([250.0, 0.0, 0.0], (100, 1))
+    assert epsilon_of_votes(sure, **given) < 0.5

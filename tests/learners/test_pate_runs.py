@@ -154,6 +154,21 @@ def test_a_run_leaves_votes_with_noise_and_nothing_of_the_teachers(tmp_path: Pat
         assert not value.frac().eq(0).any()  # counts without noise are whole numbers
 
 
+def test_what_given_votes_cost_is_written_on_request_and_as_not_private_alone(
+    tmp_path: Path,
+) -> None:
+    run = Run(write_spec(tmp_path), *CONFIDENT, "diagnostics=nonprivate")
+    file = run.directory / "nonprivate" / "pate" / "epsilon_data_dependent.json"
+    found = json.loads(file.read_text())
+    assert 0 < found["epsilon"] <= 1.2 * run.plan["epsilon"]
+    assert "don't publish it" in found["meaning"]
+    summary = json.loads((run.directory / "summary.json").read_text())
+    assert summary["epsilon"] == run.plan["epsilon"]
+    assert (
+        "recorded without noise, under `nonprivate/`" in (run.directory / "privacy.md").read_text()
+    )
+
+
 def test_the_student_is_the_model_of_the_run(tmp_path: Path) -> None:
     student = "learner.student.model={kind: mlp, hidden: [8]}"
     run = Run(write_spec(tmp_path), student, "budget.epsilon=2000")  # next to no noise
