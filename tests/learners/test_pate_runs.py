@@ -18,6 +18,7 @@ from scipy import stats
 
 import dppipe as package
 from dppipe.errors import PrivacyRefusal
+from dppipe.learners.inputs.model_inputs import released_transforms
 from dppipe.learners.job import Job
 from dppipe.learners.records.training_records import TrainingRecords
 from dppipe.learners.teaching.votes import Voting
@@ -25,6 +26,7 @@ from dppipe.pipeline.evaluate import evaluate_run
 from dppipe.pipeline.learn import untrained_module
 from dppipe.pipeline.public_inputs import read_public_inputs
 from dppipe.randomness.gaussian import GaussianStream
+from dppipe.runs.directory import RunDirectory
 from dppipe.runs.verify import verify_ledger
 from dppipe.spec.load import load_spec
 
@@ -230,6 +232,42 @@ def test_network_teachers_vote_too(tmp_path: Path) -> None:
     teacher = "learner.teacher={kind: network, model: {kind: logistic}, train: {epochs: 20}}"
     run = Run(write_spec(tmp_path), teacher)
     assert verify_ledger(run.directory).charged == QUERIES
+
+
+FEATURES = {
+    "orientation_histograms": ("orientation_histograms", ["vote"]),
+    "pca": ("{kind: pca, components: 4, max_norm: 3.0, budget_share: 0.3}", ["projection", "vote"]),
+}
+
+
+@pytest.mark.parametrize("kind", FEATURES)
+def test_public_inputs_get_the_features_of_the_private_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    option, released = FEATURES[kind]
+    path = write_spec(tmp_path)
+    images, labels = made_up(400, seed=1, width=64)
+    public = made_up(100, seed=2, width=64)[0].reshape(-1, 1, 8, 8)
+    np.savez(tmp_path / "private.npz", x=images.reshape(-1, 1, 8, 8), y=labels)
+    np.savez(tmp_path / "public.npz", x=public)
+    voted: list[torch.Tensor] = []
+    usual = Voting.__init__
+
+    def noted(self: Any, *args: Any, inputs: torch.Tensor, **options: Any) -> None:
+        voted.append(inputs)
+        usual(self, *args, inputs=inputs, **options)
+
+    monkeypatch.setattr(Voting, "__init__", noted)
+    monkeypatch.setenv("DPPIPE_STORE", str(tmp_path / "store.db"))
+    run = Run(path, f"data.features={option}")
+    assert [row["what"] for row in run.rows] == released
+    assert verify_ledger(run.directory).intact
+    (transform,) = released_transforms(run.spec.data, RunDirectory.open(run.directory))
+    assert voted[0].equal(transform.transformed(torch.from_numpy(public))[:QUERIES])
+    model = package.load_model(run.directory)
+    assert model(torch.from_numpy(public)).shape == (100, CLASSES)
+    done = dppipe("plan", path, *sets(f"learner.public.features={option}"))
+    assert "learner.public.features: expected none" in " ".join(done.output.split())
 
 
 REFUSED: list[tuple[list[str], str]] = [

@@ -67,7 +67,8 @@ def ridge_scores(
         square = rows.T @ rows
         square.diagonal().add_(strength)
         weights = torch.linalg.solve(square, rows.T @ targets)
-    return _with_constant(inputs.to(torch.float64).flatten(1), length) @ weights
+    scores: Tensor = _with_constant(inputs.to(torch.float64).flatten(1), length) @ weights
+    return scores
 
 
 def _with_constant(rows: Tensor, constant: Tensor) -> Tensor:  # [m, d] -> [m, d + 1]

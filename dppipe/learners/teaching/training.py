@@ -63,7 +63,7 @@ def scores_at(network: nn.Module, inputs: Tensor, *, task: str) -> Tensor:  # ->
     """Return a network's score of each class; a binary one has a score of 0 for class 0."""
     found: list[Tensor] = []
     with torch.no_grad():
-        for part in inputs.float().split(_SCORED_AT_ONCE):
+        for part in torch.split(inputs.float(), _SCORED_AT_ONCE):
             found.append(network.eval()(part).to(torch.float64).reshape(len(part), -1))
     scores = torch.cat(found)
     return torch.cat([torch.zeros_like(scores), scores], 1) if task == "binary" else scores
@@ -95,7 +95,7 @@ def _minimise(
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
-    solver.step(objective)  # type: ignore[arg-type]
+    solver.step(objective)  # type: ignore[no-untyped-call]
     network.load_state_dict(twin.state_dict())
 
 
@@ -111,7 +111,7 @@ def _descend(
     schedule = options.optimizer.schedule.build(solver, steps=options.train.epochs * batches)
     network.train()
     for _ in range(options.train.epochs):
-        for batch in torch.randperm(len(inputs)).split(size):
+        for batch in torch.split(torch.randperm(len(inputs)), size):
             solver.zero_grad()
             loss = _loss(network(inputs[batch]), labels[batch], task=task).mean()
             loss.backward()  # type: ignore[no-untyped-call]
