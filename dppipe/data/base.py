@@ -9,7 +9,6 @@ splits.
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from dppipe.component import Component, Field
@@ -226,31 +225,6 @@ class Data(Component):
         If `Splits` has no validation records, `split` takes them from the training records.
         """
         raise self.unwritten("load()")
-
-    def count_inputs(self) -> int:
-        """Return the number of records, also of those that have no targets."""
-        return self.count()
-
-    def load_inputs(self) -> Dataset[Any]:
-        """Read all records for their inputs alone; kinds that can do without targets don't read
-        them.
-        """
-        loaded = self.load()
-        return loaded.train if isinstance(loaded, Splits) else loaded
-
-    def names_same_records(self, other: Data) -> bool:
-        """Return whether the options of both name the same records: a file, or equal options."""
-        if self._files() or other._files():
-            return bool(self._files() & other._files())
-        return self._record_options() == other._record_options()
-
-    def _files(self) -> set[Path]:
-        return {value.resolve() for value in vars(self).values() if isinstance(value, Path)}
-
-    def _record_options(self) -> dict[str, Any]:
-        """Return the options that decide which records there are, not how they are used."""
-        shared = {*Data.model_fields, "normalize", "features"}
-        return {name: value for name, value in self.to_data().items() if name not in shared}
 
     def splits(self, *, seed: int, by: SplitBy = "position") -> Splits:
         """Read the records and split them by the public seed; parts that `load` has made are kept.

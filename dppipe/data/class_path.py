@@ -94,6 +94,10 @@ class ClassPathData(Data, kind="class_path"):
             raise ValueError(
                 f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it."
             )
+        if self.features is not None and isinstance(self.init_args.get("features"), dict):
+            raise ValueError(
+                "expected features beside class_path alone, got them in init_args too. Remove one."
+            )
         if self.stated_task == "binary" and self.stated_outputs != 1:
             raise ValueError(f"expected 1 output of a binary task, got {self.stated_outputs}.")
         if self.stated_task == "multiclass" and self.stated_outputs == 1:

@@ -88,6 +88,7 @@ class Npz(Data, kind="npz"):
         return self.known_count(self._headers()[0].shape[0])
 
     def count_inputs(self) -> int:
+        """Return the number of inputs, also of a file without targets."""
         return self.known_count(self._input_header().shape[0])
 
     @property
@@ -95,6 +96,7 @@ class Npz(Data, kind="npz"):
         return self.user is not None
 
     def load_inputs(self) -> TensorDataset:
+        """Read the inputs alone; zeros stand in for targets."""
         import numpy
 
         self.count_inputs()

@@ -63,7 +63,7 @@ def run_learner(
     module = untrained_module(spec)
     with fitting_memory("data"):
         raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
-        inputs = ModelInputs(stages_of(spec.data), raw)
+        inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
         public = read_public_inputs(spec)
     splits = inputs.splits
     record = _open_record(spec, plan, run_dir=run_dir, resume=resume)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from dppipe.budgets.fingerprints import data_contents
+from dppipe.data.base import Splits
 from dppipe.data.reading.validity import valid_of
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.learners.inputs.model_inputs import released_transforms, transformed_part
@@ -34,7 +35,7 @@ def read_public_inputs(spec: Spec) -> Tensor | None:  # -> [n, *input_shape] flo
         return None
     _refuse_private_files(spec.data, public)
     with placed_at_public():
-        dataset = public.load_inputs()
+        dataset = _load(public)
     inputs = _inputs(dataset)
     valid = valid_of(dataset)
     if valid is not None:
@@ -69,6 +70,22 @@ def _refuse_private_files(data: Data, public: Data) -> None:
             f"{_NAME}: expected other records than the run's own, which are private, got a copy of "
             "their file. Name inputs that need no protection."
         )
+
+
+@runtime_checkable
+class LoadsInputs(Protocol):
+    """Data that can be read without its targets."""
+
+    def load_inputs(self) -> Dataset[Any]:
+        """Read all records for their inputs alone."""
+
+
+def _load(public: Data) -> Dataset[Any]:
+    """Read all public records, without their targets where the data kind can do that."""
+    if isinstance(public, LoadsInputs):
+        return public.load_inputs()
+    loaded = public.load()
+    return loaded.train if isinstance(loaded, Splits) else loaded
 
 
 def _inputs(dataset: Dataset[Any]) -> Tensor:  # -> [n, ...]

@@ -85,7 +85,7 @@ def train(
     quieten_lightning()
     with fitting_memory("data"):
         raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
-        inputs = ModelInputs(stages_of(spec.data), raw)
+        inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
     private = _private_callback(spec, plan, inputs, run_dir=run_dir, resume=resume)
     others = [make() for make in callbacks]
     _fit(spec, plan, module, inputs.splits, private=private, others=others, resume=resume)

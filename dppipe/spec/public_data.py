@@ -6,10 +6,11 @@ reported at that block. Nothing here reads a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import Problem, SpecError, UsageError
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PLACE = ("learner", "public")
 """The block of a spec that names the public inputs."""
+_HOW_USED = {"records", "users", "split", "holdout", "on_bad_record", "normalize", "features"}
+"""Options of a data block that decide how records are used, not which records there are."""
 
 
 @contextmanager
@@ -45,7 +48,8 @@ def count_public_inputs(learner: Learner) -> int | None:
     if public is None:
         return None
     with placed_at_public():
-        return public.count_inputs()
+        count: Callable[[], int] = getattr(public, "count_inputs", public.count)
+        return count()
 
 
 def public_data_problems(data: Data, public: Data) -> Iterator[Problem]:
@@ -58,7 +62,7 @@ def public_data_problems(data: Data, public: Data) -> Iterator[Problem]:
             f"expected inputs of shape {list(data.input_shape)}, as the run's records have, got "
             f"{list(shape)}. Bring both to one shape.",
         )
-    if data.names_same_records(public):
+    if _name_same_records(data, public):
         yield Problem(
             PLACE,
             "expected other records than the run's own, which are private, got the same ones. Name "
@@ -79,3 +83,20 @@ def public_data_problems(data: Data, public: Data) -> Iterator[Problem]:
             (*PLACE, "split"),
             "expected none, as all public inputs are used, got one. Remove it.",
         )
+
+
+def _name_same_records(data: Data, public: Data) -> bool:
+    """Return whether two data blocks name a file in common; without files, the same records."""
+    private_files = _files(data)
+    public_files = _files(public)
+    if private_files or public_files:
+        return bool(private_files & public_files)
+    return _which_records(data) == _which_records(public)
+
+
+def _files(data: Data) -> set[Path]:
+    return {value.resolve() for value in vars(data).values() if isinstance(value, Path)}
+
+
+def _which_records(data: Data) -> dict[str, Any]:
+    return {name: value for name, value in data.to_data().items() if name not in _HOW_USED}

@@ -34,6 +34,8 @@ def cached_features(features: FixedFeatures, inputs: Tensor) -> Tensor:
     """Return the features of a dataset's inputs, from a file if they were computed before."""
     import torch
 
+    if inputs.dtype != torch.float32:
+        return features.transformed(inputs)  # no kind of data loads such inputs
     path = _file(features, inputs)
     shape = (len(inputs), *features.output_shape(inputs.shape[1:]))
     found = _read(path, shape)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dppipe.learners.plain_gate import PlainGate
     from dppipe.learners.ranks import Ranks
     from dppipe.planning.plan import Plan
-    from dppipe.privacy.release import Prelude
+    from dppipe.privacy.release import Prelude, Release
     from dppipe.runs.directory import RunDirectory
 
 Stage = ReleasedStage | FixedFeatures
@@ -160,14 +160,12 @@ class ModelInputs:
         ranks: Ranks,
     ) -> InputTransform:
         """Return a stage's transform: the one that was saved, or one that is released now."""
-        place = stage.prelude.place
-        shape = tuple(train.shape[1:])
         users = self._users(plan)  # refused before anything is charged
         release = gate.next()
         if release is None or release.what != stage.prelude.release().what:
             raise PrivacyRefusal(
-                f"{place}: expected a plan that releases this before anything else, got another. "
-                "Make the plan from the same spec."
+                f"{stage.prelude.place}: expected a plan that releases this before anything else, "
+                "got another. Make the plan from the same spec."
             )
         was_saved = run is not None and stage.file(run).exists()
         found = stage.read(run) if run is not None and was_saved else None
@@ -175,6 +173,33 @@ class ModelInputs:
         if saved is not None:
             gate.skip(release)
             return saved
+        noisy = self._noisy(stage, train, users, release, gate, ranks=ranks)
+        made = None
+        if ranks.first:
+            count = plan.records or len(train)
+            made = stage.transform(noisy, count=count, input_shape=tuple(train.shape[1:]))
+        if run is not None and made is not None:
+            stage.write(run, made)
+        transform: InputTransform = ranks.agree(made)
+        return transform
+
+    def _noisy(
+        self,
+        stage: ReleasedStage,
+        train: Tensor,
+        users: NDArray[numpy.int64] | None,
+        release: Release,
+        gate: Gate | PlainGate,
+        *,
+        ranks: Ranks,
+    ) -> Tensor:
+        """Charge and release a stage's sum.
+
+        Guarantee: one unit moves it by at most the sensitivity that the noise is scaled to. Under
+        `replace_one` it is at most twice that, which the accountant counts. Without a budget
+        nothing is noised or charged.
+        """
+        shape = tuple(train.shape[1:])
         bound = stage.sensitivity(shape)
 
         def total() -> Bounded:
@@ -185,14 +210,7 @@ class ModelInputs:
             return Bounded(value, bound, per_rank=False)
 
         shown = replace(release, facts={**release.facts, "sensitivity": bound})
-        noisy = gate.add_noise(shown, total)
-        made = None
-        if ranks.first:
-            made = stage.transform(noisy, count=plan.records or len(train), input_shape=shape)
-        if run is not None and made is not None:
-            stage.write(run, made)
-        transform: InputTransform = ranks.agree(made)
-        return transform
+        return gate.add_noise(shown, total)
 
     def _users(self, plan: Plan) -> NDArray[numpy.int64] | None:
         """Return whose each record is, where users are the unit."""

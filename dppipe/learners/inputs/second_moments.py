@@ -67,15 +67,21 @@ def _weights(usable: Tensor, users: NDArray[numpy.int64] | None) -> Tensor:  # [
 def to_vector(matrix: Tensor) -> Tensor:  # [d, d] -> [d (d + 1) / 2]
     """Return the upper half of a symmetric matrix, as a vector of the matrix's Frobenius norm."""
     rows, columns = torch.triu_indices(*matrix.shape)
-    factors = torch.where(rows == columns, 1.0, math.sqrt(2.0)).to(matrix.dtype)
-    return matrix[rows, columns] * factors
+    return matrix[rows, columns] * _factors(rows == columns, beside=math.sqrt(2.0))
 
 
 def to_matrix(vector: Tensor, width: int) -> Tensor:  # [d (d + 1) / 2] -> [d, d]
     """Return the symmetric matrix of a vector of `to_vector`."""
     rows, columns = torch.triu_indices(width, width)
-    factors = torch.where(rows == columns, 1.0, math.sqrt(0.5)).to(vector.dtype)
-    matrix = torch.zeros(width, width, dtype=vector.dtype)
-    matrix[rows, columns] = vector * factors
-    matrix[columns, rows] = vector * factors
+    entries = vector * _factors(rows == columns, beside=math.sqrt(0.5))
+    matrix = torch.zeros(width, width, dtype=torch.float64)
+    matrix[rows, columns] = entries
+    matrix[columns, rows] = entries
     return matrix
+
+
+def _factors(on_diagonal: Tensor, *, beside: float) -> Tensor:  # [n] -> [n]
+    """Return 1 for entries on the diagonal, and another number for those beside it."""
+    factors = torch.full(on_diagonal.shape, beside, dtype=torch.float64)
+    factors[on_diagonal] = 1.0
+    return factors

@@ -30,6 +30,19 @@ class _Words(NamedTuple):
 
 
 _KINDS = {
+    "projection": _Words(
+        planned="inputs are projected on {components} private principal components, noise "
+        "multiplier {noise_multiplier:g}",
+        assumption="Inputs were projected on {components} principal components of the training "
+        "records: a matrix of their products, of records clipped to the norm {max_norm:g}, was "
+        "released with noise (multiplier {noise_multiplier:g}) and charged before anything else "
+        "was learned.",
+        released="The {components} noisy principal components that inputs were projected on "
+        "(noise multiplier {noise_multiplier:g}), `projection.pt`.",
+        without_noise="The {components} principal components that inputs were projected on, "
+        "without noise, `projection.pt`.",
+        preprocessing="the projection of inputs",
+    ),
     "statistics": _Words(
         planned="inputs are scaled by private {statistics}, noise multiplier {noise_multiplier:g}",
         assumption="Inputs were scaled by {statistics} of the training records, released with "
