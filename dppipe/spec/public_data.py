@@ -52,8 +52,10 @@ def count_public_inputs(learner: Learner) -> int | None:
         return count()
 
 
-def public_data_problems(data: Data, public: Data) -> Iterator[Problem]:
-    """Yield what keeps the public inputs from being used beside the run's own records."""
+def public_data_problems(data: Data, public: Data | None) -> Iterator[Problem]:
+    """Yield what keeps public inputs from being used beside the run's own records."""
+    if public is None:
+        return
     with placed_at_public():
         shape = tuple(public.input_shape)
     if shape != tuple(data.input_shape):

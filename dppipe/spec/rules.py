@@ -81,9 +81,7 @@ def _learner_model(spec: Spec) -> Iterator[Problem]:
 
 def _learner_public(spec: Spec) -> Iterator[Problem]:
     """Public inputs have the shape of the run's records, and aren't the run's records."""
-    public = spec.learner.public_data
-    if public is not None:
-        yield from public_data_problems(spec.data, public)
+    return public_data_problems(spec.data, spec.learner.public_data)
 
 
 def _learner_devices(spec: Spec) -> Iterator[Problem]:
