@@ -143,7 +143,7 @@ class ClassPathData(Data, kind="class_path"):
 
     @property
     def reads_one_by_one(self) -> bool:
-        return self.stated_task is not None
+        return self.stated_task is not None or self._own.reads_one_by_one
 
     @property
     def feature_map(self) -> FeatureMap | None:

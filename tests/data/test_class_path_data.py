@@ -95,6 +95,7 @@ def test_private_statistics_that_a_data_class_asks_for_are_planned_and_scale_its
 def test_whatever_a_data_class_may_override_is_asked_of_it() -> None:
     decided_by_the_block = {
         "known_count",  # for the class itself to call
+        "model_input_shape",  # from `input_shape` and `feature_map`, which are asked of the class
         "preludes",  # from `private_scaling`, which is asked of the class
         "train_users",  # from `users` and `split`, which the class gets from the block
         "checks_records",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from learners.killed_runs import kill_at
 from learners.test_perturbed_runs import dppipe, write_spec
 from learners.test_plugin_learner_deaths import after, die
 
@@ -39,16 +38,8 @@ LOST = [
 def killed(folder: Path, kind: str, instant: str) -> Path:
     """Run in a process of its own, which is killed at this instant."""
     path = write_spec(folder, kind)
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*DEATHS[instant])
-            dppipe("run", str(path), "--run-dir", str(folder / "run"))
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+    words = ("--run-dir", str(folder / "run"))
+    kill_at(DEATHS[instant], lambda: dppipe("run", str(path), *words))
     return folder / "run"
 
 

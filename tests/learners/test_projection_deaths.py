@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from learners.killed_runs import kill_at
 from learners.test_feature_runs import LEARNER, PCA, SCALED, STEPS, command, rows_of, write_spec
 from learners.test_plugin_learner_deaths import after, at_call, die
 
@@ -32,16 +31,8 @@ OWN = {"learner": ["weights"], "steps": ["step"] * 4}
 def killed(folder: Path, text: str, instant: str) -> Path:
     """Run in a process of its own, which is killed at this instant of its second release."""
     path = write_spec(folder, text)
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*DEATHS[instant])
-            command("run", path, "--run-dir", folder / "run", "--set", SCALED, "--set", PCA)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+    words = ["--run-dir", folder / "run", "--set", SCALED, "--set", PCA]
+    kill_at(DEATHS[instant], lambda: command("run", path, *words))
     return folder / "run"
 
 
