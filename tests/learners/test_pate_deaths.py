@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from learners.killed_runs import Death, kill_at
 from learners.pate_specs import QUERIES, dppipe, sets, write_spec
 from learners.test_plugin_learner_deaths import after, at_call, die
 
@@ -22,7 +21,7 @@ ASKED = 60
 CHANGES = ("learner.aggregator=confident_gnmax", f"learner.asked={ASKED}")
 
 
-def deaths(number: int) -> dict[str, tuple[Any, str, Any]]:
+def deaths(number: int) -> dict[str, Death]:
     """Return where a process dies around the so-many-th release."""
     charge, save = Ledger.charge, ReleasedValues.save
     return {
@@ -41,16 +40,8 @@ def deaths(number: int) -> dict[str, tuple[Any, str, Any]]:
 def killed(folder: Path, instant: str, number: int) -> Path:
     """Run in a process of its own, which is killed at this instant."""
     path = write_spec(folder)
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*deaths(number)[instant])
-            dppipe("run", path, "--run-dir", folder / "run", *sets(*CHANGES))
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+    words = ("run", path, "--run-dir", folder / "run", *sets(*CHANGES))
+    kill_at(deaths(number)[instant], lambda: dppipe(*words))
     return folder / "run"
 
 
