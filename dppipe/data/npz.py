@@ -6,6 +6,8 @@ Their shapes and types are in the archive's headers.
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
@@ -73,7 +75,7 @@ class Npz(Data, kind="npz"):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        return self._headers()[0].shape[1:]
+        return self._input_header().shape[1:]
 
     @property
     def outputs(self) -> int:
@@ -85,23 +87,34 @@ class Npz(Data, kind="npz"):
     def count(self) -> int:
         return self.known_count(self._headers()[0].shape[0])
 
+    def count_inputs(self) -> int:
+        """Return the number of inputs, also of a file without targets."""
+        return self.known_count(self._input_header().shape[0])
+
     @property
     def by_users(self) -> bool:
         return self.user is not None
+
+    def load_inputs(self) -> TensorDataset:
+        """Read the inputs alone; zeros stand in for targets."""
+        import numpy
+
+        self.count_inputs()
+        with self._opened() as archive:
+            inputs = to_float32(archive[self.x])
+        if self.normalize is not None:
+            self.normalize.apply(inputs)
+        nothing = numpy.zeros((len(inputs), 1), dtype=numpy.float32)
+        return make_regression(inputs, nothing, place=str(self.path), drop=self.drops_bad_records)
 
     def load(self) -> TensorDataset:
         import numpy
 
         self.count()
-        try:
-            with numpy.load(self.path, allow_pickle=False) as archive:
-                inputs = to_float32(archive[self.x])
-                targets = archive[self.y]
-                users = archive[self.user] if self.user is not None else None
-        except (ValueError, OSError, zipfile.BadZipFile):
-            raise UsageError(
-                f"{self.path}: expected a whole archive, got one that is cut off or damaged."
-            ) from None
+        with self._opened() as archive:
+            inputs = to_float32(archive[self.x])
+            targets = archive[self.y]
+            users = archive[self.user] if self.user is not None else None
         if self.normalize is not None:
             self.normalize.apply(inputs)
         drop = self.drops_bad_records
@@ -116,12 +129,29 @@ class Npz(Data, kind="npz"):
             )
         return made if users is None else cast("TensorDataset", with_users(made, users))
 
-    def _headers(self) -> tuple[Header, Header]:
-        """Return the headers of inputs and targets, and refuse arrays that don't fit together."""
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """Open the archive, and refuse one that can't be read to its end."""
+        import numpy
+
+        try:
+            with numpy.load(self.path, allow_pickle=False) as archive:
+                yield archive
+        except (ValueError, OSError, zipfile.BadZipFile):
+            raise UsageError(
+                f"{self.path}: expected a whole archive, got one that is cut off or damaged."
+            ) from None
+
+    def _input_header(self) -> Header:
         x = self._header("x", self.x)
-        y = self._header("y", self.y)
         if len(x.shape) < 2 or 0 in x.shape or x.dtype.kind not in "biuf":
             raise self._wrong(self.x, "numbers of shape [records, ...]", x)
+        return x
+
+    def _headers(self) -> tuple[Header, Header]:
+        """Return the headers of inputs and targets, and refuse arrays that don't fit together."""
+        x = self._input_header()
+        y = self._header("y", self.y)
         self._check_targets(y)
         if x.shape[0] != y.shape[0]:
             raise self._wrong(self.y, f"a target for each of {x.shape[0]} records", y)

@@ -17,6 +17,7 @@ from dppipe.privacy.release import PublicFacts, Release
 if TYPE_CHECKING:
     from torch import nn
 
+    from dppipe.data.base import Data
     from dppipe.learners.job import Job
     from dppipe.models.base import Model
 
@@ -43,11 +44,23 @@ class Learner(Component):
     takes: ClassVar[frozenset[str]] = frozenset()
     """The blocks of a spec that it uses, of those that only some learners need (`model`, `sampler`,
     `train`, ...); any other one beside it is an error."""
+    scale_option: ClassVar[str] = "noise_multiplier"
+    """The option that sets the noise: a number, or `auto`."""
+
+    @property
+    def public_data(self) -> Data | None:
+        """The data of public inputs that the learner is given as `job.public`; None for none."""
+        return None
+
+    @property
+    def own_model(self) -> Model | None:
+        """The model block that stands inside the learner's own; None where it has none."""
+        return None
 
     @property
     def scale(self) -> float | None:
-        """The noise multiplier that is set; None to find the one that lands on the budget."""
-        chosen = getattr(self, "noise_multiplier", "auto")
+        """The noise that is set; None to find the one that lands on the budget."""
+        chosen = getattr(self, self.scale_option, "auto")
         return None if chosen == "auto" else float(chosen)
 
     def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import nn
+    from torch import Tensor, nn
 
     from dppipe.learners.records.training_records import TrainingRecords
     from dppipe.privacy.release import PublicFacts
@@ -25,3 +25,7 @@ class Job:
     """The training records; they can be read inside the gate's computations only."""
     directory: Path
     """The run directory, for ledgers of runs that one of this run's releases has paid for."""
+    public: Tensor | None = None
+    """`[n, *input_shape]` float32: the inputs of the learner's `public_data`, where it has some."""
+    diagnostics: bool = False
+    """Whether numbers without noise were asked for; they go to `nonprivate/` alone."""

@@ -66,7 +66,7 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     """Score the test split; summary and statement count this before a record is scored."""
     plan = read_plan(run)
     spec = spec_of(run, plugins=plugins)
-    if "model" not in spec.learner.takes:
+    if spec.trained_model is None:
         raise UsageError(
             f"learner: expected one with a model to score, got {spec.learner.kind!r}, which makes "
             "no predictions."

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dppipe.data.base import split_records
 from dppipe.errors import Interrupted, UsageError
@@ -32,6 +32,7 @@ from dppipe.learners.records.silenced_output import silenced
 from dppipe.learners.records.training_records import TrainingRecords, Unit
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.memory import fitting_memory
+from dppipe.pipeline.public_inputs import as_the_model_sees, read_public_inputs
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.planning.privacy_plan import learner_parts, public_facts
@@ -63,12 +64,13 @@ def run_learner(
     with fitting_memory("data"):
         raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
         inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
+        public = read_public_inputs(spec)
     splits = inputs.splits
     record = _open_record(spec, plan, run_dir=run_dir, resume=resume)
     weights: dict[str, Any] = {}
     stopped: Stop | None = "failed"
     try:
-        trained = _fit(spec, plan, module, inputs, record)
+        trained = _fit(spec, plan, module, inputs, record, public=public)
         # Before validation: a module may write what it sees of a private holdout into a buffer.
         released = copy.deepcopy(trained.state_dict())
         _validate(trained, splits, spec, record)
@@ -88,14 +90,21 @@ def run_learner(
 def untrained_module(spec: Spec) -> nn.Module:
     """Return the module to train: of the spec's `model` block, or the learner's own."""
     facts = public_facts(spec)
-    if "model" not in spec.learner.takes:
+    model = spec.trained_model
+    if model is None:
         return spec.learner.module(facts)
-    network = make_network(spec.model, input_shape=facts.input_shape, outputs=facts.outputs)
+    network = make_network(model, input_shape=facts.input_shape, outputs=facts.outputs)
     return spec.learner.prepare(network, facts)
 
 
 def _fit(
-    spec: Spec, plan: Plan, module: nn.Module, inputs: ModelInputs, record: RunRecord
+    spec: Spec,
+    plan: Plan,
+    module: nn.Module,
+    inputs: ModelInputs,
+    record: RunRecord,
+    *,
+    public: Tensor | None,
 ) -> nn.Module:
     gate: Gate | PlainGate = PlainGate(plan)
     if plan.private and plan.relation is not None:
@@ -112,7 +121,15 @@ def _fit(
     train = inputs.splits.train
     by_users = plan.unit == "user"
     records = TrainingRecords(train, by_users=by_users, may_read=lambda: gate.computing)
-    job = Job(public_facts(spec), module, records, record.run.path)
+    public = as_the_model_sees(public, spec.data, record.run)
+    job = Job(
+        public_facts(spec),
+        module,
+        records,
+        record.run.path,
+        public,
+        diagnostics=spec.diagnostics == "nonprivate",
+    )
     if _is_trusted(spec):
         trained = spec.learner.fit(job, gate)
     else:
@@ -153,7 +170,7 @@ def _validate(module: nn.Module, splits: Splits, spec: Spec, record: RunRecord) 
 
     No record of a private holdout ends the run or is heard of: then there are no metrics.
     """
-    if splits.val is None or "model" not in spec.learner.takes:
+    if splits.val is None or spec.trained_model is None:
         return
     scores: dict[str, float] = {}
     if spec.data.holdout == "public" or not record.plan.private:

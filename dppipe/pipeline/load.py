@@ -69,10 +69,11 @@ def load_network(run: RunDirectory, spec: Spec) -> nn.Module:
 
 def untrained_network(spec: Spec) -> nn.Module:
     """Return a network for a run's own weights: of the `model` block, or the learner's own."""
-    if "model" not in spec.learner.takes:
+    model = spec.trained_model
+    if model is None:
         return spec.learner.module(public_facts(spec))
     network = make_network(
-        spec.model,
+        model,
         input_shape=spec.data.model_input_shape,
         outputs=spec.data.outputs,
         load_pretrained=False,

@@ -121,13 +121,12 @@ def run_parts(spec: Spec) -> PrivateParts | LearnerParts:
 
 def learner_parts(spec: Spec) -> LearnerParts:
     """Return what makes a run without steps private."""
-    takes_model = "model" in spec.learner.takes
     return LearnerParts(
         spec.learner,
         spec.accountant,
         None if spec.budget == "none" else spec.budget,
         spec.unit,
-        earlier=recognise(spec) if takes_model else None,
+        earlier=recognise(spec),
         preludes=spec.data.preludes,
     )
 
@@ -139,11 +138,11 @@ def public_facts(spec: Spec) -> PublicFacts:
 
 def _stated(spec: Spec) -> StatedFacts:
     """Return the facts of a spec that its plan repeats."""
-    takes_model = "model" in spec.learner.takes
+    model = spec.trained_model
     return {
         "holdout": spec.data.holdout,
         "diagnostics": spec.diagnostics,
-        "pretrained": takes_model and spec.model.pretrained is not None,
+        "pretrained": model is not None and model.pretrained is not None,
         "own_module": _is_own_module(spec),
         "split": _split(spec),
         "data": source_of_data(spec.data),
@@ -162,10 +161,11 @@ def _split(spec: Spec) -> Literal["position", "hash"]:
 
 def _is_own_module(spec: Spec) -> bool:
     """Whether the user's own code makes the model."""
-    if "model" not in spec.learner.takes:
+    model = spec.trained_model
+    if model is None:
         return False
-    is_ours = type(spec.model).__module__.startswith("dppipe.models.")
-    return not is_ours or spec.model.kind == "class_path"
+    is_ours = type(model).__module__.startswith("dppipe.models.")
+    return not is_ours or model.kind == "class_path"
 
 
 def _keeps_count_secret(parts: PrivateParts) -> bool:

@@ -128,7 +128,7 @@ def _within_budget(
     epsilons = accountant.curve(events, counts, delta=budget.delta, relation=budget.relation)
     if epsilons[-1] > budget.epsilon:
         raise PrivacyRefusal(
-            "learner.noise_multiplier: expected releases that cost at most epsilon "
+            f"learner.{parts.learner.scale_option}: expected releases that cost at most epsilon "
             f"{budget.epsilon:g}, got {scale:g}, at which they cost {shown(epsilons[-1])}. "
             "Raise it, or take auto."
         )

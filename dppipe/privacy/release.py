@@ -88,6 +88,10 @@ class PublicFacts:
     task: str
     epsilon: float | None = None
     """The budget's epsilon; None in a run without a budget."""
+    delta: float | None = None
+    """The budget's delta; None in a run without a budget."""
+    public_inputs: int | None = None
+    """The number of public inputs that the learner is given; None where it takes none."""
     seed: int = 0
     """The public seed of the spec."""
 
@@ -96,8 +100,13 @@ class PlansReleases(Protocol):
     """The planning half of a learner: it needs no torch and reads no record."""
 
     @property
+    def scale_option(self) -> str:
+        """The option that sets the noise."""
+        ...
+
+    @property
     def scale(self) -> float | None:
-        """The noise multiplier that is set; None to find the one that lands on the budget."""
+        """The noise that is set; None to find the one that lands on the budget."""
         ...
 
     def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:

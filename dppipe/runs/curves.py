@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
@@ -48,6 +48,7 @@ class Curves:
         with self._naming_failures():
             self._writer = SummaryWriter(str(directory), flush_secs=5)
             self._writer.add_custom_scalars(_LAYOUT)
+            self._events: Any = self._writer.file_writer
 
     def privacy(self, step: int, facts: Mapping[str, float]) -> None:
         """Add what is spent and left after a step, and the step's rate, bound and noise."""
@@ -70,7 +71,7 @@ class Curves:
             return
         scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         with self._naming_failures():
-            self._writer._get_file_writer().add_summary(Summary(value=scalars), step)
+            self._events.add_summary(Summary(value=scalars), step)
 
     def close(self) -> None:
         """Write out what is left."""

@@ -14,6 +14,7 @@ from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.privacy.support import Verdict, verdict
 from dppipe.spec.combinations import refuse_prelude, refuse_together
 from dppipe.spec.messages.layout import Refusal
+from dppipe.spec.public_data import public_data_problems
 from dppipe.spec.spec import Spec
 
 
@@ -23,7 +24,7 @@ def check_rules(spec: Spec) -> list[Problem]:
     rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together, _features)
     if not spec.takes_steps:
         rules = (_learner_unit, _learner_devices, _learner_preludes, _learner_model, _secret)
-        rules += (_features, _learner_options)
+        rules += (_features, _learner_public, _learner_options)
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -76,6 +77,11 @@ def _learner_model(spec: Spec) -> Iterator[Problem]:
     if "model" in spec.learner.takes:
         for option, message in spec.learner.model_problems(spec.model):
             yield Problem(("model", option), message)
+
+
+def _learner_public(spec: Spec) -> Iterator[Problem]:
+    """Public inputs have the shape of the run's records, and aren't the run's records."""
+    return public_data_problems(spec.data, spec.learner.public_data)
 
 
 def _learner_devices(spec: Spec) -> Iterator[Problem]:

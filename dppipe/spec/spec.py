@@ -26,6 +26,7 @@ from dppipe.privacy.release import PublicFacts
 from dppipe.spec.component_field import ComponentOf, default_component
 from dppipe.spec.kinds.registry import plugin_files
 from dppipe.spec.performance import Performance
+from dppipe.spec.public_data import count_public_inputs
 from dppipe.spec.train import Train
 from dppipe.spec.unused_blocks import LEARNER_BLOCKS, fill_unused_blocks
 from dppipe.spec.yaml.writer import write_yaml
@@ -158,6 +159,11 @@ class Spec(Options):
         return self.budget != "none"
 
     @property
+    def trained_model(self) -> Model | None:
+        """The model that the run trains: the `model` block, or one inside the learner's block."""
+        return self.model if "model" in self.learner.takes else self.learner.own_model
+
+    @property
     def takes_steps(self) -> bool:
         """Whether the learner draws batches by a sampler, step by step."""
         return "sampler" in self.learner.takes
@@ -186,6 +192,8 @@ class Spec(Options):
             outputs=self.data.outputs,
             task=self.data.task,
             epsilon=None if self.budget == "none" else self.budget.epsilon,
+            delta=None if self.budget == "none" else self.budget.delta,
+            public_inputs=count_public_inputs(self.learner),
             seed=self.seed,
         )
 

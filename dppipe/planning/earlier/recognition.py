@@ -40,7 +40,8 @@ def recognise(spec: Spec) -> Earlier | None:
     - A private spec is refused weights of a run that has no bound on these records. A spec without
       a budget isn't, but runs that start from its own weights find the run in its plan.
     """
-    given = spec.model.pretrained
+    model = spec.trained_model
+    given = None if model is None else model.pretrained
     if given is None:
         return None
     directory = run_directory_around(given.path)

@@ -25,6 +25,8 @@ class _Words(NamedTuple):
     """What a run without a budget says of it."""
     preprocessing: str = ""
     """The part of preprocessing that it makes a charged release of."""
+    facts: tuple[str, ...] = ()
+    """The facts without which a release of this name is another learner's."""
 
 
 _KINDS = {
@@ -50,6 +52,32 @@ _KINDS = {
         without_noise="The {statistics} that inputs were scaled by, without noise, "
         "`statistics.json`.",
         preprocessing="the scaling of inputs",
+    ),
+    "confidence": _Words(
+        planned="the largest noisy count of votes on {asked} public inputs, noise scale "
+        "{noise_scale:g}; the first {queries} that reach {threshold:g} get a label, and if fewer "
+        "do, as many are charged",
+        assumption="The largest counts of votes on {asked} public inputs (noise scale "
+        "{noise_scale:g}) decided which of them got a label: the first {queries} with "
+        "{threshold:g} or more. All {asked} were charged in the ledger before their noise was "
+        "drawn.",
+        released="The largest noisy counts of votes on {asked} public inputs (noise scale "
+        "{noise_scale:g}), in `released/`.",
+        without_noise="The largest counts of votes on {asked} public inputs, without noise.",
+        facts=("asked", "queries", "threshold", "noise_scale"),
+    ),
+    "vote": _Words(
+        planned="votes of {teachers} teachers on {queries} public inputs ({aggregator}, noise "
+        "scale {noise_scale:g})",
+        assumption="{teachers} teachers, each trained on a block of the records of its own, voted "
+        "on public inputs ({public}). The noisy counts of votes on {queries} of them "
+        "({aggregator}, noise scale {noise_scale:g}) were charged in the ledger before their noise "
+        "was drawn. That these inputs are public is the spec's statement: nothing is promised to "
+        "the people behind them.",
+        released="The noisy counts of votes on {queries} public inputs ({aggregator}, noise scale "
+        "{noise_scale:g}), in `released/`. The student's labels follow from them.",
+        without_noise="The counts of votes on {queries} public inputs, without noise.",
+        facts=("teachers", "queries", "aggregator", "noise_scale", "public"),
     ),
 }
 _OTHER = _Words(
@@ -90,7 +118,8 @@ def charged_preprocessing(plan: Plan) -> str:
 
 
 def _words(release: PlannedRelease) -> _Words:
-    return _KINDS.get(release.what, _OTHER)
+    words = _KINDS.get(release.what, _OTHER)
+    return words if set(words.facts) <= set(release.facts) else _OTHER
 
 
 def _fill(text: str, release: PlannedRelease) -> str:
