@@ -21,7 +21,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.gating.charging import charging
 from dppipe.learners.gating.reading_window import ReadingWindow
-from dppipe.learners.gating.selection import refuse_other_mechanism, select_noisily
+from dppipe.learners.gating.selection import select_noisily, selecting_mechanism
 from dppipe.learners.gating.sources import NoiseSources
 from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.ranks import Ranks
@@ -127,19 +127,20 @@ class Gate:
     def select(self, release: Release, scores: Callable[[], Bounded]) -> int:
         """Charge a release, and return the number of a candidate with a high score.
 
-        The event is an exponential mechanism's; another one is refused before it is charged.
+        The event is an exponential mechanism's, or epsilon with delta 0, which permute-and-flip
+        selects by; another one is refused before it is charged.
 
         Args:
             release: What `next` has returned.
             scores: Computes the score of each candidate; one unit's presence moves each of them by
                 at most the sensitivity.
         """
-        refuse_other_mechanism(release.event)
+        mechanism = selecting_mechanism(release.event)
         stored = self._stored(release)
         if stored is None:
             with self._charged(release):
                 bounded = scores()
-            stream = self.sources.selection()
+            stream = self.sources.selection(mechanism)
             chosen = select_noisily(release.event, bounded, relation=self.relation, stream=stream)
             stored = torch.tensor(chosen)
             self._let_out(release, stored)

@@ -25,3 +25,5 @@ class Job:
     """The training records; they can be read inside the gate's computations only."""
     directory: Path
     """The run directory, for ledgers of runs that one of this run's releases has paid for."""
+    counted: frozenset[str] = frozenset()
+    """The ids of earlier private runs whose cost the plan counts."""

@@ -31,11 +31,13 @@ from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.memory import fitting_memory
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
+from dppipe.planning.earlier.stored_tensors import tensor_hashes
 from dppipe.planning.privacy_plan import learner_parts, public_facts
 from dppipe.privacy.ledger_reading import LedgerCorrupt
 from dppipe.privacy.release import is_built_in
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord
+from dppipe.runs.registration import module_hashes
 from dppipe.runs.released import ReleasedValues
 from dppipe.runs.released_files import count_released
 
@@ -59,6 +61,7 @@ def run_learner(
     """
     seed_weights(spec.seed)
     module = untrained_module(spec)
+    start = _starting_tensors(spec, module)
     with fitting_memory("data"):
         splits = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
     record = _open_record(spec, plan, run_dir=run_dir, resume=resume)
@@ -78,7 +81,9 @@ def run_learner(
             exit_code=128 + signal.SIGINT,
         ) from None
     finally:
-        outcome = record.finish(weights, stopped=stopped, steps=0, validates=splits.val is not None)
+        outcome = record.finish(
+            weights, stopped=stopped, steps=0, start=start, validates=splits.val is not None
+        )
     return outcome
 
 
@@ -89,6 +94,14 @@ def untrained_module(spec: Spec) -> nn.Module:
         return spec.learner.module(facts)
     network = make_network(spec.model, input_shape=facts.input_shape, outputs=facts.outputs)
     return spec.learner.prepare(network, facts)
+
+
+def _starting_tensors(spec: Spec, module: nn.Module) -> frozenset[str]:
+    """Return the hashes of tensors that were there before the run: it has trained none of them."""
+    found = module_hashes(module)
+    for file in spec.learner.weight_files:
+        found |= tensor_hashes(file.path)
+    return found
 
 
 def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunRecord) -> nn.Module:
@@ -105,7 +118,8 @@ def _fit(spec: Spec, plan: Plan, module: nn.Module, splits: Splits, record: RunR
         )
     by_users = plan.unit == "user"
     records = TrainingRecords(splits.train, by_users=by_users, may_read=lambda: gate.computing)
-    job = Job(public_facts(spec), module, records, record.run.path)
+    counted = frozenset() if plan.earlier is None else plan.earlier.ids
+    job = Job(public_facts(spec), module, records, record.run.path, counted=counted)
     if _is_trusted(spec):
         trained = spec.learner.fit(job, gate)
     else:

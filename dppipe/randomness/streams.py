@@ -11,7 +11,9 @@ import hashlib
 import os
 from typing import Literal
 
-Purpose = Literal["sampler", "noise", "count", "statistics", "model", "release", "selection"]
+Purpose = Literal[
+    "sampler", "noise", "count", "statistics", "model", "release", "selection", "flips"
+]
 
 
 def stream_key(purpose: Purpose, *, seed: int | None = None) -> bytes:
