@@ -111,6 +111,25 @@ def test_a_users_loss_is_the_mean_of_the_usable_records() -> None:
     assert together.tolist() == pytest.approx(((one + other) / 2).tolist(), abs=3e-6)
 
 
+def test_each_loss_of_a_user_is_clamped_before_the_mean() -> None:
+    lost = ([1.0, 1.0], 0.0)  # 2e30 by the second candidate
+    right = ([1.0, 1.0], 1.0)
+    found = scores_of([lost, right, right, right], 0.8, [0, 0, 0, 0])
+    assert float(found[1]) == pytest.approx(-0.2, abs=1e-6)
+
+
+def test_a_network_that_remembers_is_put_back_after_each_record() -> None:
+    def score(*records: Any) -> float:
+        network = Remembers()
+        return float(
+            loss_scores([network], readable(dataset_of([*records])), facts_of(), loss_bound=50.0)
+        )
+
+    first, second = ([0.5, 0.2], 1.0), ([-0.3, 0.4], 0.0)
+    assert score(first, second) == score(first) + score(second)
+    assert score(second, first) == score(first, second)
+
+
 def test_a_record_on_which_a_candidate_fails_costs_that_candidate_the_bound() -> None:
     for failing in ([2.0, 0.0], [0.0, 2.0]):
         found = scores_of([(failing, 1.0)], 0.7)
