@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
 from learners.small_learners import write_spec
+from learners.test_perturbed_deaths import expect_lost, expect_taken, run_until_killed
 from learners.test_perturbed_runs import dppipe
 from learners.test_plugin_learner_deaths import after, die
 
@@ -50,18 +49,7 @@ def killed(folder: Path, kind: str, instant: str) -> Path:
     """Run in a process of its own, which is killed at this instant."""
     path = write_spec(folder, "mean" if kind == "mean" else "exponential")
     words = [] if kind == "mean" else ["--set", f"learner.mechanism={kind}"]
-    child = os.fork()
-    if child == 0:
-        try:
-            for change in DEATHS[instant]:
-                setattr(*change)
-            dppipe("run", str(path), "--run-dir", str(folder / "run"), *words)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
-    return folder / "run"
+    return run_until_killed(path, DEATHS[instant], *words)
 
 
 @pytest.fixture
@@ -88,16 +76,7 @@ def test_a_release_that_was_charged_and_lost_is_not_drawn_again(
     tmp_path: Path, drawn: list[str], kind: str, instant: str
 ) -> None:
     run = killed(tmp_path, kind, instant)
-    rows = (run / "ledger.jsonl").read_bytes()
-    done = dppipe("resume", str(run))
-    said = " ".join(done.output.split())
-    assert done.exit_code == 3, said
-    assert "ledger.jsonl:1: the release" in said
-    assert "was lost in an interruption" in said
-    assert drawn == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
-    assert verify_ledger(run).charged == 1
-    assert not (run / "checkpoints" / "final.ckpt").exists()
+    expect_lost(run, drawn)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,13 +95,7 @@ def test_a_run_killed_before_its_charge_pays_once(
 @pytest.mark.parametrize("kind", KINDS[:2])
 def test_a_saved_release_is_taken_as_it_is(tmp_path: Path, drawn: list[str], kind: str) -> None:
     run = killed(tmp_path, kind, "after it is saved")
-    rows = (run / "ledger.jsonl").read_bytes()
-    value = (run / "released" / "0001.pt").read_bytes()
-    assert dppipe("resume", str(run)).exit_code == 0
-    assert drawn == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
-    assert (run / "released" / "0001.pt").read_bytes() == value
-    assert (run / "checkpoints" / "final.ckpt").exists()
+    expect_taken(run, drawn)
 
 
 def test_a_choice_is_not_taken_from_other_files(tmp_path: Path) -> None:

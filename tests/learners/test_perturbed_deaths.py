@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +39,50 @@ LOST = [
 
 def killed(folder: Path, kind: str, instant: str) -> Path:
     """Run in a process of its own, which is killed at this instant."""
-    path = write_spec(folder, kind)
+    return run_until_killed(write_spec(folder, kind), [DEATHS[instant]])
+
+
+def run_until_killed(path: Path, deaths: Sequence[tuple[Any, str, Any]], *words: str) -> Path:
+    """Run a spec with fatal functions in place of usual ones; return the run directory."""
+    run = path.parent / "run"
     child = os.fork()
     if child == 0:
         try:
-            setattr(*DEATHS[instant])
-            dppipe("run", str(path), "--run-dir", str(folder / "run"))
+            for death in deaths:
+                setattr(*death)
+            dppipe("run", str(path), "--run-dir", str(run), *words)
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status)
     assert os.WTERMSIG(status) == signal.SIGKILL
-    return folder / "run"
+    return run
+
+
+def expect_lost(run: Path, drawn: Sequence[object]) -> None:
+    """Expect that a release which was charged and lost can't be had again."""
+    rows = (run / "ledger.jsonl").read_bytes()
+    done = dppipe("resume", str(run))
+    said = " ".join(done.output.split())
+    assert done.exit_code == 3, said
+    assert "ledger.jsonl:1: the release" in said
+    assert "was lost in an interruption" in said
+    assert "Start a new run." in said
+    assert drawn == []
+    assert (run / "ledger.jsonl").read_bytes() == rows
+    assert verify_ledger(run).charged == 1
+    assert not (run / "checkpoints" / "final.ckpt").exists()
+
+
+def expect_taken(run: Path, drawn: Sequence[object]) -> None:
+    """Expect that a resumed run takes the saved release, and neither charges nor draws."""
+    rows = (run / "ledger.jsonl").read_bytes()
+    value = (run / "released" / "0001.pt").read_bytes()
+    assert dppipe("resume", str(run)).exit_code == 0
+    assert drawn == []
+    assert (run / "ledger.jsonl").read_bytes() == rows
+    assert (run / "released" / "0001.pt").read_bytes() == value
+    assert (run / "checkpoints" / "final.ckpt").exists()
 
 
 @pytest.fixture
@@ -71,17 +104,7 @@ def test_a_release_that_was_charged_and_lost_is_not_drawn_again(
     tmp_path: Path, drawn: list[float], kind: str, instant: str
 ) -> None:
     run = killed(tmp_path, kind, instant)
-    rows = (run / "ledger.jsonl").read_bytes()
-    done = dppipe("resume", str(run))
-    said = " ".join(done.output.split())
-    assert done.exit_code == 3, said
-    assert "ledger.jsonl:1: the release" in said
-    assert "was lost in an interruption" in said
-    assert "Start a new run." in said
-    assert drawn == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
-    assert verify_ledger(run).charged == 1
-    assert not (run / "checkpoints" / "final.ckpt").exists()
+    expect_lost(run, drawn)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,10 +122,4 @@ def test_a_run_killed_before_its_charge_pays_once(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_release_is_taken_as_it_is(tmp_path: Path, drawn: list[float], kind: str) -> None:
     run = killed(tmp_path, kind, "after it is saved")
-    rows = (run / "ledger.jsonl").read_bytes()
-    value = (run / "released" / "0001.pt").read_bytes()
-    assert dppipe("resume", str(run)).exit_code == 0
-    assert drawn == []
-    assert (run / "ledger.jsonl").read_bytes() == rows
-    assert (run / "released" / "0001.pt").read_bytes() == value
-    assert (run / "checkpoints" / "final.ckpt").exists()
+    expect_taken(run, drawn)
