@@ -11,7 +11,7 @@ import pytest
 import torch
 from gates import Opened
 from learners.small_learners import facts_of, fitted, readable, write_spec
-from learners.test_perturbed_runs import dppipe
+from learners.test_perturbed_runs import dppipe, expect_quick_plan
 from randomness.test_selection import agrees
 from torch.utils.data import TensorDataset
 
@@ -308,3 +308,26 @@ def test_the_scale_is_one_over_epsilon(tmp_path: Path) -> None:
     assert spec.learner.scale is None
     (release,) = spec.learner.releases(facts_of(), scale=4.0)
     assert release.event == exponential(0.25)
+
+
+@pytest.mark.parametrize("kind", ["mean", "exponential"])
+def test_a_plan_needs_no_torch_and_takes_less_than_three_seconds(tmp_path: Path, kind: str) -> None:
+    expect_quick_plan(write_spec(tmp_path, kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mean", "exponential"])
+def test_its_recipe_runs_within_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)  # where the candidates are
+    run = tmp_path / "run"
+    done = dppipe("run", f"pipelines/learners/{kind}.yaml", "--run-dir", str(run))
+    assert done.exit_code == 0, done.output
+    summary = json.loads((run / "summary.json").read_text())
+    assert 0.99 < summary["epsilon"] <= 1.0
+    assert summary["certified"]
+    assert verify_ledger(run).intact
+    if kind == "exponential":
+        assert summary["metrics"]["val/accuracy"] > 0.7
