@@ -98,5 +98,9 @@ def _unit_means(losses: Tensor, usable: Tensor, owners: Tensor) -> Tensor:
 
 
 def _keeps_nothing(network: nn.Module) -> bool:
-    """Return whether all layers are torch's own: in eval mode they keep nothing of an input."""
-    return all(type(layer).__module__.startswith("torch.nn.") for layer in network.modules())
+    """Return whether all layers are torch's own, without hooks: in eval mode they keep nothing."""
+    for layer in network.modules():
+        hooked = layer._forward_hooks or layer._forward_pre_hooks
+        if hooked or not type(layer).__module__.startswith("torch.nn."):
+            return False
+    return True
