@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dppipe.data.base import Data
     from dppipe.learners.job import Job
-    from dppipe.models.base import Model
+    from dppipe.models.base import Model, Pretrained
 
 __all__ = ["Learner", "PublicFacts", "Release"]
 
@@ -62,6 +62,11 @@ class Learner(Component):
         """The noise that is set; None to find the one that lands on the budget."""
         chosen = getattr(self, self.scale_option, "auto")
         return None if chosen == "auto" else float(chosen)
+
+    @property
+    def weight_files(self) -> tuple[Pretrained, ...]:
+        """The files of weights that it reads: the plan counts the private runs behind them."""
+        return ()
 
     def releases(self, facts: PublicFacts, *, scale: float) -> Sequence[Release]:
         """Return all that the learner releases, in order, at the noise multiplier `scale`."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -22,13 +22,14 @@ from dppipe.learners.gating.charging import charging
 from dppipe.learners.gating.medians import draw_medians, refuse_other_charge
 from dppipe.learners.gating.offered import refuse_other_release
 from dppipe.learners.gating.reading_window import ReadingWindow
-from dppipe.learners.gating.selection import refuse_other_mechanism, select_noisily
+from dppipe.learners.gating.release_noise import ReleaseNoise
+from dppipe.learners.gating.selection import select_noisily, selecting_mechanism
 from dppipe.learners.gating.sources import NoiseSources
 from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.ranks import Ranks
-from dppipe.noise.process import Independent, NoiseProcess, NoiseState
+from dppipe.noise.process import Independent, NoiseProcess
 from dppipe.privacy.charges import Charge
-from dppipe.privacy.events.multipliers import composed_noises, mechanism_of, noise_multiplier
+from dppipe.privacy.events.multipliers import composed_noises, noise_multiplier
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,13 +38,11 @@ if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
     from dppipe.privacy.budget import Relation
     from dppipe.privacy.release import Release
-    from dppipe.randomness.streams import Purpose
     from dppipe.runs.follower import NoLedger
     from dppipe.runs.ledger import Ledger
     from dppipe.runs.released import ReleasedValues
 
-_PURPOSES: dict[str, Purpose] = {"step": "noise", "statistics": "statistics"}
-"""The secret stream of each kind of release; all others share one."""
+_Value = TypeVar("_Value")
 
 
 @dataclass
@@ -79,8 +78,7 @@ class Gate:
     def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self._offered: Release | None = None
-        self._state: NoiseState = None
-        self._has_state = False
+        self._noise = ReleaseNoise(self.sources, self.process)
         self._row: Future[None] = Future()
         self._charge: Charge | None = None
         self._number = 0  # how many releases that aren't steps were charged, or read from disk
@@ -125,7 +123,7 @@ class Gate:
         if bounded.diagnose is not None:
             bounded.diagnose(std)
         if self.ranks.first:
-            self._add_noise(release, bounded, std=std)
+            self._noise.add_(release, bounded, std=std)
         if bounded.per_rank:
             self.ranks.broadcast_(bounded.whole)
         else:
@@ -138,21 +136,22 @@ class Gate:
     def select(self, release: Release, scores: Callable[[], Bounded]) -> int:
         """Charge a release, and return the number of a candidate with a high score.
 
+        The event is an exponential mechanism's, or epsilon with delta 0, which permute-and-flip
+        selects by; another one is refused before it is charged.
+
         Args:
-            release: What `next` has returned; its event is an exponential mechanism's.
+            release: What `next` has returned.
             scores: Computes the score of each candidate; one unit's presence moves each of them by
                 at most the sensitivity.
         """
-        refuse_other_mechanism(release.event)
-        stored = self._stored(release)
-        if stored is None:
-            with self._charged(release):
-                bounded = scores()
-            stream = self.sources.selection()
+        mechanism = selecting_mechanism(release.event)
+
+        def draw(bounded: Bounded) -> Tensor:
+            stream = self.sources.selection(mechanism)
             chosen = select_noisily(release.event, bounded, relation=self.relation, stream=stream)
-            stored = torch.tensor(chosen)
-            self._let_out(release, stored)
-        return int(stored)
+            return torch.tensor(chosen)
+
+        return int(self._drawn(release, scores, draw))
 
     def medians(
         self, release: Release, table: Callable[[], Tensor], *, columns: int, radius: float
@@ -166,13 +165,11 @@ class Gate:
             radius: A public constant.
         """
         refuse_other_charge(release, columns)
-        stored = self._stored(release)
-        if stored is None:
-            with self._charged(release):
-                values = table()
-            stored = draw_medians(release, values, columns, radius, self.sources.median())
-            self._let_out(release, stored)
-        return stored
+
+        def draw(values: Tensor) -> Tensor:
+            return draw_medians(release, values, columns, radius, self.sources.median())
+
+        return self._drawn(release, table, draw)
 
     def perturb(
         self,
@@ -233,27 +230,17 @@ class Gate:
             window=self.window,
         )
 
-    def _add_noise(self, release: Release, bounded: Bounded, *, std: float) -> None:
-        purpose = _PURPOSES.get(release.what, "release")
-        stream = self.sources.get(purpose, mechanism_of(release.event))
-        if release.what == "step":
-            if not self._has_state:
-                self._state = self.process.init(bounded.value)
-                self._has_state = True
-            self._state = self.process.add_(
-                bounded.value,
-                self._state,
-                place=(int(release.facts["step"]) - 1) % release.covers,
-                std=std,
-                over=bounded.over,
-                stream=stream,
-            )
-        else:
-            stream.add_(bounded.value, std=std, over=bounded.over)
-        beside = bounded.beside
-        if beside is not None:
-            own = beside.noise_multiplier * beside.sensitivity
-            self.sources.get("count").add_(beside.value, std=own, over=bounded.over)
+    def _drawn(
+        self, release: Release, compute: Callable[[], _Value], draw: Callable[[_Value], Tensor]
+    ) -> Tensor:
+        """Charge a release, compute its value, and return what is drawn by it."""
+        drawn = self._stored(release)
+        if drawn is None:
+            with self._charged(release):
+                value = compute()
+            drawn = draw(value)
+            self._let_out(release, drawn)
+        return drawn
 
     def _stored(self, release: Release) -> Tensor | None:
         """Return the value of a release that an earlier start of the run has let out."""

@@ -29,3 +29,5 @@ class Job:
     """`[n, *input_shape]` float32: the inputs of the learner's `public_data`, where it has some."""
     diagnostics: bool = False
     """Whether numbers without noise were asked for; they go to `nonprivate/` alone."""
+    counted: frozenset[str] = frozenset()
+    """The ids of earlier private runs whose cost the plan counts."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+
+from dppipe.learners.records.task_losses import per_record_loss
 
 if TYPE_CHECKING:
     from torchmetrics import MetricCollection
@@ -26,15 +27,7 @@ class Objective:
     def per_sample_loss(self, model: Callable[[Any], Tensor], batch: Any) -> Tensor:  # -> [B]
         """Return each example's own loss: nothing here mixes examples."""
         inputs, targets = batch
-        predictions = model(inputs)
-        if self.task == "multiclass":
-            return F.cross_entropy(predictions, targets, reduction="none")
-        if self.task == "binary":
-            return F.binary_cross_entropy_with_logits(
-                predictions.flatten(), targets.flatten().to(predictions.dtype), reduction="none"
-            )
-        squares = F.mse_loss(predictions, targets.view_as(predictions), reduction="none")
-        return squares.flatten(1).mean(1)
+        return per_record_loss(model(inputs), targets, task=self.task)
 
     def metrics(self, prefix: str) -> MetricCollection:
         """Return new metrics, named with this prefix."""

@@ -35,10 +35,12 @@ from dppipe.pipeline.memory import fitting_memory
 from dppipe.pipeline.public_inputs import as_the_model_sees, read_public_inputs
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
+from dppipe.planning.earlier.stored_tensors import tensor_hashes
 from dppipe.planning.privacy_plan import learner_parts, public_facts
 from dppipe.privacy.release import is_built_in
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord
+from dppipe.runs.registration import module_hashes
 from dppipe.runs.released import ReleasedValues
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def run_learner(
     """
     seed_weights(spec.seed)
     module = untrained_module(spec)
+    start = _starting_tensors(spec, module)
     with fitting_memory("data"):
         raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
         inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
@@ -83,7 +86,9 @@ def run_learner(
             exit_code=128 + signal.SIGINT,
         ) from None
     finally:
-        outcome = record.finish(weights, stopped=stopped, steps=0, validates=splits.val is not None)
+        outcome = record.finish(
+            weights, stopped=stopped, steps=0, start=start, validates=splits.val is not None
+        )
     return outcome
 
 
@@ -95,6 +100,14 @@ def untrained_module(spec: Spec) -> nn.Module:
         return spec.learner.module(facts)
     network = make_network(model, input_shape=facts.input_shape, outputs=facts.outputs)
     return spec.learner.prepare(network, facts)
+
+
+def _starting_tensors(spec: Spec, module: nn.Module) -> frozenset[str]:
+    """Return the hashes of tensors that were there before the run: it has trained none of them."""
+    found = module_hashes(module)
+    for file in spec.learner.weight_files:
+        found |= tensor_hashes(file.path)
+    return found
 
 
 def _fit(
@@ -122,12 +135,14 @@ def _fit(
     by_users = plan.unit == "user"
     records = TrainingRecords(train, by_users=by_users, may_read=lambda: gate.computing)
     public = as_the_model_sees(public, spec.data, record.run)
+    counted = frozenset() if plan.earlier is None else plan.earlier.ids
     job = Job(
         public_facts(spec),
         module,
         records,
         record.run.path,
         public,
+        counted=counted,
         diagnostics=spec.diagnostics == "nonprivate",
     )
     if _is_trusted(spec):

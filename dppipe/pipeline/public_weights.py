@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from dppipe.errors import UsageError
 from dppipe.pipeline.name_patterns import listed, matches, refuse_idle
-
-_ADVICE = "Give a .safetensors file, or what torch.save wrote of a state dict."
+from dppipe.runs.weight_files import read_weights
 
 
 def load_public(network: nn.Module, path: Path, *, fresh: Collection[str]) -> None:
@@ -23,7 +20,8 @@ def load_public(network: nn.Module, path: Path, *, fresh: Collection[str]) -> No
     """
     state = network.state_dict()
     refuse_idle(fresh, state, key="fresh", what="parameter")
-    weights = _without(_read(path), fresh)
+    found, _ = read_weights(path, place="model.pretrained")
+    weights = _without(found, fresh)
     expected = _without(state, fresh)
     _refuse_other_names(weights, expected, path=path)
     _refuse_other_values(weights, expected, path=path)
@@ -70,37 +68,3 @@ def _refuse_other_values(
         raise UsageError(
             f"model.pretrained: expected finite numbers in {path}, got others at {listed(broken)}."
         )
-
-
-def _read(path: Path) -> Mapping[str, Tensor]:
-    """Read tensors by their names.
-
-    A file that contains anything else is refused, and nothing in it runs.
-    """
-    place = f"model.pretrained: expected a file of weights, got {path}"
-    if not path.is_file():
-        raise UsageError(f"{place}, which isn't there. Fix the path.")
-    try:
-        weights: Mapping[str, Tensor] = _load(path)
-    except ImportError as error:
-        raise UsageError(
-            f"{place}, which needs safetensors. Install dppipe[safetensors], or save a state dict."
-        ) from error
-    except Exception as error:
-        raise UsageError(
-            f"{place}, which can't be read as one ({type(error).__name__}). {_ADVICE}"
-        ) from error
-    named = isinstance(weights, Mapping)
-    if not named or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise UsageError(f"{place}, which contains something other than named tensors. {_ADVICE}")
-    return weights
-
-
-def _load(path: Path) -> Any:
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return load_file(path)
-    # Warnings are ignored: a fault of the file becomes one error.
-    with warnings.catch_warnings(action="ignore"):
-        return torch.load(path, weights_only=True, map_location="cpu")

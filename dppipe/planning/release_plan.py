@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier.runs import Earlier, with_earlier
+from dppipe.planning.earlier.runs import Earlier, refuse_earlier, with_earlier
 from dppipe.planning.first_releases import first_releases, refuse_preludes
 from dppipe.planning.plan import Plan
 from dppipe.planning.planned_release import PlannedRelease
@@ -105,6 +105,8 @@ def plan_releases(
 def _within_budget(
     parts: LearnerParts, facts: PublicFacts, budget: Budget, *, allow_estimate: bool
 ) -> tuple[list[Release], dict[str, Any]]:
+    if parts.earlier is not None:
+        _refuse_spent(parts.earlier, parts, budget)
     accountant = with_earlier(
         parts.accountant, parts.earlier, before=(), failure=0.0, relation=budget.relation
     )
@@ -127,10 +129,8 @@ def _within_budget(
     counts = [sum(release.count for release in releases[:done]) for done in _all_of(releases)]
     epsilons = accountant.curve(events, counts, delta=budget.delta, relation=budget.relation)
     if epsilons[-1] > budget.epsilon:
-        raise PrivacyRefusal(
-            f"learner.{parts.learner.scale_option}: expected releases that cost at most epsilon "
-            f"{budget.epsilon:g}, got {scale:g}, at which they cost {shown(epsilons[-1])}. "
-            "Raise it, or take auto."
+        raise _over_budget(
+            parts.learner, releases[-1].place, scale, cost=epsilons[-1], budget=budget
         )
     points = []
     for done, epsilon in zip(_all_of(releases), epsilons, strict=True):
@@ -147,6 +147,32 @@ def _within_budget(
         "curve": tuple(points),
         "whole_curve": composed.points(),
     }
+
+
+def _over_budget(
+    learner: PlansReleases, place: str, scale: float, *, cost: float, budget: Budget
+) -> PrivacyRefusal:
+    """Return the refusal of noise that is set; `place` is an option other than the multiplier."""
+    expected = f"expected releases that cost at most epsilon {budget.epsilon:g}, got"
+    if place:
+        return PrivacyRefusal(
+            f"{place}: {expected} ones that cost {shown(cost)}. Lower it, or take auto."
+        )
+    return PrivacyRefusal(
+        f"learner.{learner.scale_option}: {expected} {scale:g}, at which they cost {shown(cost)}. "
+        "Raise it, or take auto."
+    )
+
+
+def _refuse_spent(earlier: Earlier, parts: LearnerParts, budget: Budget) -> None:
+    """Refuse earlier runs that can't be counted with this one, or that leave nothing to it."""
+    cost = refuse_earlier(earlier, budget, parts.accountant, unit=parts.unit, adaptive=False)
+    if cost > budget.epsilon or (cost == budget.epsilon and earlier.records == "same"):
+        raise PrivacyRefusal(
+            f"budget.epsilon: expected more than {shown(cost)}, which the weights of "
+            f"{earlier.names} cost before this run's first release, got {budget.epsilon:g}. Raise "
+            "it, or start from other weights."
+        )
 
 
 def _releases(parts: LearnerParts, facts: PublicFacts, *, scale: float) -> list[Release]:

@@ -33,6 +33,7 @@ def select(
     sensitivity: float,
     epsilon: float,
     stream: GumbelStream | ExponentialStream,
+    monotone: bool = False,
 ) -> int:
     """Return the index of a candidate that is chosen privately, preferring high scores.
 
@@ -44,36 +45,43 @@ def select(
       the exponential mechanism, which is epsilon-private by McSherry and Talwar's theorem (2007).
     - With an `ExponentialStream` it is permute-and-flip (McKenna and Sheldon 2020), which is noisy
       max with exponential noise (Ding et al. 2021). Pr[j] isn't the same, and epsilon is.
+    - Monotone scores, which one unit moves all up or all down, need half the noise: the 2 is left
+      out (lemma 6).
 
     Args:
         scores: Must be exact in float64; each must be finite. Their number must be public.
         sensitivity: The most that one unit can change any score.
         epsilon: What the selection may cost.
         stream: Its draws must be used for nothing else.
+        monotone: Whether a unit's presence moves no two scores in opposite directions.
     """
     if not isinstance(stream, GumbelStream | ExponentialStream):
         raise PrivacyRefusal(
             "selection: expected a GumbelStream or an ExponentialStream, got "
             f"{type(stream).__name__}. Other noise has no proof here."
         )
-    scale = noise_scale(sensitivity, epsilon=epsilon)
+    scale = noise_scale(sensitivity, epsilon=epsilon, monotone=monotone)
     values = _checked_scores(scores)
     with numpy.errstate(over="ignore"):  # what is too far below the best becomes -infinity
         below_best = (values - values.max()) / scale
     return int(numpy.argmax(below_best + stream.draw(len(values))))
 
 
-def noise_scale(sensitivity: float, *, epsilon: float) -> float:
-    """Return the scale of a selection's noise: `2 sensitivity / (epsilon - ROUNDING)`, rounded up.
+def noise_scale(sensitivity: float, *, epsilon: float, monotone: bool = False) -> float:
+    """Return the scale of a selection's noise: `spread / (epsilon - ROUNDING)`, rounded up.
 
-    Guarantee: `scale (epsilon - ROUNDING) >= 2 sensitivity` in exact arithmetic.
+    The spread is how far one score can move against another: twice the sensitivity, or once where
+    all scores move in one direction.
+
+    Guarantee: `scale (epsilon - ROUNDING) >= spread` in exact arithmetic.
     """
     if not LEAST_EPSILON <= epsilon < math.inf:
         raise ValueError(f"selection: expected a finite epsilon of at least 2^-30, got {epsilon}")
     if not 0 < sensitivity < math.inf:
         raise ValueError(f"selection: expected a finite sensitivity above 0, got {sensitivity}")
     usable = math.nextafter(epsilon - ROUNDING, 0)
-    scale = math.nextafter(2 * sensitivity / usable, math.inf)
+    spread = sensitivity if monotone else 2 * sensitivity
+    scale = math.nextafter(spread / usable, math.inf)
     if not LEAST_SCALE <= scale <= LARGEST_SCALE:
         raise ValueError(
             "selection: expected 2 sensitivity / epsilon between 2^-1000 and 2^1000, got "

@@ -12,7 +12,15 @@ import os
 from typing import Literal
 
 Purpose = Literal[
-    "sampler", "noise", "count", "statistics", "model", "release", "selection", "median"
+    "sampler",
+    "noise",
+    "count",
+    "statistics",
+    "model",
+    "release",
+    "selection",
+    "median",
+    "flips",
 ]
 
 

@@ -15,12 +15,14 @@ Death = tuple[Any, str, Any]
 """An object, the name of its attribute, and what takes that attribute's place."""
 
 
-def kill_at(death: Death, command: Callable[[], Any]) -> None:
-    """Run a command in a forked process that is killed at this instant."""
+def kill_at(death: Death | list[Death], command: Callable[[], Any]) -> None:
+    """Run a command in a forked process that is killed at this instant, or at the first of some."""
+    deaths = death if isinstance(death, list) else [death]
     child = os.fork()
     if child == 0:
         try:
-            setattr(*death)
+            for fatal in deaths:
+                setattr(*fatal)
             command()
         finally:
             os._exit(1)
@@ -29,7 +31,7 @@ def kill_at(death: Death, command: Callable[[], Any]) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
-def killed_at(death: Death, path: Path, *changes: str) -> Path:
+def killed_at(death: Death | list[Death], path: Path, *changes: str) -> Path:
     """Run a spec until it is killed at this instant; return its run directory."""
     run = path.parent / "run"
     words = [word for change in changes for word in ("--set", change)]

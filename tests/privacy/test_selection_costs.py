@@ -110,3 +110,18 @@ def test_one_selection_at_a_delta_is_at_least_the_worst_pair_s(epsilon: float) -
         odds = mpmath.exp(epsilon)
         exact = mpmath.log(odds - mpmath.mpf("1e-3") * (1 + odds))
     assert exact <= found.epsilon <= exact + 2e-4
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(0, 1)), min_size=1, max_size=5), KINDS)
+def test_scores_that_move_in_one_direction_need_no_factor_of_two(
+    moved: list[tuple[float, float]], kind: Selection
+) -> None:
+    before = CHANCES[kind]([score for score, _ in moved], 2.0)
+    after = CHANCES[kind]([score + by for score, by in moved], 2.0)
+    for one, other in zip(before, after, strict=True):
+        assert one <= math.e * other * (1 + 1e-9)
+        assert other <= math.e * one * (1 + 1e-9)
+    if kind == "exponential":  # the range on which its zCDP rests
+        losses = [math.log(one / other) for one, other in zip(before, after, strict=True)]
+        assert max(losses) - min(losses) <= 1 + 1e-9

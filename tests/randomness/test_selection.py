@@ -165,3 +165,6 @@ def test_rounding_is_paid_for_in_exact_arithmetic(sensitivity: float, epsilon: f
     kept_back = Fraction(2) ** -40
     assert scale * (Fraction(epsilon) - kept_back) >= 2 * Fraction(sensitivity)
     assert scale * Fraction(epsilon) <= 2 * Fraction(sensitivity) * (1 + Fraction(1, 900))
+    half = Fraction(noise_scale(sensitivity, epsilon=epsilon, monotone=True))
+    assert half * (Fraction(epsilon) - kept_back) >= Fraction(sensitivity)
+    assert half * Fraction(epsilon) <= Fraction(sensitivity) * (1 + Fraction(1, 900))

@@ -36,11 +36,22 @@ def releases_text(plan: Plan, *, scope: Mapping[str, str]) -> str:
             "accountant": f"{plan.accountant}, "
             f"{'certified: a proven upper bound' if plan.certified else 'an ESTIMATE'}",
             "relation": f"{plan.relation}, unit: one {plan.unit}",
+            **_earlier(plan),
             **scope,
         }
     parts = [plan.name, table(facts), "\n".join(_releases(plan))]
     parts.append("\n".join(wrapped(sentence) for sentence in guarantee_of_plan(plan)))
     return "\n\n".join(parts)
+
+
+def _earlier(plan: Plan) -> dict[str, str]:
+    """Return which private runs have trained weights that the run takes, and how they count."""
+    if plan.earlier is None:
+        return {}
+    counted = "added up"
+    if plan.earlier.records == "disjoint":
+        counted = "disjoint records: the larger cost counts"
+    return {"weights of": f"{plan.earlier.names} ({plan.earlier.charged} charges); {counted}"}
 
 
 def _releases(plan: Plan) -> list[str]:

@@ -45,6 +45,8 @@ class Bounded:
     """One flat tensor of which `value` and `beside.value` are parts, where there is one."""
     per_rank: bool = True
     """Whether each process has a part of the sum; if not, the first one computes all of it."""
+    monotone: bool = False
+    """Of scores: whether one unit's presence moves no two of them in opposite directions."""
     diagnose: Callable[[float], None] | None = None
     """Is shown the noise's standard deviation before noise is added, for `nonprivate/` alone."""
 

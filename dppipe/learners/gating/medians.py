@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.learners.gating.selection import refuse_other_mechanism
+from dppipe.learners.gating.selection import selecting_mechanism
 from dppipe.randomness.median import MedianStream, select_medians
 
 if TYPE_CHECKING:
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def refuse_other_charge(release: Release, columns: int) -> None:
     """Refuse a release that isn't charged as an exponential mechanism for each median."""
-    refuse_other_mechanism(release.event)
+    if selecting_mechanism(release.event) != "exponential":
+        raise PrivacyRefusal(
+            "gate: expected an ExponentialMechanismDpEvent for medians, got "
+            f"{type(release.event).__name__}. Charge the mechanism that draws them."
+        )
     if release.count != columns:
         raise PrivacyRefusal(
             f"gate: expected a release that is charged {columns} times, once for each median, got "
@@ -31,7 +35,7 @@ def draw_medians(
 ) -> Tensor:  # [rows, columns] -> [columns]
     """Return a median of each column, by the exponential mechanism with the event's epsilon.
 
-    Guarantee: whatever the relation, one unit changes one row at most (`SELECTION.md`, lemma 6).
+    Guarantee: whatever the relation, one unit changes one row at most (`SELECTION.md`, lemma 7).
     """
     if table.dim() != 2 or table.shape[1] != columns:
         raise PrivacyRefusal(

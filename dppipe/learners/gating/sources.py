@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.noise.process import Independent, NoiseProcess
+from dppipe.randomness.exponential import ExponentialStream
 from dppipe.randomness.gaussian import GaussianStream, NoiseSource
 from dppipe.randomness.gumbel import GumbelStream
 from dppipe.randomness.laplace import LaplaceStream
@@ -16,6 +17,9 @@ from dppipe.randomness.streams import Purpose, stream_key
 
 if TYPE_CHECKING:
     from dppipe.noise.base import NoiseSchedule
+
+Selecting = Literal["exponential", "permute_and_flip"]
+"""The mechanisms that select: by Gumbel noise, or by exponential noise."""
 
 
 @dataclass
@@ -31,6 +35,7 @@ class NoiseSources:
     """Whether Gaussian noise is added on a common grid."""
     _gumbel: GumbelStream | None = field(default=None, repr=False)
     _median: MedianStream | None = field(default=None, repr=False)
+    _exponential: ExponentialStream | None = field(default=None, repr=False)
     _streams: dict[tuple[Purpose, str], NoiseSource] = field(default_factory=dict, repr=False)
 
     def get(self, purpose: Purpose, mechanism: str = "gaussian") -> NoiseSource:
@@ -40,8 +45,12 @@ class NoiseSources:
             self._streams[place] = self._make(purpose, mechanism)
         return self._streams[place]
 
-    def selection(self) -> GumbelStream:
-        """Return the stream that selections draw from."""
+    def selection(self, mechanism: Selecting = "exponential") -> GumbelStream | ExponentialStream:
+        """Return the stream that selections by this mechanism draw from."""
+        if mechanism == "permute_and_flip":
+            if self._exponential is None:
+                self._exponential = ExponentialStream(stream_key("flips", seed=self.seed))
+            return self._exponential
         if self._gumbel is None:
             self._gumbel = GumbelStream(stream_key("selection", seed=self.seed))
         return self._gumbel

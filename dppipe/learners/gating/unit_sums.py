@@ -61,12 +61,20 @@ def clamped_unit_sum(
     multiples of a power of two, so that sums of up to 2^29 units have no rounding.
     """
     check_bound(bound)
-    part = 2.0 ** (math.frexp(bound)[1] - _SCORE_BITS)
     total = torch.zeros(candidates, dtype=torch.float64)
     for unit in units:
         scores = torch.nan_to_num(_value(value, unit, (candidates,)), nan=0.0)
-        total += torch.trunc(scores.clamp(-bound, bound) / part) * part
+        total += cut_scores(scores.clamp(-bound, bound), bound)
     return total
+
+
+def cut_scores(scores: Tensor, bound: float) -> Tensor:
+    """Return float64 scores cut towards zero, to multiples of a power of two.
+
+    Guarantee: where no score exceeds the bound, sums of up to 2^29 of them are exact in any order.
+    """
+    part = 2.0 ** (math.frexp(bound)[1] - _SCORE_BITS)
+    return torch.trunc(scores / part) * part
 
 
 def check_bound(bound: float) -> None:

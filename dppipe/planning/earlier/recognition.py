@@ -11,13 +11,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.earlier.finished_runs import finished_runs
-from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, merged
+from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun, Records, merged
 from dppipe.planning.earlier.stored_tensors import tensor_hashes
 from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import StepPlan, plan_from_json
@@ -31,6 +31,15 @@ if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
 
 
+class WeightFile(NamedTuple):
+    """A file of weights that a spec names."""
+
+    place: str
+    """The option that names it, for messages."""
+    path: Path
+    records: Records
+
+
 def recognise(spec: Spec) -> Earlier | None:
     """Return the private runs whose weights a spec starts from; None where none are recognised.
 
@@ -40,25 +49,42 @@ def recognise(spec: Spec) -> Earlier | None:
     - A private spec is refused weights of a run that has no bound on these records. A spec without
       a budget isn't, but runs that start from its own weights find the run in its plan.
     """
-    model = spec.trained_model
-    given = None if model is None else model.pretrained
-    if given is None:
-        return None
-    directory = run_directory_around(given.path)
+    files = weight_files(spec)
     runs: list[EarlierRun] = []
-    if directory is not None:
-        if spec.private:
-            _refuse_unprotected(directory, spec)
-            _refuse_unended(directory)
-        runs += runs_of(directory)
-    runs += finished_runs().find(tensor_hashes(given.path), strict=spec.private)
+    for file in files:
+        runs += _runs_behind(file, spec)
     if not runs:
         return None
-    found = Earlier(records=given.records, runs=merged(runs))
+    place = files[0].place
+    found = Earlier(records=files[0].records, runs=merged(runs))
     if spec.private:
-        _refuse_unbounded(found, spec)
-        _refuse_same_data(found, spec)
+        _refuse_unbounded(found, spec, place=place)
+        _refuse_same_data(found, spec, place=place)
     return found
+
+
+def weight_files(spec: Spec) -> list[WeightFile]:
+    """Return the files of weights that a spec names: to start from, or to choose from."""
+    files: list[WeightFile] = []
+    model = spec.trained_model
+    given = None if model is None else model.pretrained
+    if given is not None:
+        files.append(WeightFile("model.pretrained", given.path, given.records))
+    for candidate in spec.learner.weight_files:
+        files.append(WeightFile("learner.candidates", candidate.path, candidate.records))
+    return files
+
+
+def _runs_behind(file: WeightFile, spec: Spec) -> list[EarlierRun]:
+    """Return the private runs that have trained the weights in a file."""
+    runs: list[EarlierRun] = []
+    directory = run_directory_around(file.path)
+    if directory is not None:
+        if spec.private:
+            _refuse_unprotected(directory, spec, place=file.place)
+            _refuse_unended(directory, place=file.place)
+        runs += runs_of(directory)
+    return runs + finished_runs().find(tensor_hashes(file.path), strict=spec.private)
 
 
 def run_directory_around(path: Path) -> Path | None:
@@ -147,18 +173,18 @@ def _json(path: Path) -> Mapping[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _refuse_unprotected(directory: Path, spec: Spec) -> None:
+def _refuse_unprotected(directory: Path, spec: Spec, *, place: str) -> None:
     """Refuse weights of a run without a budget on the data that the spec names."""
     same_data = _data_hash_of(directory) == _data_hash(spec.data.to_data())
     if same_data and not _plan(directory).private:
         raise PrivacyRefusal(
-            "model.pretrained: expected weights that were trained on other data or with a "
+            f"{place}: expected weights that were trained on other data or with a "
             f"budget, got those of {directory}, which was trained on the same data without "
             "privacy. No noise makes up for that: start from other weights."
         )
 
 
-def _refuse_unended(directory: Path) -> None:
+def _refuse_unended(directory: Path, *, place: str) -> None:
     """Refuse a run that may go on, or that has crashed: its cost isn't known."""
     if not _plan(directory).private:
         return
@@ -169,36 +195,37 @@ def _refuse_unended(directory: Path) -> None:
         if has_spec:
             what_to_do = f"End it with dppipe resume {directory}"
         raise PrivacyRefusal(
-            "model.pretrained: expected weights of a run that has ended, got those of "
+            f"{place}: expected weights of a run that has ended, got those of "
             f"{directory}, whose ledger and summary don't say so. {what_to_do}, or start from "
             "other weights."
         )
 
 
-def _refuse_unbounded(found: Earlier, spec: Spec) -> None:
+def _refuse_unbounded(found: Earlier, spec: Spec, *, place: str) -> None:
     """Refuse runs whose cost can't be composed with the cost of another run."""
     for run in found.runs:
         if run.filtered:
             raise PrivacyRefusal(
-                "model.pretrained: expected weights of a run whose noise was fixed in its plan, "
+                f"{place}: expected weights of a run whose noise was fixed in its plan, "
                 f"got those of {run.run_dir}, whose noise followed released values. No bound "
                 "covers it together with further steps: start from other weights."
             )
         if run.reproducible and not spec.reproducible:
             raise PrivacyRefusal(
-                "model.pretrained: expected weights of a run with secret noise, got those of "
+                f"{place}: expected weights of a run with secret noise, got those of "
                 f"{run.run_dir}, which was reproducible: true and gives no protection. Start from "
                 "other weights."
             )
 
 
-def _refuse_same_data(found: Earlier, spec: Spec) -> None:
+def _refuse_same_data(found: Earlier, spec: Spec, *, place: str) -> None:
     """Refuse `disjoint` for weights that were trained on the data which the spec names."""
     mine = _data_hash(spec.data.to_data())
+    option = "learner.records" if place == "learner.candidates" else f"{place}.records"
     for run in found.runs:
         if found.records == "disjoint" and run.data_hash == mine:
             raise PrivacyRefusal(
-                f"model.pretrained.records: expected same, as {run.run_dir} was trained on the "
+                f"{option}: expected same, as {run.run_dir} was trained on the "
                 "data that this spec names, got disjoint. Write same, and its cost is added."
             )
 

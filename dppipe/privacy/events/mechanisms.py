@@ -28,6 +28,11 @@ def exponential(epsilon: float) -> DpEvent:
     return event_from_data({"type": "ExponentialMechanismDpEvent", "epsilon": float(epsilon)})
 
 
+def permute_and_flip(epsilon: float) -> DpEvent:
+    """Return the event of a selection by permute-and-flip: epsilon with delta 0, and no more."""
+    return event_from_data({"type": "EpsilonDeltaDpEvent", "epsilon": float(epsilon), "delta": 0.0})
+
+
 def spherical(noise_multiplier: float, *, log_determinant: float = 0.0) -> DpEvent:
     """Return the event of spherical noise: its scale over the bound, and what a solver adds."""
     return event_from_data(

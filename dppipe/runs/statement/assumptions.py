@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dppipe.privacy.events.multipliers import mechanism_of
 from dppipe.runs.statement.claims import units_of
-from dppipe.runs.statement.noise_levels import noise_level
+from dppipe.runs.statement.noise_levels import learner_noise, noise_level
 from dppipe.runs.statement.other_releases import release_assumptions
 
 if TYPE_CHECKING:
@@ -38,6 +37,17 @@ _SCHEDULE = {
 _FAULTY_RECORDS = (
     "From the first charge on, a record that could not be read, collated or evaluated contributed "
     "nothing, and ended nothing."
+)
+_CHOOSES = "exponential"
+"""The learner that chooses among files of weights."""
+_FAULTY_SCORES = (
+    "From the first charge on, a record that could not be read or collated contributed nothing. "
+    "One on which a candidate failed counted as the largest loss of that candidate. Neither ended "
+    "anything."
+)
+_CANDIDATES = (
+    "A candidate whose file isn't recognised as a private run's weights is taken as public: if it "
+    "was trained on these records, the cost of that training adds."
 )
 _TURNED = " One record can turn an average around, so noise is scaled to twice the bound."
 _TURNED_UNDER_REPLACE_ONE = (
@@ -114,10 +124,9 @@ def _noise(plan: Plan, *, mechanism: str) -> str:
 def _learner(plan: Plan) -> Iterator[str]:
     """Say what the claim of a learner without steps rests on."""
     yield f"The model was learned by {plan.learner!r} from the releases that are listed here alone."
-    mechanisms = {mechanism_of(release.dp_event) for release in plan.releases}
-    yield _noise(plan, mechanism="laplace" if mechanisms == {"laplace"} else "gaussian")
+    yield _noise(plan, mechanism=learner_noise(plan))
     yield "Every release was charged in the ledger before its noise was drawn."
-    yield _FAULTY_RECORDS
+    yield _FAULTY_SCORES if plan.learner == _CHOOSES else _FAULTY_RECORDS
 
 
 def _clipping(statement: Statement, plan: StepPlan) -> str:
@@ -138,11 +147,15 @@ def _clipping(statement: Statement, plan: StepPlan) -> str:
 def _weights(statement: Statement) -> Iterator[str]:
     """Say what is taken for granted of the weights that training started from."""
     earlier = statement.plan.earlier
+    chooses = statement.plan.learner == _CHOOSES
     if earlier is not None:
+        start = "Candidates have" if chooses else "Training started from"
         for run in earlier.runs:
             ledger = f"{run.charged} charges, ledger head {run.ledger_head}"
-            yield f"Training started from the weights of the private run {run.run_dir} ({ledger})."
+            yield f"{start} the weights of the private run {run.run_dir} ({ledger})."
         yield _DISJOINT if earlier.records == "disjoint" else _SAME_RECORDS
+    if chooses:
+        yield _CANDIDATES
     if statement.public_weights:
         yield _TAKEN_AS_PUBLIC
     if statement.plan.own_module:

@@ -11,7 +11,7 @@ from dppipe.privacy.rounding import round_up
 from dppipe.runs.statement.assumptions import assumptions
 from dppipe.runs.statement.comparisons import comparison
 from dppipe.runs.statement.exclusions import not_covered
-from dppipe.runs.statement.noise_levels import noise_level
+from dppipe.runs.statement.noise_levels import learner_noise, noise_level
 from dppipe.runs.statement.releases import released
 from dppipe.runs.statement.step_ranges import planned_ranges
 
@@ -151,7 +151,7 @@ def _sentences(statement: Statement) -> dict[str, Any]:
 
 def _noise(statement: Statement) -> str:
     steps = statement.step_plan
-    return "gaussian" if steps is None else steps.mechanism
+    return learner_noise(statement.plan) if steps is None else steps.mechanism
 
 
 def _printed(epsilon: float | None) -> float | None:

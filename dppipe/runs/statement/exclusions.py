@@ -55,6 +55,10 @@ _PRETRAINED = (
     "Training started from weights that are taken as public: nothing is promised to the people "
     "behind the records that they were trained on."
 )
+_CANDIDATES = (
+    "Candidates that no private run has trained are taken as public: nothing is promised to the "
+    "people behind the records that they were trained on."
+)
 
 
 def not_covered(statement: Statement) -> dict[str, str]:
@@ -76,6 +80,8 @@ def not_covered(statement: Statement) -> dict[str, str]:
     said["trust"] = "Whoever runs the training sees the records (the central model)."
     if statement.public_weights:
         said["pretrained"] = _PRETRAINED
+    if plan.learner == "exponential":
+        said["candidates"] = _CANDIDATES
     return said
 
 

@@ -80,6 +80,8 @@ _KINDS = {
         facts=("teachers", "queries", "aggregator", "noise_scale", "public"),
     ),
 }
+_HASH_DIGITS = 12
+"""How much of a hash is shown; `plan.json` and `privacy.json` have all of it."""
 _OTHER = _Words(
     planned="{what} ({described})",
     assumption="A release named {what!r} ({described}) was charged in the ledger before its noise "
@@ -126,6 +128,8 @@ def _fill(text: str, release: PlannedRelease) -> str:
     facts = []
     for name, value in release.facts.items():
         shown = f"{value:g}" if isinstance(value, float) else str(value)
+        if name.startswith("sha256"):
+            shown = shown[:_HASH_DIGITS]
         facts.append(f"{name.replace('_', ' ')} {shown}")
     described = ", ".join(facts) or release.event["type"]
     if release.count > 1:

@@ -1,0 +1,29 @@
+"""The loss of each record by the task: what models are trained on, and candidates are scored by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from dppipe.data.base import Task
+
+
+def per_record_loss(predictions: Tensor, targets: Tensor, *, task: Task) -> Tensor:  # -> [b]
+    """Return each record's own loss: nothing here mixes records.
+
+    Args:
+        predictions: What a network returns for a batch of inputs.
+        targets: `[b]` class numbers, or what has the size of the predictions.
+        task: Cross-entropy for classes, the logistic loss for two, squares for a regression.
+    """
+    if task == "multiclass":
+        return F.cross_entropy(predictions, targets, reduction="none")
+    if task == "binary":
+        return F.binary_cross_entropy_with_logits(
+            predictions.flatten(), targets.flatten().to(predictions.dtype), reduction="none"
+        )
+    squares = F.mse_loss(predictions, targets.view_as(predictions), reduction="none")
+    return squares.flatten(1).mean(1)
