@@ -74,7 +74,7 @@ def test_releases_of_another_kind_than_steps_draw_from_another_stream(
         asked.append(asked_for) or gate.noise
     )
     release = replace(gate.next(), what=what, facts={"step": 1})
-    gate.gate._add_noise(release, gate.compute(), std=1.0)
+    gate.gate._noise.add_(release, gate.compute(), std=1.0)
     assert asked == [purpose]
 
 
