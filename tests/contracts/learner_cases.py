@@ -1,0 +1,139 @@
+"""The learners that are held to one contract: a small spec of each, and what it supports.
+
+A learner that is added to the package gets an entry in `CASES`, and nothing else. Several entries of one kind are
+welcome where options change how it releases. Records are those of `staged_records.py`: 60 training records of four
+numbers, of 20 users where users are the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from contracts.staged_records import Records
+from torch import Tensor
+
+from dppipe.learners.job import Job
+from dppipe.learners.records.training_records import TrainingRecords
+from dppipe.pipeline.learn import untrained_module
+from dppipe.spec.spec import Spec
+
+RELATIONS = ("zero_out", "add_remove", "replace_one")
+UNITS = ("example", "user")
+MINIMUM: dict[str, str] = {
+    "model": "model: logistic",
+    "optimizer": "optimizer: {kind: sgd, lr: 0.1}",
+    "sampler": "sampler: full_batch",
+    "clipping": "clipping: flat",
+    "noise": "noise: constant",
+    "train": "train: {steps: 1}",
+}
+"""The blocks of a spec that a learner may take or not, each in its shortest form."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerCase:
+    """One learner with one set of options."""
+
+    kind: str
+    learner: str
+    """The `learner` block of the spec."""
+    releases: tuple[str, ...]
+    """What it releases, in order."""
+    name: str = ""
+    """A name where the kind has several cases."""
+    blocks: str = ""
+    """Other blocks of the spec that it needs, a line each."""
+    task: str = "multiclass"
+    """What is predicted: multiclass (three classes), binary or regression."""
+    epsilon: float = 2.0
+    relations: tuple[str, ...] = RELATIONS
+    units: tuple[str, ...] = UNITS
+    predicts: bool = True
+    """Whether its model can be scored: it takes a `model` block."""
+    resumes: bool = True
+    """Whether values of releases are saved, so that a run goes on behind them."""
+    sound: bool = True
+    """Whether its sensitivity holds; a test's learner may show a mechanism alone."""
+    too_little_noise: str | None = "learner.noise_multiplier=0.001"
+    """A change to the spec whose releases cost more than any budget; None where there is none."""
+    more_noise: str | None = "learner.noise_multiplier=1000.0"
+    """A change to the spec whose releases cost next to nothing."""
+    files: Callable[[Path], None] | None = None
+    """Writes the files that the spec names, into the folder that commands run in."""
+    inside: Callable[[Spec, Records, Tensor], Tensor] | None = None
+    """Where a solver is given the noise: the noise for which it finds this solution."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.kind}-{self.name}" if self.name else self.kind
+
+
+def gradient_of_the_objective(spec: Spec, records: Records, solution: Tensor) -> Tensor:
+    """Return the noise at which a perturbed objective has its minimum at this solution."""
+    from dppipe.learners.perturbation.objective import Objective
+
+    learner: Any = spec.learner
+    facts = spec.public_facts()
+    module = untrained_module(spec)
+    known = TrainingRecords(records, by_users=facts.unit == "user", may_read=lambda: True)  # type: ignore[arg-type]
+    rows = learner.rows(Job(facts, module, known, Path()), None)
+    objective = Objective.of(
+        rows,
+        learner.constants(facts),
+        regularization=learner.lambda_for(facts),
+        noise=torch.zeros_like(solution),
+    )
+    return -objective.gradient(solution)
+
+
+CASES: tuple[LearnerCase, ...] = (
+    LearnerCase(
+        kind="output_perturbation",
+        learner="{kind: output_perturbation, max_norm: 2.0, regularization: 3.0}",
+        blocks="model: logistic",
+        releases=("weights",),
+    ),
+    LearnerCase(
+        kind="output_perturbation",
+        name="pure",
+        learner="{kind: output_perturbation, regularization: 3.0, mechanism: pure, scale: unit}",
+        blocks="model: logistic",
+        task="regression",
+        releases=("weights",),
+    ),
+    LearnerCase(
+        kind="objective_perturbation",
+        learner="{kind: objective_perturbation, max_norm: 1.5}",
+        blocks="model: logistic",
+        task="binary",
+        releases=("weights",),
+        relations=("zero_out", "add_remove"),
+        units=("example",),
+        inside=gradient_of_the_objective,
+    ),
+)
+"""The learners of the package; at least one entry for each kind but dp_sgd."""
+
+OWN_CASES: tuple[LearnerCase, ...] = (
+    LearnerCase(
+        kind="search",
+        learner="{kind: search}",
+        releases=("selection", "selection"),
+        predicts=False,
+        resumes=False,
+        too_little_noise=None,
+        more_noise=None,
+    ),
+    LearnerCase(
+        kind="slope",
+        learner="{kind: slope}",
+        releases=("weights",),
+        predicts=False,
+        sound=False,
+    ),
+)
+"""Learners of the tests, which stand among the package's own while these tests run."""
