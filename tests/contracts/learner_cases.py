@@ -60,8 +60,8 @@ class LearnerCase:
     """Whether its sensitivity holds; a test's learner may show a mechanism alone."""
     too_little_noise: str | None = "learner.noise_multiplier=0.001"
     """A change to the spec whose releases cost more than any budget; None where there is none."""
-    more_noise: str | None = "learner.noise_multiplier=1000.0"
-    """A change to the spec whose releases cost next to nothing."""
+    more_noise: str | None = "learner.noise_multiplier=20.0"
+    """A change to the spec whose releases cost less than half of the budget."""
     files: Callable[[Path], None] | None = None
     """Writes the files that the spec names, into the folder that commands run in."""
     inside: Callable[[Spec, Records, Tensor], Tensor] | None = None

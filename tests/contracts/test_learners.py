@@ -80,7 +80,7 @@ def test_a_plan_lists_what_is_released_before_a_record_is_read(desk: Desk) -> No
     assert [release["what"] for release in plan["releases"]] == list(desk.setting.case.releases)
     assert len(plan["curve"]) == len(plan["releases"])
     epsilons = [point["epsilon"] for point in plan["curve"]]
-    assert 0 < epsilons[0]
+    assert epsilons[0] > 0
     assert epsilons == sorted(epsilons)
     assert plan["epsilon"] == epsilons[-1]
     assert 0.999 * plan["budget_epsilon"] <= plan["epsilon"] <= plan["budget_epsilon"]
@@ -146,7 +146,7 @@ def test_noise_that_costs_more_than_the_budget_is_refused(desk: Desk) -> None:
 def test_noise_that_is_given_is_the_noise_that_is_planned(desk: Desk) -> None:
     plan = desk.plan(str(desk.setting.case.more_noise))
     assert plan["epsilon"] < 0.5 * plan["budget_epsilon"]
-    assert plan["releases"][0]["facts"].get("noise_multiplier", 1000.0) == 1000.0
+    assert plan["releases"][0]["facts"].get("noise_multiplier", 20.0) == 20.0
 
 
 @each(USUAL)
