@@ -120,6 +120,12 @@ CASES: tuple[LearnerCase, ...] = (
 
 OWN_CASES: tuple[LearnerCase, ...] = (
     LearnerCase(
+        kind="profile",
+        learner="{kind: profile}",
+        releases=("sum", "selection", "distances"),
+        predicts=False,
+    ),
+    LearnerCase(
         kind="search",
         learner="{kind: search}",
         releases=("selection", "selection"),

@@ -169,6 +169,19 @@ class Desk:
             (self.folder / "now").rename(path)
         return Ran(path, done.exit_code, done.output, trace, said, files)
 
+    def resume(self, *, code: int | None = 0) -> Ran:
+        """Go on with the run that was killed."""
+        trace = Trace()
+        with recorded(trace), inside(self.folder):
+            done = CliRunner().invoke(app, ["resume", "run"])
+        assert code is None or done.exit_code == code, (done.output, done.exception)
+        return Ran(self.folder / "run", done.exit_code, done.output, trace, {}, {})
+
+    def curve(self, run: Path) -> list[float]:
+        """Return the planned epsilon after each release of a run."""
+        plan = json.loads((run / "plan.json").read_text())
+        return [point["epsilon"] for point in plan["curve"]]
+
 
 def differences(first: Ran, second: Ran) -> list[Difference]:
     """Return everything in which two runs differ: what they said, and what is in their files."""

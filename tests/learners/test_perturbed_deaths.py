@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from deaths import after, die, killed
 from learners.test_perturbed_runs import dppipe, write_spec
-from learners.test_plugin_learner_deaths import after, die
 
 from dppipe.learners.perturbation import solver
 from dppipe.randomness.gaussian import GaussianStream
@@ -36,19 +33,15 @@ LOST = [
 ]
 
 
-def killed(folder: Path, kind: str, instant: str) -> Path:
+def killed_run(folder: Path, kind: str, instant: str) -> Path:
     """Run in a process of its own, which is killed at this instant."""
     path = write_spec(folder, kind)
-    child = os.fork()
-    if child == 0:
-        try:
-            setattr(*DEATHS[instant])
-            dppipe("run", str(path), "--run-dir", str(folder / "run"))
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+
+    def doomed() -> None:
+        setattr(*DEATHS[instant])
+        dppipe("run", str(path), "--run-dir", str(folder / "run"))
+
+    killed(doomed)
     return folder / "run"
 
 
@@ -70,7 +63,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_release_that_was_charged_and_lost_is_not_drawn_again(
     tmp_path: Path, drawn: list[float], kind: str, instant: str
 ) -> None:
-    run = killed(tmp_path, kind, instant)
+    run = killed_run(tmp_path, kind, instant)
     rows = (run / "ledger.jsonl").read_bytes()
     done = dppipe("resume", str(run))
     said = " ".join(done.output.split())
@@ -88,7 +81,7 @@ def test_a_release_that_was_charged_and_lost_is_not_drawn_again(
 def test_a_run_killed_before_its_charge_pays_once(
     tmp_path: Path, drawn: list[float], kind: str
 ) -> None:
-    run = killed(tmp_path, kind, "before its row")
+    run = killed_run(tmp_path, kind, "before its row")
     assert (run / "ledger.jsonl").read_bytes() == b""
     assert dppipe("resume", str(run)).exit_code == 0
     assert len(drawn) == {"objective_perturbation": 2, "output_perturbation": 1}[kind]
@@ -98,7 +91,7 @@ def test_a_run_killed_before_its_charge_pays_once(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_saved_release_is_taken_as_it_is(tmp_path: Path, drawn: list[float], kind: str) -> None:
-    run = killed(tmp_path, kind, "after it is saved")
+    run = killed_run(tmp_path, kind, "after it is saved")
     rows = (run / "ledger.jsonl").read_bytes()
     value = (run / "released" / "0001.pt").read_bytes()
     assert dppipe("resume", str(run)).exit_code == 0
