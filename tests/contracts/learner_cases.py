@@ -1,24 +1,25 @@
 """The learners that are held to one contract: a small spec of each, and what it supports.
 
-A learner that is added to the package gets an entry in `CASES`, and nothing else. Several entries of one kind are
+A learner that is added to the package gets an entry in `ENTRIES`, and nothing else. Several entries of one kind are
 welcome where options change how it releases. Records are those of `staged_records.py`: 60 training records of four
 numbers, of 20 users where users are the unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from contracts.staged_records import Records
+from contracts.staged_records import CLASSES, FEATURES, Records
 from torch import Tensor
 
 from dppipe.learners.job import Job
 from dppipe.learners.records.training_records import TrainingRecords
 from dppipe.pipeline.learn import untrained_module
+from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.spec import Spec
 
 RELATIONS = ("zero_out", "add_remove", "replace_one")
@@ -43,6 +44,8 @@ class LearnerCase:
     """The `learner` block of the spec."""
     releases: tuple[str, ...]
     """What it releases, in order."""
+    learner_for: Mapping[str, str] = field(default_factory=dict)
+    """The block under a relation that needs other options."""
     name: str = ""
     """A name where the kind has several cases."""
     blocks: str = ""
@@ -90,7 +93,19 @@ def gradient_of_the_objective(spec: Spec, records: Records, solution: Tensor) ->
     return -objective.gradient(solution)
 
 
-CASES: tuple[LearnerCase, ...] = (
+def write_candidates(folder: Path) -> None:
+    """Write three files of weights of a logistic model."""
+    generator = torch.Generator().manual_seed(0)
+    for name in ("a", "b", "c"):
+        weights = {
+            "1.weight": torch.randn(CLASSES, FEATURES, generator=generator),
+            "1.bias": torch.zeros(CLASSES),
+        }
+        torch.save(weights, folder / f"{name}.pt")
+
+
+PUBLIC = "{kind: synthetic, size: 40, features: 4, classes: 3, data_seed: 1}"
+ENTRIES: tuple[LearnerCase, ...] = (
     LearnerCase(
         kind="output_perturbation",
         learner="{kind: output_perturbation, max_norm: 2.0, regularization: 3.0}",
@@ -115,8 +130,78 @@ CASES: tuple[LearnerCase, ...] = (
         units=("example",),
         inside=gradient_of_the_objective,
     ),
+    LearnerCase(
+        kind="mean",
+        learner="{kind: mean, max_norm: 2.0}",
+        learner_for={"add_remove": "{kind: mean, max_norm: 2.0, expected_records: 50.0}"},
+        releases=("mean",),
+        predicts=False,
+    ),
+    LearnerCase(
+        kind="mean",
+        name="laplace",
+        learner="{kind: mean, max_norm: 2.0, mechanism: laplace}",
+        releases=("mean",),
+        relations=("zero_out", "replace_one"),
+        predicts=False,
+    ),
+    LearnerCase(
+        kind="exponential",
+        learner="{kind: exponential, candidates: [a.pt, b.pt, c.pt], loss_bound: 2.0}",
+        blocks="model: logistic",
+        releases=("selection",),
+        too_little_noise="learner.epsilon=100.0",
+        more_noise="learner.epsilon=0.1",
+        files=write_candidates,
+    ),
+    LearnerCase(
+        kind="linear_regression",
+        learner="{kind: linear_regression, max_norm: 2.0, target_bound: 1.0}",
+        blocks="model: logistic",
+        task="regression",
+        releases=("moments",),
+    ),
+    LearnerCase(
+        kind="linear_regression",
+        name="adassp",
+        learner="{kind: linear_regression, method: adassp, max_norm: 2.0}",
+        blocks="model: logistic",
+        releases=("moments",),
+    ),
+    LearnerCase(
+        kind="subsample_aggregate",
+        learner="{kind: subsample_aggregate, blocks: 10, radius: 2.0, inner: {kind: logistic_ridge, regularization: 1.0}}",
+        blocks="model: logistic",
+        releases=("weights",),
+    ),
+    LearnerCase(
+        kind="subsample_aggregate",
+        name="medians",
+        learner="{kind: subsample_aggregate, blocks: 10, radius: 2.0, aggregate: median, inner: {kind: ridge, regularization: 1.0}}",
+        blocks="model: logistic",
+        task="regression",
+        releases=("medians",),
+    ),
+    LearnerCase(
+        kind="pate",
+        learner=f"{{kind: pate, teachers: 10, queries: 5, public: {PUBLIC}}}",
+        releases=("vote",),
+        too_little_noise="learner.noise_scale=0.01",
+        more_noise="learner.noise_scale=60.0",
+    ),
+    LearnerCase(
+        kind="pate",
+        name="confident",
+        learner=f"{{kind: pate, teachers: 10, queries: 5, aggregator: confident_gnmax, public: {PUBLIC}}}",
+        releases=("confidence", "vote"),
+        too_little_noise="learner.noise_scale=0.01",
+        more_noise="learner.noise_scale=60.0",
+    ),
 )
-"""The learners of the package; at least one entry for each kind but dp_sgd."""
+"""At least one entry for each learner of the package but dp_sgd."""
+LEARNERS = Registry().kinds("learner")
+CASES = tuple(entry for entry in ENTRIES if entry.kind in LEARNERS)
+"""The entries of learners that are there."""
 
 OWN_CASES: tuple[LearnerCase, ...] = (
     LearnerCase(

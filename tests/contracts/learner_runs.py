@@ -61,6 +61,10 @@ class Setting:
     def supported(self) -> bool:
         return self.relation in self.case.relations and self.unit in self.case.units
 
+    @property
+    def learner(self) -> str:
+        return self.case.learner_for.get(self.relation, self.case.learner)
+
     def spec(self) -> str:
         """Return the text of the spec."""
         # Under add_remove the number of users is secret: the data says only whose each record is.
@@ -68,7 +72,7 @@ class Setting:
         text = SPEC.format(
             task=self.case.task,
             users=f", users: {USERS}" if states_users else "",
-            learner=self.case.learner,
+            learner=self.learner,
             epsilon=self.case.epsilon,
             relation=self.relation,
             unit=self.unit,

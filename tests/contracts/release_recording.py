@@ -47,13 +47,15 @@ class Draw:
     """The number of the charge that stood last in a ledger, from 1."""
     source: str
     before: Tensor
-    """What is noised, or the scores."""
+    """What is noised; the scores; or the table of which medians are drawn."""
     std: float
-    """The noise's size; of a selection, the sensitivity of its scores."""
+    """The noise's size; of a selection, the sensitivity of its scores; of medians, one row."""
     over: float
     after: Tensor
-    """What came out: noisy and divided, or the number of the candidate."""
+    """What came out: noisy and divided, the number of a candidate, or medians."""
     part: Part = "value"
+    monotone: bool = False
+    """Of scores: whether it was stated that one unit moves all of them in one direction."""
     stated: float | None = None
     """The sensitivity that came with the value, where a gate's method was given one."""
 
@@ -89,6 +91,8 @@ def recorded(trace: Trace, *, replay: Trace | None = None) -> Iterator[None]:
         for name, source in SOURCES.items():
             _note_noise(patch, name, source, trace, replay)
         _note_selections(patch, trace, replay)
+        if hasattr(gates, "draw_medians"):
+            _note_medians(patch, trace, replay)
         _note_sensitivities(patch, trace)
         yield
 
@@ -141,9 +145,25 @@ def _note_selections(patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | No
         before = scores.value.detach().clone()
         number = len(trace.charges)
         trace.draws.append(Draw(number, "selection", before, scores.sensitivity, 1.0, after))
+        trace.draws[-1].monotone = getattr(scores, "monotone", False)
         return int(after)
 
     patch.setattr(gates, "select_noisily", select_noisily)
+
+
+def _note_medians(patch: pytest.MonkeyPatch, trace: Trace, replay: Trace | None) -> None:
+    usual = gates.draw_medians
+
+    def draw_medians(release: Any, table: Tensor, *args: Any) -> Tensor:
+        drawn = usual(release, table, *args)
+        first = _replayed(trace, replay)
+        after = drawn.clone() if first is None else first.after.clone()
+        # One unit changes one row of the table.
+        draw = Draw(len(trace.charges), "medians", table.clone(), 1.0, 1.0, after.clone())
+        trace.draws.append(draw)
+        return after
+
+    patch.setattr(gates, "draw_medians", draw_medians)
 
 
 def _note_sensitivities(patch: pytest.MonkeyPatch, trace: Trace) -> None:
@@ -196,14 +216,24 @@ def multipliers(trace: Trace, number: int) -> list[float]:
 
 def charged_for(trace: Trace, draw: Draw) -> float:
     """Return how far one unit's presence may move a draw's value, by the event that was charged."""
+    if draw.source == "medians":
+        # One row under every relation; what may move twice as far under replace_one is half of it.
+        doubled = trace.charges[draw.release - 1].relation == "replace_one"
+        return 0.5 if doubled else 1.0
     if draw.source == "selection":
         return draw.std
     place = [each is draw for each in trace.of_release(draw.release)].index(True)
     return draw.std / multipliers(trace, draw.release)[place]
 
 
-def distance(source: str, first: Tensor, second: Tensor) -> float:
-    """Return the distance that a mechanism's proof is about."""
-    apart = first.double() - second.double()
+def distance(source: str, first: Tensor, second: Tensor, *, count: int = 1) -> float:
+    """Return the distance that a mechanism's proof is about.
+
+    A release that is charged several times has as many equal parts; the largest distance of one
+    part is returned.
+    """
+    if source == "medians":
+        return float((first != second).any(1).sum())
+    apart = (first.double() - second.double()).reshape(count, -1)
     order = {"laplace": 1, "selection": math.inf}.get(source, 2)
-    return float(torch.linalg.vector_norm(apart.flatten(), ord=order))
+    return float(torch.linalg.vector_norm(apart, ord=order, dim=1).max())

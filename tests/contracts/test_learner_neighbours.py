@@ -22,7 +22,7 @@ from contracts.learner_runs import (
     settings,
     usual_settings,
 )
-from contracts.release_recording import Draw, Trace, charged_for, distance, multipliers
+from contracts.release_recording import SOURCES, Draw, Trace, charged_for, distance, multipliers
 from contracts.staged_records import HARMFUL, Neighbours, Records, ordinary
 
 from dppipe.spec.load import load_spec
@@ -76,14 +76,14 @@ def check_noise(trace: Trace) -> None:
         draws = trace.of_release(number)
         # Only a charge that covers other releases, whose rows follow it, has no noise of its own.
         assert draws or trace.charges[number].covered_by, f"{charge.what} has no noise"
-        if not draws or draws[0].source == "selection":
+        if not draws or draws[0].source not in SOURCES:
             continue
         for draw, multiplier in zip(draws, multipliers(trace, number), strict=True):
             assert multiplier > 0
             if draw.stated is not None:
                 assert draw.std == pytest.approx(multiplier * draw.stated, rel=1e-12)
     assert len(set(trace.keys)) == len(trace.keys)
-    noisy = [draw for draw in trace.draws if draw.source != "selection"]
+    noisy = [draw for draw in trace.draws if draw.source in SOURCES]
     for one, other in itertools.combinations(noisy, 2):
         size = min(one.noise.numel(), other.noise.numel())
         assert not torch.equal(one.noise.flatten()[:size], other.noise.flatten()[:size])
@@ -98,7 +98,11 @@ def most_moved(desk: Desk, first: Ran, second: Ran, records: tuple[Records, Reco
         if one.part == "inside a solver":
             found.append(moved_inside(desk, first, one, records) / bound)
         elif one.part == "value":
-            found.append(distance(one.source, one.before, other.before) / bound)
+            count = max(1, first.trace.charges[one.release - 1].count)
+            found.append(distance(one.source, one.before, other.before, count=count) / bound)
+        if one.monotone and desk.setting.relation != "replace_one":
+            moved = other.before - one.before
+            assert bool((moved >= 0).all() or (moved <= 0).all())
     return max(found)
 
 
