@@ -44,6 +44,8 @@ class LearnerCase:
     """The `learner` block of the spec."""
     releases: tuple[str, ...]
     """What it releases, in order."""
+    shown: tuple[str, ...] = ()
+    """How the plan and the statement begin to name each release, where that isn't its own name."""
     learner_for: Mapping[str, str] = field(default_factory=dict)
     """The block under a relation that needs other options."""
     name: str = ""
@@ -69,6 +71,11 @@ class LearnerCase:
     """Writes the files that the spec names, into the folder that commands run in."""
     inside: Callable[[Spec, Records, Tensor], Tensor] | None = None
     """Where a solver is given the noise: the noise for which it finds this solution."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How the plan and the statement begin to name each release."""
+        return self.shown or tuple(f"{what} (" for what in self.releases)
 
     @property
     def id(self) -> str:
@@ -141,8 +148,10 @@ ENTRIES: tuple[LearnerCase, ...] = (
         kind="mean",
         name="laplace",
         learner="{kind: mean, max_norm: 2.0, mechanism: laplace}",
+        learner_for={
+            "add_remove": "{kind: mean, max_norm: 2.0, mechanism: laplace, expected_records: 50.0}"
+        },
         releases=("mean",),
-        relations=("zero_out", "replace_one"),
         predicts=False,
     ),
     LearnerCase(
@@ -186,6 +195,7 @@ ENTRIES: tuple[LearnerCase, ...] = (
         kind="pate",
         learner=f"{{kind: pate, teachers: 10, queries: 5, public: {PUBLIC}}}",
         releases=("vote",),
+        shown=("votes of 10 teachers on 5 public inputs",),
         too_little_noise="learner.noise_scale=0.01",
         more_noise="learner.noise_scale=60.0",
     ),
@@ -194,6 +204,7 @@ ENTRIES: tuple[LearnerCase, ...] = (
         name="confident",
         learner=f"{{kind: pate, teachers: 10, queries: 5, aggregator: confident_gnmax, public: {PUBLIC}}}",
         releases=("confidence", "vote"),
+        shown=("the largest noisy count of votes on 10 public inputs", "votes of 10 teachers"),
         too_little_noise="learner.noise_scale=0.01",
         more_noise="learner.noise_scale=60.0",
     ),
