@@ -61,6 +61,9 @@ class LearnerCase:
     """Whether its model can be scored: it takes a `model` block."""
     resumes: bool = True
     """Whether values of releases are saved, so that a run goes on behind them."""
+    unusable: tuple[str, ...] = ("nan", "label out of range")
+    """The records of `staged_records.HARMFUL` that contribute nothing; of one that doesn't look at
+    labels, those with a wrong one do."""
     sound: bool = True
     """Whether its sensitivity holds; a test's learner may show a mechanism alone."""
     too_little_noise: str | None = "learner.noise_multiplier=0.001"
@@ -143,6 +146,7 @@ ENTRIES: tuple[LearnerCase, ...] = (
         learner_for={"add_remove": "{kind: mean, max_norm: 2.0, expected_records: 50.0}"},
         releases=("mean",),
         predicts=False,
+        unusable=("nan",),
     ),
     LearnerCase(
         kind="mean",
@@ -153,6 +157,7 @@ ENTRIES: tuple[LearnerCase, ...] = (
         },
         releases=("mean",),
         predicts=False,
+        unusable=("nan",),
     ),
     LearnerCase(
         kind="exponential",
@@ -220,12 +225,14 @@ OWN_CASES: tuple[LearnerCase, ...] = (
         learner="{kind: profile}",
         releases=("sum", "selection", "distances"),
         predicts=False,
+        unusable=("nan",),
     ),
     LearnerCase(
         kind="search",
         learner="{kind: search}",
         releases=("selection", "selection"),
         predicts=False,
+        unusable=("nan",),
         resumes=False,
         too_little_noise=None,
         more_noise=None,
