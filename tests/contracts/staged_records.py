@@ -137,6 +137,7 @@ def full(value: float, *, size: int = FEATURES) -> Any:
 
 HARMFUL: dict[str, Callable[[str], Example]] = {
     "large": lambda task: (full(30.0), label(task, 0)),
+    "large with another label": lambda task: (full(30.0), label(task, 1)),
     "opposite": lambda task: (full(-30.0), label(task, 1)),
     "one feature": lambda task: (full(0.0).index_fill(0, _first(), -9.0), label(task, 1)),
     "zero": lambda task: (full(0.0), label(task, 0)),
