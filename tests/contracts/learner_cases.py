@@ -118,14 +118,14 @@ PUBLIC = "{kind: synthetic, size: 40, features: 4, classes: 3, data_seed: 1}"
 ENTRIES: tuple[LearnerCase, ...] = (
     LearnerCase(
         kind="output_perturbation",
-        learner="{kind: output_perturbation, max_norm: 2.0, regularization: 3.0}",
+        learner="{kind: output_perturbation, max_norm: 2.0, regularization: 200.0}",
         blocks="model: logistic",
         releases=("weights",),
     ),
     LearnerCase(
         kind="output_perturbation",
         name="pure",
-        learner="{kind: output_perturbation, regularization: 3.0, mechanism: pure, scale: unit}",
+        learner="{kind: output_perturbation, regularization: 200.0, mechanism: pure, scale: unit}",
         blocks="model: logistic",
         task="regression",
         releases=("weights",),
