@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.plan import Plan
 from dppipe.planning.release_plan import LearnerParts
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.filters.filters import Commitment
 
 
@@ -26,4 +29,5 @@ def commit(plan: Plan, parts: PrivateParts | LearnerParts) -> Commitment:
             "budget.scope: expected a run with secret noise, got reproducible: true, which gives "
             "no protection."
         )
-    return Commitment(parts.committed(plan), plan.relation, plan.unit, plan.epsilon, plan.delta)
+    most = Commitment(parts.committed(plan), plan.relation, plan.unit, plan.epsilon, plan.delta)
+    return replace(most, takes_steps=isinstance(plan, StepPlan))

@@ -46,6 +46,8 @@ def what_fits(scope: Scope, commitment: Commitment, *, room: Amount) -> str:
         epsilon = scope.rule.largest_certificate(room)
         most = f"epsilon of at most {round_down(epsilon, 3):g}"
         return f"A run with {most} at delta of at most {round_down(room.delta, 3):g} fits."
+    if not commitment.takes_steps:
+        return _noise_that_fits(scope, commitment, room=room)
     changes = []
     steps = affordable_steps(scope, commitment, room=room)
     if steps:
@@ -60,6 +62,15 @@ def what_fits(scope: Scope, commitment: Commitment, *, room: Amount) -> str:
     if not changes:
         return "Nothing fits: not one step, whatever its noise."
     return f"What fits: {', or '.join(changes)}."
+
+
+def _noise_that_fits(scope: Scope, commitment: Commitment, *, room: Amount) -> str:
+    """Return how much noise lets the releases of a run without steps fit, in words."""
+    factor = affordable_noise(scope, commitment, room=room)
+    if factor is None:
+        return "Its releases don't fit, whatever their noise."
+    more = f"{round_up(factor, 3):g} times the noise"
+    return f"What fits: its releases with {more}. Lower budget.epsilon, or raise the noise."
 
 
 def affordable_steps(scope: Scope, commitment: Commitment, *, room: Amount) -> int:
@@ -106,7 +117,7 @@ def affordable_noise(
 
 
 def scale_noise(steps: Steps, factor: float) -> list[tuple[DpEvent, int]]:
-    """Return the steps with every noise multiplier times `factor`."""
+    """Return the steps with every noise times `factor`."""
     scaled = []
     for event, count in steps:
         data = _scaled(event_to_data(event), factor)
@@ -115,13 +126,17 @@ def scale_noise(steps: Steps, factor: float) -> list[tuple[DpEvent, int]]:
 
 
 def _scaled(data: dict[str, Any], factor: float) -> dict[str, Any]:
-    """Return an event's data with every noise multiplier in it times `factor`."""
+    """Return an event's data with every noise in it times `factor`."""
     changed = dict(data)
     for name, value in data.items():
         if isinstance(value, dict):
             changed[name] = _scaled(value, factor)
+        elif name == "events":
+            changed[name] = [_scaled(part, factor) for part in value]
         elif name == "noise_multiplier":
             changed[name] = value * factor
+        elif name == "epsilon" and data["type"] == "ExponentialMechanismDpEvent":
+            changed[name] = value / factor
     return changed
 
 
@@ -138,6 +153,9 @@ def _multipliers(data: dict[str, Any]) -> list[float]:
     for name, value in data.items():
         if isinstance(value, dict):
             multipliers += _multipliers(value)
+        elif name == "events":
+            for part in value:
+                multipliers += _multipliers(part)
         elif name == "noise_multiplier":
             multipliers.append(value)
     return multipliers

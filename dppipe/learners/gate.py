@@ -220,6 +220,8 @@ class Gate:
         """
         with self._charged(release):
             pass
+        if self._charge is not None:
+            self.on_release(self._charge)
         return Gate(
             ledger,
             PlannedReleases(plan),

@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dppipe.budgets.outlook import open_for_scope
 from dppipe.budgets.scopes import Scope
 from dppipe.budgets.store import Store
 from dppipe.errors import BudgetExhausted, DppipeError, NoStore, PrivacyRefusal, UsageError
+from dppipe.privacy.events.plain import event_from_data
 from dppipe.privacy.events.sequences import Steps
 from dppipe.privacy.filters.filters import Commitment
 
@@ -122,6 +124,32 @@ def test_a_full_scope_says_that_nothing_fits(store: Store) -> None:
     assert store.status("clinic").used.amount > scope.capacity.amount
     with pytest.raises(BudgetExhausted, match="Nothing fits"):
         reserve(store, "b", plan(1))
+
+
+def test_releases_that_do_not_fit_are_told_how_much_noise_would(store: Store) -> None:
+    def releases(noise: float) -> Commitment:
+        inside = dp_accounting.GaussianDpEvent(noise)
+        composed = dp_accounting.ComposedDpEvent([inside, dp_accounting.GaussianDpEvent(9 * noise)])
+        chosen = event_from_data({"type": "ExponentialMechanismDpEvent", "epsilon": 1 / noise})
+        return replace(plan([(composed, 1), (chosen, 1)]), takes_steps=False)
+
+    with pytest.raises(BudgetExhausted) as caught:
+        reserve(store, "a", releases(0.5))
+    found = re.search(
+        r"What fits: its releases with ([\d.]+) times the noise\. Lower", str(caught.value)
+    )
+    assert found is not None
+    factor = float(found[1])
+    with pytest.raises(BudgetExhausted):
+        reserve(store, "a", releases(0.5 * factor * 0.99))
+    reserve(store, "a", releases(0.5 * factor))
+    with pytest.raises(BudgetExhausted, match="don't fit, whatever their noise"):
+        reserve(store, "b", plan_of_lasting_cost())
+
+
+def plan_of_lasting_cost() -> Commitment:
+    lasting = event_from_data({"type": "ZCDpEvent", "rho": 5.0, "xi": 0.0})
+    return replace(plan([(lasting, 1)]), takes_steps=False)
 
 
 def test_an_exact_fit_is_granted_and_one_step_more_is_not(store: Store) -> None:

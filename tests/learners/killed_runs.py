@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from killing import killed
 from learners.test_perturbed_runs import dppipe
 
 Death = tuple[Any, str, Any]
@@ -17,18 +16,13 @@ Death = tuple[Any, str, Any]
 
 def kill_at(death: Death | list[Death], command: Callable[[], Any]) -> None:
     """Run a command in a forked process that is killed at this instant, or at the first of some."""
-    deaths = death if isinstance(death, list) else [death]
-    child = os.fork()
-    if child == 0:
-        try:
-            for fatal in deaths:
-                setattr(*fatal)
-            command()
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+
+    def doomed() -> None:
+        for fatal in death if isinstance(death, list) else [death]:
+            setattr(*fatal)
+        command()
+
+    killed(doomed)
 
 
 def killed_at(death: Death | list[Death], path: Path, *changes: str) -> Path:

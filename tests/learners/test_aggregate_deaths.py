@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from killing import after, die
 from learners.killed_runs import (
     assert_refused_as_lost,
     assert_taken_as_saved,
@@ -13,7 +14,6 @@ from learners.killed_runs import (
 )
 from learners.test_aggregate_runs import write_spec
 from learners.test_perturbed_runs import dppipe
-from learners.test_plugin_learner_deaths import after, die
 
 from dppipe.learners.aggregation import estimates
 from dppipe.learners.gating import medians

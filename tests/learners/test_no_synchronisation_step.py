@@ -23,7 +23,7 @@ import dppipe.learners.sgd.step as step_module
 from dppipe.clipper_abilities import first_state
 from dppipe.clipping import AdaClip, Adaptive, Automatic, Flat, Layerwise, Microbatch
 from dppipe.engine import Engine
-from dppipe.learners.gate import Gate
+from dppipe.learners.gating.release_noise import ReleaseNoise
 from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import LogicalBatch, PrivateLoader
@@ -198,12 +198,12 @@ def in_charge(patched, mistake):
 
 
 def in_gate(patched, mistake):
-    add_noise = Gate._add_noise
+    add_noise = ReleaseNoise.add_
 
     def noised(self, release, bounded, *, std):
         add_noise(self, release, replace(bounded, value=mistake(bounded.value)), std=std)
 
-    patched.setattr(Gate, "_add_noise", noised)
+    patched.setattr(ReleaseNoise, "add_", noised)
 
 
 def in_upcoming(patched, mistake):

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from killing import after, die
 from learners.killed_runs import assert_refused_as_lost, assert_taken_as_saved, killed_at
 from learners.small_learners import write_spec
 from learners.test_perturbed_runs import dppipe
-from learners.test_plugin_learner_deaths import after, die
 
 from dppipe.randomness.exponential import ExponentialStream
 from dppipe.randomness.gaussian import GaussianStream

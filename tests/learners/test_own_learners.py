@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,36 +11,24 @@ from typing import Any
 
 import pytest
 import torch
+from learners.own_kinds import own_kinds
 from learners.plugin_runs import SPEC, read_json, rows_of
 from typer.testing import CliRunner
 
-import dppipe.learners
 from dppipe.cli.app import app
 from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.randomness.gaussian import GaussianStream
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.verify import verify_ledger
-from dppipe.spec.kinds import registry
-
-OWN = Path(__file__).parent / "own"
-KINDS = ["search", "slope"]
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder in which the test's learners are among the package's own."""
-    usual = registry.built_in_kinds
-
-    def with_ours(family: Any) -> list[str]:
-        return sorted([*usual(family), *(KINDS if family.block == "learner" else [])])
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dppipe.learners, "__path__", [*dppipe.learners.__path__, str(OWN)])
-    monkeypatch.setattr(registry, "built_in_kinds", with_ours)
-    yield tmp_path
-    for kind in KINDS:
-        sys.modules.pop(f"dppipe.learners.{kind}", None)
+    with own_kinds():
+        yield tmp_path
 
 
 def go(folder: Path, learner: str, *changes: str, code: int = 0) -> Path:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from killing import after, at_call, die
 from learners.killed_runs import Death, kill_at
 from learners.pate_specs import QUERIES, dppipe, sets, write_spec
-from learners.test_plugin_learner_deaths import after, at_call, die
 
 from dppipe.learners.teaching import votes
 from dppipe.randomness.gaussian import GaussianStream

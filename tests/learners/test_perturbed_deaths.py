@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from killing import after, die
 from learners.killed_runs import (
     assert_refused_as_lost,
     assert_taken_as_saved,
     killed_at,
 )
 from learners.test_perturbed_runs import dppipe, write_spec
-from learners.test_plugin_learner_deaths import after, die
 
 from dppipe.learners.perturbation import solver
 from dppipe.randomness.gaussian import GaussianStream

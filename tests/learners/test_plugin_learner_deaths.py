@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from killing import after, at_call, die, killed, write_half_of_row
 from learners.plugin_runs import Desk, rows_of
 from typer.testing import CliRunner
 
@@ -24,51 +23,6 @@ from dppipe.runs.ledger import Ledger
 from dppipe.runs.record import RunRecord
 from dppipe.runs.released import ReleasedValues
 from dppipe.runs.verify import verify_ledger
-
-
-def die(*args: Any, **kwargs: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def after(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that does its work and dies."""
-
-    def then_die(*args: Any, **kwargs: Any) -> None:
-        function(*args, **kwargs)
-        die()
-
-    return then_die
-
-
-def at_call(number: int, usual: Callable[..., Any], fatal: Callable[..., Any]) -> Any:
-    """Return a function that is fatal when it is called for the so-many-th time."""
-    calls = 0
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return (fatal if calls == number else usual)(*args, **kwargs)
-
-    return counted
-
-
-write = os.write
-
-
-def write_half_of_row(number: int) -> Any:
-    """Return a write that is cut off in the so-many-th row of a ledger."""
-    rows = 0
-
-    def cut(fd: int, data: bytes) -> int:
-        nonlocal rows
-        rows += bytes(data[:7]) == b'{"row":'
-        if rows == number:
-            write(fd, data[: len(data) // 2])
-            die()
-        return write(fd, data)
-
-    return cut
-
 
 NOISE = {1: (GaussianStream, "add_"), 2: (GumbelStream, "draw")}
 """Where noise is drawn for each of the two releases."""
@@ -101,17 +55,13 @@ assert {*LOST, *NOT_CHARGED, *SAVED} == {*DEATHS}
 def killed_run(desk: Desk, instant: str, number: int) -> Path:
     """Run the spec in a process of its own, which is killed at this instant of a release."""
     run = desk.folder / "run"
-    child = os.fork()
-    if child == 0:
-        try:
-            os.chdir(desk.folder)
-            setattr(*DEATHS[instant](number))
-            CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", str(run)])
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
+
+    def doomed() -> None:
+        os.chdir(desk.folder)
+        setattr(*DEATHS[instant](number))
+        CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", str(run)])
+
+    killed(doomed)
     return run
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import pytorch_lightning  # noqa: F401 (a forked process finds it loaded)
+from killing import after, at_call, die
 from learners.killed_runs import kill_at
 from learners.test_feature_runs import LEARNER, PCA, SCALED, STEPS, command, rows_of, write_spec
-from learners.test_plugin_learner_deaths import after, at_call, die
 
 from dppipe.learners.inputs import projection
 from dppipe.learners.inputs.projection import ProjectionStage

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from killing import after, die
 from learners import test_perturbed_deaths
 from learners.killed_runs import killed_at
 from learners.test_perturbed_runs import dppipe
-from learners.test_plugin_learner_deaths import after, die
 from learners.test_regression_runs import write_spec
 
 from dppipe.learners.regression import moments

@@ -61,6 +61,8 @@ class Commitment:
     unit: str
     epsilon: float
     delta: float
+    takes_steps: bool = True
+    """Whether the run could take fewer of them; other learners need all their releases."""
 
 
 class Filter(Options):

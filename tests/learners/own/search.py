@@ -53,7 +53,7 @@ class Search(Learner, kind="search"):
             total = torch.zeros(job.facts.input_shape, dtype=torch.float64)
             while (release := covered.next()) is not None:
                 total += covered.add_noise(release, lambda: self.bounded(job, number))
-        return total / job.facts.records
+        return total
 
     def bounded(self, job, bound):
         units = job.records.units()
