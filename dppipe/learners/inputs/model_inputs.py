@@ -176,8 +176,8 @@ class ModelInputs:
         noisy = self._noisy(stage, train, users, release, gate, ranks=ranks)
         made = None
         if ranks.first:
-            count = plan.records or len(train)
-            made = stage.transform(noisy, count=count, input_shape=tuple(train.shape[1:]))
+            shape = tuple(train.shape[1:])
+            made = stage.transform(noisy, count=plan.records, input_shape=shape)
         if run is not None and made is not None:
             stage.write(run, made)
         transform: InputTransform = ranks.agree(made)

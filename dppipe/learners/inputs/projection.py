@@ -80,7 +80,9 @@ class ProjectionStage(ReleasedStage):
         """Return the sum over usable records, which isn't private yet."""
         return second_moments(inputs, users, max_norm=self.pca.max_norm)
 
-    def transform(self, noisy: Tensor, *, count: int, input_shape: Sequence[int]) -> Projection:
+    def transform(
+        self, noisy: Tensor, *, count: int | None, input_shape: Sequence[int]
+    ) -> Projection:
         """Return the projection on the eigenvectors with the largest eigenvalues."""
         matrix = to_matrix(noisy, math.prod(input_shape))
         _, vectors = torch.linalg.eigh(matrix)  # the largest eigenvalue comes last

@@ -12,7 +12,7 @@ import torch
 
 from dppipe.data.reading.private_scaling import PrivateScaling, padded
 from dppipe.data.reading.scaling import Constants
-from dppipe.errors import UsageError
+from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.learners.inputs.stages import InputTransform, ReleasedStage
 from dppipe.runs.directory import RunDirectory, write_json
 
@@ -51,8 +51,15 @@ class ScalingStage(ReleasedStage):
         """Return the sum over usable records, which isn't private yet."""
         return torch.from_numpy(self.scaling.total(inputs[:, : self.features].numpy(), users))
 
-    def transform(self, noisy: Tensor, *, count: int, input_shape: Sequence[int]) -> Constants:
+    def transform(
+        self, noisy: Tensor, *, count: int | None, input_shape: Sequence[int]
+    ) -> Constants:
         """Return the constants of noisy sums over `count` units."""
+        if count is None:
+            raise PrivacyRefusal(
+                "data.normalize: expected a public number of records, which statistics are divided "
+                "by, got a secret one. Give constants, or take relation: zero_out."
+            )
         return padded(self.scaling.constants(noisy.numpy(), count=count), input_shape[0])
 
     def made_up(self, input_shape: Sequence[int]) -> Constants:

@@ -57,12 +57,15 @@ class ReleasedStage(ABC):
         """Return the sum over usable records, or over users' averages; it isn't private yet."""
 
     @abstractmethod
-    def transform(self, noisy: Tensor, *, count: int, input_shape: Sequence[int]) -> InputTransform:
+    def transform(
+        self, noisy: Tensor, *, count: int | None, input_shape: Sequence[int]
+    ) -> InputTransform:
         """Return the transform of a noisy sum.
 
         Args:
             noisy: `[size]`
-            count: The number of units; a stage that uses it says so by `prelude.needs_count`.
+            count: The number of units, None where it is secret; a stage that uses it says so by
+                `prelude.needs_count`.
             input_shape: The shape of one input before this stage.
         """
 
