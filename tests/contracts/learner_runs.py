@@ -35,6 +35,8 @@ from dppipe.spec.load import load_spec
 from dppipe.spec.spec import Spec
 
 ALL = (*CASES, *OWN_CASES)
+OWN_TRIED = (("zero_out", "example"), ("replace_one", "user"))
+"""What is tried of the tests' own learners, which stand for their mechanisms alone."""
 SPEC = """\
 version: 1
 name: contract
@@ -202,7 +204,8 @@ def settings(*, supported: bool, cases: tuple[LearnerCase, ...] = ALL) -> list[S
         for relation in ("zero_out", "add_remove", "replace_one"):
             for unit in ("example", "user"):
                 setting = Setting(case, relation, unit)
-                if setting.supported == supported:
+                tried = case in CASES or (relation, unit) in OWN_TRIED
+                if tried and setting.supported == supported:
                     found.append(setting)
     return found
 
