@@ -20,6 +20,7 @@ HISTOGRAMS = "{kind: orientation_histograms}"
 PCA = "{kind: pca, components: 60, max_norm: 9.0, budget_share: 0.2}"
 ROWS: list[tuple[str, str, str, float]] = [
     (HISTOGRAMS, "output_perturbation", "none", 3.0),
+    (HISTOGRAMS, "output_perturbation", "none", 1.5),
     (HISTOGRAMS, "objective_perturbation", "3.0", 3.0),
     (HISTOGRAMS, "objective_perturbation", "1.0", 10.0),
     (PCA, "output_perturbation", "none", 3.0),
