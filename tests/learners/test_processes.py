@@ -64,6 +64,24 @@ def test_two_processes_give_the_same_model_and_one_ledger(run, tmp_path):
     assert "terminate" not in output
 
 
+PROJECTED = [
+    "data={kind: digits, holdout: public, features: {kind: pca, components: 6, max_norm: 4.0, "
+    "noise_multiplier: 3.0}}",
+    "reproducible=true",
+]
+
+
+def test_two_processes_project_by_one_release_and_give_the_model_of_one(run, tmp_path):
+    """Where the second process had other inputs, its share of every gradient would differ."""
+    one = run(*PROJECTED)
+    dppipe(tmp_path, "two", *PROJECTED, *TWO)
+    weights = torch.load(tmp_path / "two" / "checkpoints" / "final.ckpt", weights_only=True)
+    for name, value in one.weights().items():
+        torch.testing.assert_close(weights[name], value, rtol=0, atol=1e-5)
+    rows = (tmp_path / "two" / "ledger.jsonl").read_text().splitlines()
+    assert [json.loads(row).get("what") for row in rows[:2]] == ["projection", None]
+
+
 @pytest.mark.parametrize("victim", ["the first", "another"])
 def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path, victim):
     """`dppipe resume` then goes on, here with one process."""
