@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dppipe.cli.printing.wrapping import table, wrapped
+from dppipe.cli.printing.wrapping import fill, table, wrapped
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.claims import guarantee_of_plan, units_of
 from dppipe.runs.statement.other_releases import planned_phrase
@@ -58,5 +58,6 @@ def _releases(plan: Plan) -> list[str]:
     lines = ["releases, and the epsilon spent after each" if plan.private else "releases"]
     for number, release in enumerate(plan.releases, start=1):
         spent = f"  {shown(plan.epsilon_after(number)):>8}" if plan.private else ""
-        lines.append(f"  {number:>3}{spent}  {planned_phrase(release)}")
+        first = f"  {number:>3}{spent}  "
+        lines.append(fill(planned_phrase(release), first=first, rest=" " * len(first)))
     return lines
