@@ -55,7 +55,7 @@ class Task:
     score: str = "accuracy"
     has_public: bool = False
     """Whether every second test input is public, without its label, for PATE; no arm is scored on
-    these. (The first half of MNIST's test file is harder than the second.)"""
+    these. (The halves of MNIST's test file come from different people.)"""
 
 
 def logistic(learner: str) -> str:
