@@ -114,6 +114,19 @@ def _opening(plan: Plan) -> str:
     )
 
 
+def _releases_made(outcome: Outcome) -> str:
+    """Say how many of the planned releases were made; one may stand for many charges."""
+    planned = len(outcome.plan.releases)
+    if not outcome.plan.private:
+        return f"{planned}, without noise"
+    made, charges = 0, 0
+    for release in outcome.plan.releases:
+        charges += release.count
+        made += charges <= outcome.charged
+    charged = f", charged {outcome.charged} times" if outcome.charged > planned else ""
+    return f"{made if made == planned else f'{made} of {planned}'}{charged}"
+
+
 def closing_text(outcome: Outcome) -> str:
     """Say how a run ended, for a person."""
     run_dir = short_path(outcome.run_dir)
@@ -124,7 +137,7 @@ def closing_text(outcome: Outcome) -> str:
         facts["steps"] = str(outcome.steps)
     else:
         facts["learner"] = outcome.plan.learner
-        facts["releases"] = str(outcome.charged)
+        facts["releases"] = _releases_made(outcome)
     if outcome.epsilon is None:
         facts["privacy"] = "NOT PRIVATE"
     else:

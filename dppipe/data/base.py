@@ -200,7 +200,8 @@ class Data(Component):
         """Return the number of users whose records are trained on."""
         if self.users is None:
             message = (
-                "expected the number of users, got nothing. State it: sampler: user draws them."
+                "expected the number of users, got nothing. State it, or leave the users out: "
+                "where the data names them, they are the unit of privacy."
             )
             raise SpecError([Problem(("data", "users"), message)])
         train, _, _ = self.split.counts(self.users)

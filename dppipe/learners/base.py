@@ -76,7 +76,7 @@ class Learner(Component):
         """Return the untrained module that `fit` trains, where no `model` block names one."""
         raise self.unwritten("module(facts)")
 
-    def problems(self, facts: PublicFacts) -> Iterator[tuple[tuple[str, ...], str]]:
+    def problems(self, facts: PublicFacts) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield each option of the spec that the learner can't work with, and why.
 
         An option is its place in the spec, such as `("learner", "loss")`.

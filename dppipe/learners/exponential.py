@@ -45,7 +45,6 @@ class Exponential(Learner, kind="exponential"):
         "torch.save wrote them. Those of a private run are recognised, and its cost counts.",
     )
     loss_bound: float = Field(
-        gt=0,
         ge=1e-6,
         le=1e6,
         examples=[1.0],
@@ -75,13 +74,15 @@ class Exponential(Learner, kind="exponential"):
         """The candidates: a private run that has trained one of them counts."""
         return tuple(Pretrained(path=path, records=self.records) for path in self.candidates)
 
-    def problems(self, facts: PublicFacts) -> Iterator[tuple[tuple[str, ...], str]]:
+    def problems(self, facts: PublicFacts) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield candidates that aren't there, or that stand in the list twice."""
-        for path in self.candidates:
+        for number, path in enumerate(self.candidates):
             if not path.is_file():
+                where = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
                 yield (
-                    ("learner", "candidates"),
-                    f"expected files of weights, got {path}, which isn't there. Fix the path.",
+                    ("learner", "candidates", number),
+                    f"expected a file of weights, got {path}, which isn't there{where}. Correct "
+                    "the path.",
                 )
         if len(set(self.candidates)) < len(self.candidates):
             yield ("learner", "candidates"), "expected each file once, got one twice. Remove it."

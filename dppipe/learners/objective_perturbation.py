@@ -46,7 +46,8 @@ class ObjectivePerturbation(PerturbedLearner, kind="objective_perturbation"):
             yield (
                 ("learner", "kind"),
                 "expected unit: example with objective_perturbation, whose proof needs one "
-                "record's Hessian to have rank one, got user. Take output_perturbation.",
+                "record's Hessian to have rank one, got user. Take output_perturbation, or leave "
+                "the users out of the data.",
             )
         if facts.relation == "replace_one":
             yield (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
+from dppipe.planning.earlier.leftover import LEAST_LEFT
 from dppipe.planning.earlier.runs import Earlier, refuse_earlier, with_earlier
 from dppipe.planning.first_releases import first_releases, refuse_preludes
 from dppipe.planning.plan import Plan
@@ -167,11 +168,20 @@ def _over_budget(
 def _refuse_spent(earlier: Earlier, parts: LearnerParts, budget: Budget) -> None:
     """Refuse earlier runs that can't be counted with this one, or that leave nothing to it."""
     cost = refuse_earlier(earlier, budget, parts.accountant, unit=parts.unit, adaptive=False)
-    if cost > budget.epsilon or (cost == budget.epsilon and earlier.records == "same"):
+    left = budget.epsilon - cost
+    same = earlier.records == "same"
+    too_little = same and parts.learner.scale is None and left < LEAST_LEFT * budget.epsilon
+    if left < 0 or (left == 0 and same) or too_little:
+        remainder = ""
+        if left > 0:
+            remainder = (
+                f": {left:.2g} is left, for which the noise would hide everything that the "
+                "records could teach"
+            )
         raise PrivacyRefusal(
             f"budget.epsilon: expected more than {shown(cost)}, which the weights of "
-            f"{earlier.names} cost before this run's first release, got {budget.epsilon:g}. Raise "
-            "it, or start from other weights."
+            f"{earlier.names} cost before this run's first release, got {budget.epsilon:g}"
+            f"{remainder}. Raise it, or start from other weights."
         )
 
 

@@ -48,14 +48,20 @@ def load_weights(module: torch.nn.Module, path: Path) -> None:
     module.load_state_dict(weights)
 
 
-def refuse_misfit(weights: Any, expected: Mapping[str, Any], *, path: Path) -> None:
-    """Refuse weights whose names or shapes are not those of the model."""
+def refuse_misfit(
+    weights: Any, expected: Mapping[str, Any], *, path: Path, place: str = ""
+) -> None:
+    """Refuse weights whose names or shapes are not those of the model.
+
+    `place` is the option that names the file, where there is one.
+    """
     shapes = _shapes(expected)
     got = _shapes(weights) if isinstance(weights, Mapping) else {}
     if got != shapes:
         wrong = next(name for name in (*shapes, *got) if got.get(name) != shapes.get(name))
+        where = f"{place}: {path}" if place else path
         raise UsageError(
-            f"{path}: expected the weights of the spec's model, got others: {wrong!r} doesn't fit."
+            f"{where}: expected the weights of the spec's model, got others: {wrong!r} doesn't fit."
         )
 
 

@@ -75,6 +75,9 @@ def _unplaced(error: UsageError | PrivacyRefusal) -> list[Problem]:
     if isinstance(error, SpecError):
         return [] if any(problem.place for problem in error.problems) else list(error.problems)
     key, _, message = str(error).partition(": ")
+    if key.startswith("accountant "):  # its kind follows: `accountant zcdp: no proof ...`
+        key, _, kind = key.partition(" ")
+        message = f"expected one with a proof, got {kind}: {message}"
     path = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
     if path[0] not in Spec.model_fields:
         return []

@@ -29,8 +29,11 @@ def fill_unused_blocks(data: Any, *, registry: Any) -> Any:
     if not isinstance(data, dict):
         return data
     kind = _kind(data.get("learner", "dp_sgd"))
-    if kind is None or kind == "dp_sgd":
+    if kind == "dp_sgd":
         return data
+    if kind is None:
+        # Reading the block says that it names no kind; what it would take isn't known.
+        return _PLACEHOLDERS | data
     known = registry if isinstance(registry, Registry) else Registry()
     try:
         takes = getattr(known.load("learner", kind), "takes", LEARNER_BLOCKS)

@@ -215,7 +215,9 @@ def test_a_file_that_cannot_be_chosen_is_refused_before_a_charge(tmp_path: Path,
     torch.save(content, tmp_path / "bad.pt")
     done = dppipe("run", str(path), "--run-dir", str(tmp_path / "run"))
     assert done.exit_code in (2, 3), done.output
-    assert message in " ".join(done.output.split())
+    output = " ".join(done.output.split())
+    assert message in output
+    assert "learner.candidates: " in output
     assert (tmp_path / "run" / "ledger.jsonl").read_bytes() == b""
 
 
@@ -284,6 +286,8 @@ def test_runs_that_no_bound_covers_are_refused(tmp_path: Path) -> None:
     assert "budget.relation: expected zero_out" in found
     found = refused(path, f"learner.candidates={candidates}", "budget.epsilon=0.4")
     assert "budget.epsilon: expected more than 0.5" in found
+    found = refused(path, f"learner.candidates={candidates}", "budget.epsilon=0.5001")
+    assert "is left, for which the noise would hide everything" in found
 
 
 def test_weights_that_planning_cannot_see_are_found_when_they_are_loaded(tmp_path: Path) -> None:

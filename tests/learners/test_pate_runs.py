@@ -152,6 +152,8 @@ def test_a_run_leaves_votes_with_noise_and_nothing_of_the_teachers(tmp_path: Pat
     summary = json.loads((run.directory / "summary.json").read_text())
     assert set(summary["metrics"]) == {"val/accuracy"}
     assert "teacher" not in run.output.replace("teachers", "")
+    charged = f"releases 2, charged {summary['charged']} times"
+    assert charged in " ".join(run.output.split())
     for value in run.values:
         assert not value.frac().eq(0).any()  # counts without noise are whole numbers
 
@@ -190,6 +192,7 @@ def test_without_noise_the_student_learns_the_plurality(tmp_path: Path) -> None:
     path = write_spec(tmp_path, **{"{epsilon: 8.0, delta: 1.0e-5}": "none"})
     done = dppipe("run", path, "--run-dir", tmp_path / "run")
     assert done.exit_code == 0, done.output
+    assert "releases 1, without noise" in " ".join(done.output.split())
     metrics = json.loads((tmp_path / "run" / "summary.json").read_text())["metrics"]
     assert metrics["val/accuracy"] > 0.75
 

@@ -27,6 +27,12 @@ def _chosen(value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
         raise ValueError(
             f"expected a block with kind: {' or '.join(KINDS)}, got {kind or value!r}. Name one."
         )
+    needed = [name for name, field in KINDS[kind].model_fields.items() if field.is_required()]
+    if needed and isinstance(value, str):
+        raise ValueError(
+            f"expected a block with kind, {' and '.join(needed)}, got {value!r} alone. Write "
+            f"{{kind: {value}, ...}}."
+        )
     return KINDS[kind].from_data(data)
 
 

@@ -63,6 +63,7 @@ def check_users(users: NDArray[numpy.int64] | None, *, stated: int | None) -> ND
     count = int(users.max()) + 1
     if stated not in (None, count):
         raise UsageError(
-            f"data.users: expected the number of users in the data, {count}, got {stated}."
+            f"data.users: expected the number of users in the data, {count}, got {stated}. "
+            "Correct it."
         )
     return users

@@ -44,7 +44,7 @@ def candidate_networks(job: Job, paths: Sequence[Path], hashes: Sequence[str]) -
                 f"{_PLACE}: expected the bytes of {path} that the plan has hashed, got others. "
                 "Restore the file, or start a new run."
             )
-        refuse_misfit(weights, job.module.state_dict(), path=path)
+        refuse_misfit(weights, job.module.state_dict(), path=path, place=_PLACE)
         _refuse_infinite(weights, path)
         network = copy.deepcopy(job.module).eval()
         network.load_state_dict(weights)
