@@ -30,7 +30,8 @@ class Mean(Learner, kind="mean"):
     A unit adds one vector, a function of its own records alone, which is clipped to `max_norm`:
     in the Euclidean norm for Gaussian noise (Dwork et al. 2006a), in the sum of absolute values for
     Laplace noise (Dwork et al. 2006b). The 2^-22 pays for rounding, for up to a million numbers
-    in an input and 2^29 units (`gating/unit_sums.py`). The divisor is public, so dividing costs nothing.
+    in an input and 2^29 units (`gating/unit_sums.py`). The divisor is public, so dividing costs
+    nothing.
     """
 
     max_norm: float = Field(
