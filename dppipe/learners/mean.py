@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 class Mean(Learner, kind="mean"):
     """Adds up clipped inputs, adds noise, and divides by a public constant.
 
-    Guarantee: one unit's presence moves the sum by at most `max_norm (1 + 2^-30)`, under every
+    Guarantee: one unit's presence moves the sum by at most `max_norm (1 + 2^-22)`, under every
     relation and for both units; a replaced unit moves it twice, which is how accountants charge it.
     A unit adds one vector, a function of its own records alone, which is clipped to `max_norm`:
     in the Euclidean norm for Gaussian noise (Dwork et al. 2006a), in the sum of absolute values for
-    Laplace noise (Dwork et al. 2006b). The 2^-30 pays for the rounding of clipping, for up to a
-    million numbers in an input. The divisor is public, so dividing costs nothing.
+    Laplace noise (Dwork et al. 2006b). The 2^-22 pays for rounding, for up to a million numbers
+    in an input and 2^29 units (`gating/unit_sums.py`). The divisor is public, so dividing costs
+    nothing.
     """
 
     max_norm: float = Field(
@@ -100,7 +101,7 @@ class Mean(Learner, kind="mean"):
     def fit(self, job: Job, gate: Gate) -> nn.Module:
         """Set the buffer to the noisy mean."""
         from dppipe.learners.gating.bounded import Bounded
-        from dppipe.learners.gating.unit_sums import clipped_unit_sum
+        from dppipe.learners.gating.unit_sums import SUM_SLACK, clipped_unit_sum
 
         def total() -> Bounded:
             found = clipped_unit_sum(
@@ -110,7 +111,7 @@ class Mean(Learner, kind="mean"):
                 bound=self.max_norm,
                 order=1 if self.mechanism == "laplace" else 2,
             )
-            sensitivity = self.max_norm * (1 + 2.0**-30)
+            sensitivity = self.max_norm * (1 + SUM_SLACK)
             return Bounded(found, sensitivity, over=self.divisor(job.facts))
 
         release = gate.next()

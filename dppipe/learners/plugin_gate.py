@@ -14,6 +14,7 @@ from dppipe.errors import UsageError
 from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.gating.unit_isolation import restoring
 from dppipe.learners.gating.unit_sums import (
+    SUM_SLACK,
     UnitValue,
     check_bound,
     clamped_unit_sum,
@@ -84,7 +85,8 @@ class PluginGate:
         def total(units: Iterator[Unit]) -> Tensor:
             return clipped_unit_sum(units, value, shape=shape, bound=bound, order=order)
 
-        return self.__gate.add_noise(release, lambda: self.__bounded(total, bound)).view(shape)
+        moved = bound * (1 + SUM_SLACK)
+        return self.__gate.add_noise(release, lambda: self.__bounded(total, moved)).view(shape)
 
     def select_units(
         self, release: Release, scores: UnitValue, *, candidates: int, bound: float

@@ -77,7 +77,8 @@ def select_medians(
 
 def cells_of(values: NDArray[numpy.float64], *, radius: float) -> NDArray[numpy.int64]:
     """Return the cell of each value; rounding decides for that value alone."""
-    shares = (numpy.clip(values / radius, -1, 1) + 1) / 2
+    # Clamped first: a quotient that overflows would be warned of, which follows from records.
+    shares = (numpy.clip(values, -radius, radius) / radius + 1) / 2
     return numpy.minimum((shares * CELLS).astype(numpy.int64), CELLS - 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.gating.selection import select_noisily, selecting_mechanism
 from dppipe.learners.gating.sources import NoiseSources
 from dppipe.learners.job import Job
+from dppipe.learners.selecting.candidate_files import file_hash
+from dppipe.learners.selecting.candidate_networks import candidate_networks
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.mechanisms import exponential, gaussian, permute_and_flip
 from dppipe.privacy.events.plain import event_from_data
@@ -237,6 +240,28 @@ def test_a_file_that_has_changed_since_the_plan_is_refused(tmp_path: Path) -> No
     job = Job(facts, spec.model.build((5,), 1), readable(dataset), Path())
     with pytest.raises(PrivacyRefusal, match="that the plan has hashed, got others"):
         learner.fit(job, Changed())
+
+
+class KeepsDeep(torch.nn.Linear):
+    """Remembers inputs where `restoring` doesn't look: in an object of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 1)
+        self.seen = SimpleNamespace(total=torch.zeros(1))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.seen.total = self.seen.total + inputs.sum()
+        return super().forward(inputs) + self.seen.total
+
+
+def test_a_network_that_keeps_something_between_records_is_refused(tmp_path: Path) -> None:
+    module = KeepsDeep()
+    path = tmp_path / "weights.pt"
+    torch.save(module.state_dict(), path)
+    dataset = TensorDataset(torch.zeros(2, 2), torch.zeros(2))
+    job = Job(facts_of(), module, readable(dataset), Path())
+    with pytest.raises(PrivacyRefusal, match="keeps nothing between records"):
+        candidate_networks(job, [path], [file_hash(path)])
 
 
 def trained_candidate(folder: Path, name: str, *changes: str) -> Path:

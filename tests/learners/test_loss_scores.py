@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -128,6 +131,27 @@ def test_a_network_that_remembers_is_put_back_after_each_record() -> None:
     first, second = ([0.5, 0.2], 1.0), ([-0.3, 0.4], 0.0)
     assert score(first, second) == score(first) + score(second)
     assert score(second, first) == score(first, second)
+
+
+class Draws(nn.Module):
+    """Predicts by a number that NumPy's or Python's generator draws."""
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        super().__init__()
+        self.draw = draw
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return torch.full((len(inputs), 1), self.draw())
+
+
+@pytest.mark.parametrize("draw", [np.random.rand, random.random])
+def test_what_a_network_draws_does_not_follow_from_other_records(draw: Any) -> None:
+    def score(*records: Any) -> float:
+        dataset = dataset_of([*records])
+        return float(loss_scores([Draws(draw)], readable(dataset), facts_of(), loss_bound=50.0))
+
+    first, second = ([0.5, 0.2], 1.0), ([-0.3, 0.4], 0.0)
+    assert score(first, second) == score(first) + score(second)
 
 
 def test_a_record_on_which_a_candidate_fails_costs_that_candidate_the_bound() -> None:

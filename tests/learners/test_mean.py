@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ from learners.small_learners import (
     facts_of,
     fitted,
     owned,
+    readable,
     write_spec,
 )
 from learners.test_perturbed_runs import dppipe, is_likely
+from torch.utils.data import Dataset
 
 import dppipe as package
 from dppipe.learners.mean import Mean
@@ -178,3 +182,25 @@ def test_what_does_not_apply_is_an_error(tmp_path: Path, changes: list[str], mes
     done = dppipe("plan", str(path), *words)
     assert done.exit_code in (2, 3), done.output
     assert message in " ".join(done.output.split())
+
+
+class Augmented(Dataset[Any]):
+    """Adds a number to each record that a global generator draws."""
+
+    def __init__(self, records: list[float], draw: Callable[[], float]) -> None:
+        self.records = records
+        self.draw = draw
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.tensor([self.records[index] + self.draw()]), 0
+
+
+@pytest.mark.parametrize("draw", [lambda: float(torch.rand(())), np.random.rand, random.random])
+def test_what_is_drawn_for_a_record_does_not_follow_from_others(draw: Any) -> None:
+    def inputs(*records: float) -> list[float]:
+        return [float(unit.inputs) for unit in readable(Augmented([*records], draw)).units()]
+
+    assert inputs(1.0, 2.0, 3.0)[1:] == inputs(2.0, 3.0)

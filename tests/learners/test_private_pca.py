@@ -148,6 +148,30 @@ def test_a_projected_record_depends_on_it_and_on_what_was_released() -> None:
     assert projection.transformed(inputs).dtype == torch.float32
 
 
+@pytest.mark.parametrize(("width", "components"), [(3, 2), (69, 8), (69, 50), (200, 17)])
+def test_a_projected_record_does_not_depend_on_its_place(width: int, components: int) -> None:
+    """In float64: rounding to float32 hides most of what a place changes, not all of it."""
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(700, width, generator=generator, dtype=torch.float64)
+    inputs *= torch.logspace(-30, 30, 700, dtype=torch.float64)[:, None]
+    numbers = torch.randn(width, components, generator=generator, dtype=torch.float64)
+    projection = Projection(torch.linalg.qr(numbers)[0])
+    whole = projection.transformed(inputs)
+    for start in (1, 2, 5, 300):
+        assert torch.equal(projection.transformed(inputs[start:]), whole[start:])
+    lengths = inputs.norm(dim=1, keepdim=True)
+    assert ((whole - inputs @ projection.directions) / lengths).abs().max() < 1e-7
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_record_that_is_not_finite_stays_so(number: float) -> None:
+    rows = [[1.0, number], [0.0, 0.0], [1e-310, 0.0], [1.7e308, 0.0]]
+    inputs = torch.tensor(rows, dtype=torch.float64)
+    made = Projection(torch.eye(2, dtype=torch.float64)).transformed(inputs)
+    assert not made[0].isfinite().any()
+    assert made[1:].isfinite().all()
+
+
 @pytest.mark.parametrize("relation", ["zero_out", "add_remove", "replace_one"])
 def test_a_share_of_the_budget_is_what_the_matrix_costs_alone(relation: Any) -> None:
     budget = Budget(epsilon=2.0, delta=1e-6, relation=relation)

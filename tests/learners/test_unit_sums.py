@@ -205,3 +205,16 @@ def test_a_function_that_may_refuse_odd_units_is_rehearsed_all_the_same() -> Non
         return unit.inputs.mean(0)
 
     rehearse_value(value, MADE_UP, (SIZE,))
+
+
+def test_one_unit_does_not_change_how_those_after_it_are_rounded() -> None:
+    """Added one by one, 20,000 units would be moved by 1 + 2^-28 here."""
+    ones = [1.0] * 4095
+    step = 2.0**-40  # between neighbouring float64 numbers from 4096 on; half of it below
+    after = [0.5, -(0.5 + 0.49 * step)] * 8192
+
+    def total(numbers: list[float]) -> float:
+        units = (as_unit([number]) for number in numbers)
+        return float(clipped_unit_sum(units, own_numbers, shape=(1,), bound=1.0))
+
+    assert total([*ones, 1.0, *after]) - total([*ones, *after]) == 1.0

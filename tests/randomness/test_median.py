@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 
 import numpy
 import pytest
@@ -122,3 +123,11 @@ def test_a_stream_shows_no_secret_and_is_not_repeated() -> None:
     stream = MedianStream(KEY)
     assert repr(stream) == "MedianStream(secret)"
     assert not numpy.array_equal(stream.gumbels(4), stream.gumbels(4))
+
+
+def test_no_value_is_warned_of() -> None:
+    values = numpy.array([1e308, -1e308, 5e-324, 0.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = cells_of(values, radius=1e-9)
+    assert found.tolist() == [CELLS - 1, 0, CELLS // 2, CELLS // 2]

@@ -22,14 +22,26 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-_BATCH = 512
-"""How many rows are multiplied at once; every batch has this many places, so that a row's rounding
-doesn't follow from how many others there are."""
+_BATCH = 4096
+"""How many rows are multiplied at once."""
+_PART_BITS = 17
+"""Bits of each of the two whole numbers that a direction's number is cut into."""
+_EXACT_BITS = 53
+"""Whole numbers of this many bits are exact in float64, whatever the order of a sum."""
+_LEAST_PEAK = 2.0**-900
+"""Rows whose largest number is smaller are cut as if it were this: powers of two stay exact."""
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Inputs become their products with some directions."""
+    """Inputs become their products with some directions.
+
+    Guarantee: what an input becomes is a function of it and of the directions, to the last bit.
+    A library's product of matrices may round a row by its place among others; taking one record
+    out would then change others, and the blocks that hashes put them in. So rows, relative to
+    their own largest number, and directions are cut to whole numbers whose products add up to at
+    most 2^53: their sums are exact, and rounding happens afterwards, for each number alone.
+    """
 
     directions: Tensor
     """`[d, components]`, float64: orthonormal columns, the one with the most variance first."""
@@ -44,12 +56,24 @@ class Projection:
         flat = inputs.flatten(1)
         directions = self.directions.to(inputs.device)
         made = inputs.new_empty(len(flat), directions.shape[1])
-        places = flat.new_zeros(_BATCH, flat.shape[1], dtype=torch.float64)
         for start in range(0, len(flat), _BATCH):
-            part = flat[start : start + _BATCH]
-            places[: len(part)] = part
-            made[start : start + _BATCH] = (places @ directions)[: len(part)]
+            part = slice(start, start + _BATCH)
+            made[part] = _exact_products(flat[part].to(torch.float64), directions)
         return made
+
+
+def _exact_products(rows: Tensor, directions: Tensor) -> Tensor:  # [n, d], [d, k] -> [n, k]
+    """Return products that are rounded once, at the end; directions are within [-1, 1]."""
+    bits = _EXACT_BITS - _PART_BITS - math.ceil(math.log2(max(rows.shape[1], 2)))
+    peak = rows.abs().amax(1, keepdim=True).clamp_min(_LEAST_PEAK)
+    # The power of two above a row's peak is a quotient without rounding, unlike torch.exp2. A row
+    # that isn't finite has none: its unit is NaN, and so are its products.
+    unit = peak / 2 / torch.frexp(peak).mantissa * 2.0 ** (1 - bits)
+    steps = (rows / unit).round()
+    high = (directions * 2.0**_PART_BITS).trunc()
+    low = ((directions * 2.0**_PART_BITS - high) * 2.0**_PART_BITS).trunc()
+    whole = (steps @ high) * 2.0**_PART_BITS + steps @ low
+    return whole * 2.0 ** (-2 * _PART_BITS) * unit
 
 
 @dataclass(frozen=True)

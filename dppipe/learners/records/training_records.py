@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from dppipe.data.reading.each_record import still_generators
 from dppipe.data.reading.users import users_of
 from dppipe.data.reading.validity import valid_of
-from dppipe.errors import RECORD_ERRORS, PrivacyRefusal
+from dppipe.errors import PrivacyRefusal
 from dppipe.learners.records.batch_reader import BatchReader, RecordBatch
-from dppipe.learners.records.faults import is_machine_fault
+from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.silenced_output import silenced
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class TrainingRecords:
     """The training records of a run, unit by unit or in batches.
 
     Guarantee: records are read only while `may_read` says so. No record raises, and what user code
-    prints, warns of or logs while it reads one is dropped.
+    prints, warns of or logs while it reads one is dropped. The global generators start from one
+    state for each record, so what a dataset draws for one doesn't follow from others.
     """
 
     def __init__(
@@ -103,13 +105,12 @@ class TrainingRecords:
             tensors = self._dataset.tensors
             return Unit(tensors[0][indices], tensors[1][indices])
         rows: list[tuple[Tensor, Tensor]] = []
-        for index in indices:
-            try:
-                one, target = self._dataset[index][:2]
-                rows.append((torch.as_tensor(one), torch.as_tensor(target)))
-            except RECORD_ERRORS as error:
-                if is_machine_fault(error):
-                    raise
+        with still_generators() as restart:
+            for index in indices:
+                restart()  # what a record draws doesn't follow from the records before it
+                with SuppressRecordErrors():
+                    one, target = self._dataset[index][:2]
+                    rows.append((torch.as_tensor(one), torch.as_tensor(target)))
         try:
             inputs = torch.stack([one for one, _ in rows])
             return Unit(inputs, torch.stack([target for _, target in rows]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from dppipe.errors import RECORD_ERRORS, PrivacyRefusal, UsageError
 from dppipe.learners.linear.last_layer import made_up_inputs
+from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.selecting.loss_scores import record_loss
 from dppipe.planning.earlier.finished_runs import finished_runs
 from dppipe.runs.registration import module_hashes
@@ -75,15 +77,27 @@ def _refuse_uncounted(network: nn.Module, counted: frozenset[str], path: Path) -
 
 
 def _try(network: nn.Module, job: Job, path: Path) -> None:
-    """Try a network on a made-up record: a mistake in it isn't taken for a bad record."""
+    """Try a network on made-up records: a mistake in it isn't taken for a bad record.
+
+    Guarantee: a network that is let through lost the same on one record before and after another.
+    """
     one = made_up_inputs(job.facts)[:1]
     target = torch.zeros(1, dtype=torch.int64)
     if job.facts.task == "regression":
         target = torch.zeros(1, job.facts.outputs, dtype=torch.float64)
     try:
-        record_loss(network, one, target, task=job.facts.task)
+        before = record_loss(network, one, target, task=job.facts.task)
+        with SuppressRecordErrors():  # it may be right to refuse a record as odd as this one
+            record_loss(network, one * 3 + 1, target, task=job.facts.task)
+        after = record_loss(network, one, target, task=job.facts.task)
     except RECORD_ERRORS as error:
         raise UsageError(
             f"model: expected a network that works on a made-up record, got "
             f"{type(error).__name__} with the weights of {path}: {error}. Fix the model."
         ) from error
+    if before != after and not (math.isnan(before) and math.isnan(after)):
+        raise PrivacyRefusal(
+            "model: expected a network that keeps nothing between records, got another loss for "
+            "the same made-up record after another one. One record would move the losses of "
+            "others: keep no state outside of parameters."
+        )

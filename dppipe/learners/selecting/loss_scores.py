@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
+from dppipe.data.reading.each_record import still_generators
 from dppipe.learners.gating.unit_isolation import restoring
 from dppipe.learners.gating.unit_sums import cut_scores
 from dppipe.learners.records.faults import SuppressRecordErrors
@@ -63,7 +64,8 @@ def record_loss(network: nn.Module, one: Tensor, target: Tensor, *, task: str) -
         if _keeps_nothing(network):
             predictions = network(one.to(kind))
         else:
-            with restoring(network):
+            with restoring(network), still_generators() as restart:
+                restart()  # what it draws doesn't follow from the records before
                 predictions = network(one.to(kind))
         if task == "regression":
             target = target.to(predictions.dtype)
