@@ -361,14 +361,17 @@ def chosen(results: Results, facts: dict[str, Any]) -> str:
 
 
 def table(results: Results) -> Iterator[dict[str, Any]]:
-    """Yield a row for each cell that has its final runs."""
+    """Yield a row for each cell that has its final runs, where DP-SGD has them too."""
     for task in TASKS:
         for arm in task.arms:
             for epsilon in EPSILONS:
                 facts = {"task": task.name, "arm": arm, "epsilon": epsilon}
                 best = chosen(results, facts)
                 scores = results.scores(**facts, stage="final", setting=best)
-                if scores:
+                beside = results.scores(
+                    task=task.name, arm="dp_sgd", epsilon=epsilon, stage="final"
+                )
+                if len(scores) >= SEEDS and len(beside) >= SEEDS:
                     yield {
                         "task": task.name,
                         "learner": arm,
@@ -413,7 +416,7 @@ def write(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
     print("| task | learner | epsilon 0.1 | 1 | 3 |\n|---|---|---|---|---|")
     for task in TASKS:
         for arm in task.arms:
-            cells = [f"{task.name} | {arm}"]
+            cells = [f"{task.name} | `{arm}`"]
             for epsilon in EPSILONS:
                 cells.append(shown(rows, task.name, arm, epsilon))
             print(f"| {' | '.join(cells)} |")
@@ -431,7 +434,7 @@ def shown(rows: list[dict[str, Any]], task: str, arm: str, epsilon: float) -> st
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw a panel for each task: score against epsilon, a line for each learner."""
+    """Draw a panel for each task: error against epsilon, a line for each learner."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -447,7 +450,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             if found:
                 axis.errorbar(
                     [row["epsilon"] for row in found],
-                    [100 * row["mean"] for row in found],
+                    [100 - 100 * row["mean"] for row in found],
                     yerr=[100 * row["spread"] for row in found],
                     label=arm,
                     color=colours[arm],
@@ -456,10 +459,14 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
                 )
         axis.set_xscale("log")
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
-        axis.minorticks_off()
-        axis.set_title(f"{name} ({'R2' if 'age' in name else 'accuracy'}, %)", fontsize=10)
+        axis.tick_params(axis="x", which="minor", bottom=False)
+        unit = "100 - R2 in %" if "age" in name else "test error, %"
+        axis.set_title(f"{name}: {unit}", fontsize=10)
         axis.set_xlabel("epsilon")
-        axis.set_ylim(bottom=max(axis.get_ylim()[0], 0))
+        axis.set_yscale("log")
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter("{x:g}")
+        axis.tick_params(axis="y", which="both", labelsize=8)
         axis.grid(alpha=0.3)
     handles = {}
     for axis in axes[0]:
