@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dppipe.data.reading.scaling import Constants
@@ -44,6 +44,25 @@ def release_charge(release: Release, plan: Any) -> Charge:
         epsilon=plan.epsilon_after(0),
         facts=release.facts,
     )
+
+
+@dataclass(frozen=True)
+class OneAfterAnother(Ranks):
+    """Two processes after one another: the second gets what the first has said."""
+
+    said: list[Any] = field(default_factory=list)
+
+    def agree(self, value: Any) -> Any:
+        if self.first:
+            self.said.append(value)
+            return value
+        return self.said.pop(0)
+
+
+def two_ranks() -> tuple[Ranks, Ranks]:
+    """Return two processes, to be used one after the other."""
+    said: list[Any] = []
+    return OneAfterAnother(0, 2, said), OneAfterAnother(1, 2, said)
 
 
 class GivenSources(NoiseSources):

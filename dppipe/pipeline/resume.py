@@ -14,10 +14,10 @@ from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.pipeline.load import spec_of
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.planning.step_plan import StepPlan
-from dppipe.privacy.ledger_reading import LedgerCorrupt, read_ledger
+from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.changes import check_unchanged
 from dppipe.runs.directory import RunDirectory
-from dppipe.runs.files import read_plan, read_summary, refuse_finished
+from dppipe.runs.files import read_plan, refuse_finished, refuse_lost_rows
 from dppipe.runs.origin import check_origin
 
 if TYPE_CHECKING:
@@ -44,18 +44,13 @@ def prepare_resume(
         )
     spec = spec_of(run, plugins=plugins)
     plan = read_plan(run)
-    summary = read_summary(run)
     _refuse_old_split(plan, run)
     check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
     ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
     if not ledger.rows:
         _refuse_other_plan(spec, run)
-    if summary.get("ledger_head", ledger.head) not in ledger.heads:
-        raise LedgerCorrupt(
-            f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be "
-            "trusted."
-        )
+    refuse_lost_rows(run, ledger)
     refuse_finished(run)
     if not isinstance(plan, StepPlan):
         return run, spec, plan, ledger.rows

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from dppipe.errors import UsageError
 from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import plan_from_json
+from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows
 from dppipe.runs.directory import RunDirectory
 
 SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
@@ -79,6 +80,15 @@ def refuse_finished(run: RunDirectory) -> None:
             advice = "A callback stopped it early: train on without that callback in a new run."
         got = "expected an unfinished run, got one that is finished"
         raise UsageError(f"{run.path}: {got}. {advice}")
+
+
+def refuse_lost_rows(run: RunDirectory, ledger: LedgerRows) -> None:
+    """Refuse a ledger without the rows that the summary of an earlier end has seen."""
+    if read_summary(run).get("ledger_head", ledger.head) not in ledger.heads:
+        raise LedgerCorrupt(
+            f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be "
+            "trusted."
+        )
 
 
 def _read(path: Path) -> bytes:

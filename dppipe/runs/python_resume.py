@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
-from dppipe.runs.files import read_plan
+from dppipe.privacy.ledger_reading import read_ledger
+from dppipe.runs.files import read_plan, refuse_lost_rows
 from dppipe.runs.origin import check_origin
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ _CHOSEN = (
 
 
 def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> None:
-    """Refuse to resume a run under another plan, and a copy of a run made in Python.
+    """Refuse another plan, a ledger that lacks rows, and a copy of a run made in Python.
 
     Guarantee: every step of a resumed run is planned as it was when the run began, so that the
-    claim of its plan holds for the steps before and after the interruption together.
+    claim of its plan holds for the steps before and after the interruption together. Rows that the
+    summary of an earlier end has seen are there.
     """
     committed = read_plan(run)
     if plan != committed:
@@ -47,6 +49,7 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
             f"{_difference(committed, plan)}. Its claim is for the plan that it began with: pass "
             "the same settings and data, and the same length to the Trainer, or start a new run."
         )
+    refuse_lost_rows(run, read_ledger(run.ledger, plan=run.plan.read_bytes()))
     if not run.config.exists():
         check_origin(run, data=data, original_is_gone=run.original_is_gone)
 

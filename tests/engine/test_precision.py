@@ -61,6 +61,52 @@ def test_a_bfloat16_forward_gives_float32_norms_and_sums():
         assert torch.allclose(half.sums[name], total, atol=0.05), name
 
 
+NORMALISATIONS = {
+    "layer norm": (lambda: nn.LayerNorm(6), (4, 6)),
+    "group norm": (lambda: nn.GroupNorm(2, 6), (6, 4)),
+    "instance norm": (lambda: nn.InstanceNorm1d(6, affine=True), (6, 4)),
+}
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_a_normalisation_of_bfloat16_under_autocast_is_computed_in_float32(name):
+    torch.manual_seed(0)
+    make, shape = NORMALISATIONS[name]
+    model, rows = make(), torch.randn(5, *shape).bfloat16()
+    seen = []
+
+    def noted(model, rows):
+        seen.append(model(rows))
+        return torch.tanh(seen[-1].float()).flatten(1).sum(1)
+
+    expected = clipped_sum(model, noted, rows.float(), Flat(max_grad_norm=0.5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = clipped_sum(model, noted, rows, Flat(max_grad_norm=0.5))
+    torch.testing.assert_close(seen[-1].detach(), model(rows.float()).detach())
+    torch.testing.assert_close(found.norms, expected.norms)
+    torch.testing.assert_close(found.sums, expected.sums)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_under_autocast_are_near_those_in_full_precision(kind):
+    torch.manual_seed(0)
+    layer = kind(3, 4, num_layers=2, bidirectional=True, batch_first=True)
+    rows = torch.randn(5, 6, 3)
+
+    def total(layer, rows):
+        outputs, last = layer(rows)
+        states = last if isinstance(last, tuple) else (last,)
+        found = [outputs.float().flatten(1)]
+        found += [state.float().transpose(0, 1).flatten(1) for state in states]
+        return torch.cat(found, 1).sum(1)
+
+    expected = clipped_sum(layer, total, rows, Flat(max_grad_norm=0.5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = clipped_sum(layer, total, rows, Flat(max_grad_norm=0.5))
+    torch.testing.assert_close(found.norms, expected.norms, rtol=0.05, atol=0.05)
+    torch.testing.assert_close(found.sums, expected.sums, rtol=0.05, atol=0.05)
+
+
 def test_a_bfloat16_sum_keeps_small_contributions():
     """256 equal contributions add up exactly in float32 and get stuck in bfloat16."""
     model = nn.Linear(1, 1, bias=False)

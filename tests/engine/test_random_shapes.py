@@ -141,10 +141,13 @@ def test_normalisations(run, loop, count, middle, shape):
     st.integers(1, 2),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.sampled_from([nn.LSTM, nn.GRU]),
 )
-def test_recurrent_layers(run, loop, count, steps, size, layers, both, first, kind):
+def test_recurrent_layers(run, loop, count, steps, size, layers, both, first, started, kind):
     torch.manual_seed(0)
+    sides = layers * (2 if both else 1)
+    levels = torch.arange(1.0, sides * size + 1).view(sides, 1, size).double()
 
     class Outputs(nn.Module):
         def __init__(self):
@@ -152,7 +155,48 @@ def test_recurrent_layers(run, loop, count, steps, size, layers, both, first, ki
             self.layer = kind(2, size, layers, batch_first=first, bidirectional=both)
 
         def forward(self, x):
-            outputs = self.layer(x if first else x.transpose(0, 1))[0]
+            states = ()
+            if started:  # from another state for each row, layer and direction
+                hidden = torch.tanh(levels * x[:, 0, :1])
+                states = ((hidden, hidden / 2) if kind is nn.LSTM else hidden,)
+            outputs = self.layer(x if first else x.transpose(0, 1), *states)[0]
             return outputs if first else outputs.transpose(0, 1)
 
     check(run, loop, Outputs(), (torch.randn(count, steps, 2),))
+
+
+HIDDEN = {
+    "nothing": lambda x: None,
+    "later positions": lambda x: torch.ones(x.shape[1], x.shape[1]).triu(1).bool(),
+    "some later positions of each row": lambda x: (
+        (x[:, None, :, 0] > 0) & torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
+    ).repeat_interleave(2, 0),
+}
+"""What attention of two heads may not look at, as its mask; the first position is never hidden."""
+
+
+@few
+@given(rows, small, st.sampled_from(list(HIDDEN)), st.booleans(), st.booleans(), st.booleans())
+def test_attention_behind_masks(run, loop, count, length, hidden, padded, soft, weighted):
+    torch.manual_seed(0)
+
+    def shaped(mask, like):
+        return torch.where(mask, -1.5, 0.0).to(like) if soft and mask is not None else mask
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            padding = (x[:, :, 1] > 0) & (torch.arange(length) > 0) if padded else None
+            return self.attention(
+                x,
+                x,
+                x,
+                key_padding_mask=shaped(padding, x),
+                attn_mask=shaped(HIDDEN[hidden](x), x),
+                need_weights=weighted,
+            )[0]
+
+    check(run, loop, Masked(), (torch.randn(count, length, 4),))

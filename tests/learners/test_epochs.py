@@ -6,25 +6,33 @@ import json
 import math
 import os
 import signal
+from dataclasses import replace
 
 import numpy
 import pytest
+from private_steps import two_ranks
 from secret_streams import secret_stream
+from torch import nn
 from typer.testing import CliRunner
+from written_runs import write_run
 
 from dppipe.cli.app import app
 from dppipe.clipping import Flat
+from dppipe.engine import Engine
 from dppipe.errors import PrivacyRefusal
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
+from dppipe.lightning.fit import make_private_step, open_gate
 from dppipe.noise import Constant, Linear
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Gdp, Pld, Rdp, Zcdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.gaussian import gaussian_epsilon
+from dppipe.runs.directory import RunDirectory
+from dppipe.runs.follower import Follower
 from dppipe.runs.record import RunRecord
 from dppipe.runs.verify import verify_ledger
-from dppipe.sampling import BallsInBins, Shuffle
+from dppipe.sampling import BallsInBins, Poisson, Shuffle
 
 SHUFFLE = [
     "sampler={kind: shuffle, expected_batch_size: 150}",
@@ -259,3 +267,35 @@ def test_balls_in_bins_run_to_their_end(run):
     assert done.summary["charged"] == 3
     assert done.rows[0]["event"]["type"] == "BallsInBinsDpEvent"
     assert verify_ledger(done.path).intact
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"row":'], ids=["whole", "torn"])
+@pytest.mark.parametrize("charged", [1, 3, 4, 5])
+@pytest.mark.parametrize(
+    "sampler", [Poisson(sample_rate=0.25), Shuffle(expected_batch_size=250)], ids=lambda s: s.kind
+)
+def test_every_process_of_a_resumed_run_goes_on_after_the_same_step(
+    tmp_path, sampler, charged, torn
+):
+    budget = Budget(epsilon=100.0, delta=1e-5)
+    parts = PrivateParts(sampler, Flat(), Constant(noise_multiplier=4.0), Gdp(), budget)
+    if not sampler.epochwise:
+        parts = replace(parts, accountant=Rdp())
+    made = plan_privacy(parts, name="t", records=1000, steps=20)
+    write_run(tmp_path / "run", parts, made, charged=charged)
+    run = RunDirectory(tmp_path / "run")
+    run.summary.unlink()
+    with run.ledger.open("ab") as ledger:
+        ledger.write(torn)
+    engine = Engine(nn.Linear(2, 1), lambda model, batch: model(batch[0])[:, 0], Flat())
+    steps = []
+    for ranks in two_ranks():
+        record = Follower(made)
+        if ranks.first:
+            record = RunRecord.reopen(run, plan=made, parts=parts, restored={}, data=None)
+        gate, upcoming = open_gate(
+            parts, budget, made, record, ranks=ranks, seed=None, restored={}, resume=run
+        )
+        make_private_step(parts, made, engine, gate, upcoming, restored={})
+        steps.append(upcoming.next().facts["step"])
+    assert steps[0] == steps[1] == made.start_after(charged) + (2 if torn else 1)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 import torch
-from private_steps import altered
+from private_steps import altered, two_ranks
 from typer.testing import CliRunner
 
 import dppipe
@@ -18,7 +18,6 @@ from dppipe import Budget, NoiseSchedule
 from dppipe.cli.app import app
 from dppipe.clipping import Flat
 from dppipe.engine import Engine
-from dppipe.learners.ranks import Ranks
 from dppipe.lightning.fit import make_private_step, open_gate
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants import Rdp
@@ -203,18 +202,6 @@ def test_a_filter_counts_every_charge_whatever_a_crash_has_left(run, monkeypatch
     assert verify_ledger(stopped.path).intact
 
 
-class Shared(Ranks):
-    """Two processes after one another: the second gets what the first has said."""
-
-    said: ClassVar[list] = []
-
-    def agree(self, value):
-        if self.first:
-            self.said.append(value)
-            return value
-        return self.said.pop(0)
-
-
 def test_a_torn_row_is_counted_by_the_filter_of_every_process(tmp_path):
     class Steady(NoiseSchedule, kind="steady"):
         adaptive: ClassVar[bool] = True
@@ -234,12 +221,12 @@ def test_a_torn_row_is_counted_by_the_filter_of_every_process(tmp_path):
     run.ledger.write_bytes(b'{"row":1,"version":2,"ste')
     engine = Engine(torch.nn.Linear(2, 1), lambda model, batch: model(batch[0])[:, 0], Flat())
     spent = []
-    for rank in (0, 1):
+    for ranks in two_ranks():
         record = Follower(plan)
-        if rank == 0:
+        if ranks.first:
             record = RunRecord.reopen(run, plan=plan, parts=parts, restored={}, data=None)
         gate, upcoming = open_gate(
-            parts, budget, plan, record, ranks=Shared(rank, 2), seed=None, restored={}, resume=run
+            parts, budget, plan, record, ranks=ranks, seed=None, restored={}, resume=run
         )
         make_private_step(parts, plan, engine, gate, upcoming, restored={})
         spent.append(upcoming.noise.filter.spent().amount)

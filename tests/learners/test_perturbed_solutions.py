@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,7 @@ from torch.utils.data import Dataset
 
 from dppipe.data.reading.users import with_users
 from dppipe.errors import PrivacyRefusal
+from dppipe.learners.linear.last_layer import bounded_layer
 from dppipe.learners.linear.row_bounds import bound_vectors
 from dppipe.learners.objective_perturbation import ObjectivePerturbation
 from dppipe.learners.output_perturbation import OutputPerturbation
@@ -243,3 +245,33 @@ def test_what_rounding_hides_is_refused_before_anything_is_read(kind: Any) -> No
         kind(regularization=1.0, tolerance=1e-15).releases(facts_of("logistic"), scale=2.0)
     with pytest.raises(PrivacyRefusal, match=r"learner\.regularization: expected one at which"):
         kind(regularization=1e-300).releases(facts_of("logistic"), scale=2.0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.lists(st.floats(-5, 5), min_size=2, max_size=2), min_size=1, max_size=4),
+    st.sampled_from([0.01, 0.5, 1.0, 30.0]),
+    st.sampled_from(["clip", "unit"]),
+    st.booleans(),
+    st.sampled_from(LOSSES),
+)
+def test_a_layer_predicts_by_the_very_rows_that_its_solution_was_found_for(
+    inputs: list[list[float]], norm: float, scale: Any, bias: bool, loss: str
+) -> None:
+    problem = problem_of(loss, regularization=1.0, max_norm=norm, scale=scale)
+    network = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(2, problem.facts.outputs, bias=bias)
+    )
+    network = problem.learner.prepare(network.double(), problem.facts)
+    dataset = dataset_of(inputs, [0.0] * len(inputs))
+    job = replace(problem.job(dataset), module=network)
+    rows = problem.learner.rows(job, None).inputs[: len(inputs)]
+    layer = bounded_layer(network)
+    generator = torch.Generator().manual_seed(0)
+    solution = torch.randn(
+        problem.facts.outputs, layer.row_width, generator=generator, dtype=torch.float64
+    )
+    layer.set_solution(solution)
+    with torch.no_grad():
+        found = network(dataset.tensors[0])
+    torch.testing.assert_close(found, rows @ solution.T, rtol=1e-9, atol=1e-9 * norm)

@@ -211,3 +211,31 @@ def test_a_lock_is_shared_and_what_stands_beside_it_is_copied():
 def test_a_network_of_torchs_own_layers_costs_no_restoring():
     replica = Replica(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2).eval()))
     assert not replica.has_own_code
+
+
+HOOKS = {
+    "before a layer": lambda layer, keep: layer.register_forward_pre_hook(keep),
+    "before a layer, with names": lambda layer, keep: layer.register_forward_pre_hook(
+        keep, with_kwargs=True
+    ),
+    "after a layer": lambda layer, keep: layer.register_forward_hook(keep),
+    "before its gradient": lambda layer, keep: layer.register_full_backward_pre_hook(keep),
+    "after its gradient": lambda layer, keep: layer.register_full_backward_hook(keep),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_what_a_hook_of_any_kind_keeps_is_kept_from_a_module_of_torchs_own_layers(kind):
+    seen = []
+
+    def keep(module, *values):
+        seen.append(values)
+
+    module = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1))
+    HOOKS[kind](module[1], keep)
+    replica = Replica(module)
+    replica.module(torch.randn(4, 3)).sum().backward()
+    assert seen == []
+    assert replica.written
+    replica.restore()
+    assert not replica.written

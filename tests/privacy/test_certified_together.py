@@ -106,3 +106,20 @@ def test_at_every_stage_and_delta_the_larger_cost_counts(accountant: Accountant)
                 assert found.epsilon(delta) == max(own.epsilon(delta), other.epsilon(delta))
             for epsilon in (0.1, 1.0, 5.0):
                 assert found.delta(epsilon) == max(own.delta(epsilon), other.delta(epsilon))
+
+
+@pytest.mark.parametrize("accountant", [Gdp(), Rdp(), Pld()], ids=lambda made: made.kind)
+@pytest.mark.parametrize("way", ["before", "disjoint"])
+@pytest.mark.parametrize("failure", [0.0, 1e-7, 1e-3])
+def test_epsilon_and_delta_of_several_releases_are_read_from_one_curve(
+    accountant: Accountant, way: str, failure: float
+) -> None:
+    inside = wrapped(with_failure(accountant, failure), way, WHOLE)
+    outside = with_failure(wrapped(accountant, way, WHOLE), failure)
+    for made in (inside, outside):
+        cost = made.compose([(WHOLE, 5)], relation="zero_out")
+        for epsilon in (0.1, 1.0, 4.0):
+            delta = cost.delta(epsilon)
+            assert failure < delta < 1
+            assert cost.epsilon(delta) <= epsilon * (1 + 1e-4)
+            assert cost.epsilon(delta * 0.9) > epsilon

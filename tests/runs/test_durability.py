@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,20 @@ class Disk:
     calls: list[Call] = field(default_factory=list)
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
-        write, fsync, replace, unlink, add = (
+        opened, write, fsync, replace, unlink, add = (
+            os.open,
             os.write,
             os.fsync,
             os.replace,
             os.unlink,
             GaussianStream.add_,
         )
+
+        def watched_open(path: Any, flags: int, *mode: int, **options: Any) -> int:
+            fd = opened(path, flags, *mode, **options)
+            if flags & os.O_EXCL:
+                self.calls.append(Call("create", str(path)))
+            return fd
 
         def watched_write(fd: int, data: bytes) -> int:
             flags = fcntl.fcntl(fd, fcntl.F_GETFL)
@@ -100,6 +108,7 @@ class Disk:
             self.calls.append(Call("noise", ""))
             return add(*args, **options)
 
+        patch.setattr(os, "open", watched_open)
         patch.setattr(os, "write", watched_write)
         patch.setattr(os, "fsync", watched_fsync)
         patch.setattr(os, "replace", watched_replace)
@@ -188,6 +197,23 @@ def test_the_names_of_ledger_and_identity_are_durable_before_anything_is_charged
     identity = disk.places("write", folder / "run" / "budget.json")[0]
     assert disk.synced(folder / "run", after=identity, before=first_row)
     assert disk.synced(folder, after=0, before=first_row)
+
+
+def test_each_file_of_a_new_run_is_on_the_disk_before_what_refers_to_it(
+    recorded: tuple[Path, Disk],
+) -> None:
+    folder, disk = recorded
+    run = folder / "run"
+    made = [
+        disk.places("replace", run / "config.yaml")[0],
+        disk.places("replace", run / "plan.json")[0],
+        disk.places("create", run / "ledger.jsonl")[0],
+        disk.places("replace", run / "origin.json")[0],
+        disk.places("create", run / "budget.json")[0],
+        disk.places("write", run / "ledger.jsonl")[0],
+    ]
+    for earlier, later in pairwise(made):
+        assert disk.synced(run, after=earlier, before=later)
 
 
 def test_every_row_is_on_the_disk_before_the_noise_of_its_release(

@@ -59,6 +59,7 @@ def fit(module: pl.LightningModule, *, steps: int = 6, **changes: Any) -> dppipe
     trainer = pl.Trainer(max_steps=steps, accelerator="cpu", callbacks=[private], **quiet)
     resumed = changes.get("resume")
     path = resumed.last_checkpoint if resumed is not None else None
+    path = path if path is not None and path.exists() else None
     trainer.fit(module, private.loader(dataset), ckpt_path=path, weights_only=True)
     return private
 
@@ -133,3 +134,28 @@ def test_a_validation_step_that_calls_the_training_step_is_told_what_to_do(tmp_p
     with pytest.raises(PrivacyRefusal, match="let both call a method that they share"):
         trainer.fit(Calls(), private.loader(dataset), DataLoader(dataset, batch_size=50))
     assert not (tmp_path / "run").exists()
+
+
+SEEN_BY = {
+    "checkpoint and summary": (True, True),
+    "checkpoint": (True, False),
+    "summary": (False, True),
+}
+
+
+@pytest.mark.parametrize("seen", SEEN_BY)
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_run_whose_ledger_lacks_rows_that_were_seen_goes_no_further(
+    interrupted: Path, gone: int, seen: str
+) -> None:
+    from_checkpoint, has_summary = SEEN_BY[seen]
+    ledger = interrupted / "ledger.jsonl"
+    left = b"".join(ledger.read_bytes().splitlines(keepends=True)[:-gone])
+    ledger.write_bytes(left)  # in place, as the run's origin knows the file
+    if not has_summary:
+        (interrupted / "summary.json").unlink()
+    if not from_checkpoint:
+        (interrupted / "checkpoints" / "last.ckpt").unlink()
+    with pytest.raises(PrivacyRefusal, match=r"expected the rows? that the \w+ has seen"):
+        fit(Mine(), resume=dppipe.RunDirectory.open(interrupted))
+    assert ledger.read_bytes() == left

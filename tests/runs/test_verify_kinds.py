@@ -21,11 +21,19 @@ from dppipe.optim import schedules
 from dppipe.planning.earlier.runs import ChargedEvent, Earlier, EarlierRun
 from dppipe.planning.parts import PrivateParts
 from dppipe.planning.privacy_plan import plan_privacy
+from dppipe.planning.release_plan import LearnerParts, plan_releases
+from dppipe.planning.stated import DEFAULT_FACTS
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
+from dppipe.privacy.charges import Charge
+from dppipe.privacy.events.mechanisms import exponential, gaussian, laplace
 from dppipe.privacy.events.plain import event_to_data
 from dppipe.privacy.printing import shown
+from dppipe.privacy.release import PublicFacts, Release
+from dppipe.runs.directory import RunDirectory
+from dppipe.runs.ledger import Ledger
+from dppipe.runs.record import RunRecord
 from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import BallsInBins, Poisson, Shuffle
 from dppipe.spec.kinds.families import FAMILIES
@@ -167,3 +175,72 @@ def test_a_torn_row_of_either_version_counts_for_at_least_the_step_that_it_began
     assert found.torn
     assert found.epsilon is not None
     assert found.epsilon >= plan.epsilon_after(charged + 1) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("form", ["statistics", "falling noise", "shuffle", "balls in bins"])
+@pytest.mark.parametrize("charged", [1, 3, 4, 6])
+def test_a_run_that_ends_with_a_torn_row_states_one_more_charge_as_spent(
+    tmp_path: Path, form: str, charged: int
+) -> None:
+    plan = written(tmp_path / "run", form, charged=charged)
+    run = RunDirectory(tmp_path / "run")
+    rows = len(run.ledger.read_text().splitlines())
+    with run.ledger.open("ab") as file:
+        file.write(f'{{"row":{rows + 1},"version":2,'.encode())
+    ledger = Ledger.open(run.ledger, plan=plan.to_json())
+    RunRecord(run, plan=plan, ledger=ledger).finish({}, stopped="failed", steps=0)
+    summary = json.loads(run.summary.read_text())
+    paid = sum(plan.charges(step) for step in range(1, charged + 1)) + 1
+    first = min(plan.steps, (paid - 1) * plan.steps_per_charge + 1)
+    assert summary["epsilon_spent"] == plan.epsilon_after(first) > plan.epsilon_after(charged)
+    assert summary["charged"] == paid + len(plan.releases) == verify_ledger(run.path).charged
+
+
+class Several:
+    """A learner of releases that differ in kind, cost and count."""
+
+    scale = 3.0
+
+    def releases(self, facts: PublicFacts, *, scale: float) -> list[Release]:
+        return [
+            Release(what="mean", event=gaussian(scale)),
+            Release(what="votes", event=laplace(scale), count=3),
+            Release(what="choice", event=exponential(0.3)),
+            Release(what="counts", event=gaussian(scale / 2), count=2),
+        ]
+
+
+@pytest.mark.parametrize("whole", range(4))
+def test_a_torn_row_of_a_learner_counts_for_the_release_that_it_began(
+    tmp_path: Path, whole: int
+) -> None:
+    parts = LearnerParts(Several(), Rdp(), Budget(epsilon=1e6, delta=DELTA), "example")
+    facts = PublicFacts(
+        records=1000,
+        unit="example",
+        relation="zero_out",
+        input_shape=(2,),
+        outputs=1,
+        task="binary",
+    )
+    plan = plan_releases(parts, facts, name="t", learner="several", **DEFAULT_FACTS)
+    run = RunDirectory(tmp_path)
+    run.plan.write_bytes(plan.to_json())
+    with Ledger.create(run.ledger, plan=plan.to_json()) as ledger:
+        for number, release in enumerate(plan.releases[:whole], start=1):
+            ledger.charge(
+                Charge(
+                    what=release.what,
+                    event=release.dp_event,
+                    relation="zero_out",
+                    unit="example",
+                    count=release.count,
+                    epsilon=plan.epsilon_after(number),
+                    facts=release.facts,
+                )
+            )
+    with run.ledger.open("ab") as file:
+        file.write(f'{{"row":{whole + 1},"version":2,"what":"'.encode())
+    found = verify_ledger(tmp_path)
+    assert (found.torn, found.rows, len(found.faults)) == (True, whole, 1)
+    assert found.epsilon == pytest.approx(plan.epsilon_after(whole + 1), rel=1e-9)

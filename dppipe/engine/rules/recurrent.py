@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dppipe.engine.gradients.forms import Dense
-from dppipe.engine.rules.base import Found, Unhandled, Use, plain, rows_first, wide
+from dppipe.engine.rules.base import Found, Unhandled, Use, rows_first, wide
 from dppipe.engine.rules.linear import outer
 
 Receive = Callable[[Tensor, Tensor], None]
@@ -87,8 +87,11 @@ def _run_layer(
 
     gates: Tensor = use.call(F.linear, values, weight_ih, bias_ih)
     gates = use.tap(gates.flip(0) if backwards else gates, (), lambda gradient: ())
+    # In the gates' type: autocast doesn't convert what is computed in place.
+    weight = weight_hh.detach().to(gates.dtype)
+    bias = None if bias_hh is None else bias_hh.detach().to(gates.dtype)
     hidden, *last = recurrence.apply(  # type: ignore[no-untyped-call]
-        gates, *states, weight_hh.detach(), plain(bias_hh), receive
+        gates, *states, weight, bias, receive
     )
     return hidden.flip(0) if backwards else hidden, *last
 
