@@ -85,7 +85,7 @@ def test_a_disk_that_fails_at_any_file_is_named_and_the_run_goes_on_afterwards(
 def test_curves_that_cannot_be_written_end_the_run_with_one_line(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, left = RecordWriter.write, 12
+    write, left = RecordWriter.write, 4
 
     def failing(writer: RecordWriter, data: bytes) -> None:
         nonlocal left
