@@ -119,17 +119,7 @@ def _fit(
     *,
     public: Tensor | None,
 ) -> nn.Module:
-    gate: Gate | PlainGate = PlainGate(plan)
-    if plan.private and plan.relation is not None:
-        gate = Gate(
-            record.ledger,
-            PlannedReleases(plan),
-            plan.relation,
-            plan.unit,
-            sources=NoiseSources(spec.seed if spec.reproducible else None, secure=plan.secure),
-            values=ReleasedValues(record.run, plan),
-            on_release=record.release,
-        )
+    gate = _make_gate(spec, plan, record)
     inputs.prepare(plan, record.run, gate, ranks=Ranks())
     train = inputs.splits.train
     by_users = plan.unit == "user"
@@ -154,6 +144,21 @@ def _fit(
         trained = spec.learner.fit(replace(job, records=closed), seen)
     _refuse_unfinished(gate, trained)
     return trained
+
+
+def _make_gate(spec: Spec, plan: Plan, record: RunRecord) -> Gate | PlainGate:
+    """Return the gate of a run; without a budget it charges nothing and adds no noise."""
+    if not plan.private or plan.relation is None:
+        return PlainGate(plan)
+    return Gate(
+        record.ledger,
+        PlannedReleases(plan),
+        plan.relation,
+        plan.unit,
+        sources=NoiseSources(spec.seed if spec.reproducible else None, secure=plan.secure),
+        values=ReleasedValues(record.run, plan),
+        on_release=record.release,
+    )
 
 
 def _is_trusted(spec: Spec) -> bool:

@@ -37,7 +37,7 @@ class Estimator(Protocol):
         ...
 
     def set_weights(self, moved: Tensor) -> None:
-        """Give the module the weights of the origin plus these differences `[size]`."""
+        """Set the module to the weights of the origin plus these differences `[size]`."""
         ...
 
 

@@ -69,7 +69,7 @@ class LinearEstimator:
         return self._ridge(rows) if self.options.kind == "ridge" else self._logistic(rows)
 
     def set_weights(self, moved: Tensor) -> None:
-        """Give the layer these weights `[size]`."""
+        """Set the layer to these weights `[size]`."""
         self.layer.set_solution(moved.reshape(self.layer.out_features, -1))
 
     def _ridge(self, rows: Rows) -> Tensor:  # -> [size]
