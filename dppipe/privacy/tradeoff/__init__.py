@@ -1,0 +1,1 @@
+"""What a privacy curve leaves to any attacker: trade-offs between two kinds of error."""
