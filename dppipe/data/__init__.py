@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dppipe.data.digits import Digits
     from dppipe.data.idx import Idx
     from dppipe.data.npz import Npz
+    from dppipe.data.parquet import Parquet
     from dppipe.data.synthetic import Synthetic
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Digits",
     "Idx",
     "Npz",
+    "Parquet",
     "Split",
     "Splits",
     "Synthetic",
@@ -42,6 +44,7 @@ __getattr__ = lazy_names(
         "Digits": ".digits",
         "Idx": ".idx",
         "Npz": ".npz",
+        "Parquet": ".parquet",
         "Split": ".base",
         "Splits": ".base",
         "Synthetic": ".synthetic",

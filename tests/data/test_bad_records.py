@@ -17,10 +17,10 @@ from torch.utils.data import Subset, TensorDataset
 
 from dppipe.data import ClassPathData, Csv, Data, Idx, Npz
 from dppipe.data.base import Split, Task, take
-from dppipe.data.reading import tables
 from dppipe.data.reading.record_checks import usable_part
 from dppipe.data.reading.users import ids_of, with_users
 from dppipe.data.reading.validity import valid_of, with_valid
+from dppipe.data.tables import delimited
 from dppipe.errors import UsageError
 
 SECRET = "4711-secret"
@@ -153,7 +153,7 @@ def test_files_refuse_a_bad_record_by_its_place_and_say_that_it_is_private(
 def test_a_dropped_record_keeps_its_place_and_changes_no_other(
     tmp_path: Path, case: Any, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "CHUNK", piece)
+    monkeypatch.setattr(delimited, "CHUNK", piece)
     write, bad, options, _ = case
     whole = rows_of(write(tmp_path, None, **options, on_bad_record="drop").load())
     dropped = rows_of(write(tmp_path, bad, **options, on_bad_record="drop").load())

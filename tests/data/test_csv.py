@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dppipe.data import Csv
-from dppipe.data.reading import tables
+from dppipe.data.tables import delimited
 from dppipe.errors import SpecError, UsageError
 
 SECRET = "4711-secret"
@@ -113,7 +113,7 @@ def test_any_table_that_can_be_written_is_read_as_it_was(
     delimiter: str,
     piece: int,
 ) -> None:
-    monkeypatch.setattr(tables, "CHUNK", piece)
+    monkeypatch.setattr(delimited, "CHUNK", piece)
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter).writerows([("age", "town", "ill"), *rows])
     categorical = [{"column": "town", "values": values}]
