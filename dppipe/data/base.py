@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
     from dppipe.data.features.base import FeatureMap
+    from dppipe.data.reading.limits import Limits
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
     from dppipe.privacy.release import Prelude
@@ -137,7 +138,7 @@ class Data(Component):
         return (*first, features) if isinstance(features, PrivatePca) else first
 
     @property
-    def public_scaling(self) -> tuple[Constants, ...]:
+    def public_scaling(self) -> tuple[Constants | Limits, ...]:
         """The public constants by which `load` scales the inputs, in this order.
 
         A model of raw inputs repeats the scaling.
@@ -253,11 +254,11 @@ class Data(Component):
 
         train, val, test = draw_parts(ready.train, self.split, by_users=self.by_users, seed=seed)
         # Whether a part exists follows from its share, not from how many records fell into it.
-        return Splits(
-            train=take(ready.train, train),
-            val=take(ready.train, val) if self.split.val else None,
-            test=take(ready.train, test) if self.split.test and ready.test is None else ready.test,
-        )
+        tested = ready.test
+        if tested is None and self.split.test:
+            tested = take(ready.train, test)
+        validated = take(ready.train, val) if self.split.val else None
+        return Splits(take(ready.train, train, last=True), validated, tested)
 
     def _split_by_position(self, ready: Splits, *, seed: int) -> Splits:
         records = len(cast(Sized, ready.train))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy
     from torch.utils.data import TensorDataset
 
+    from dppipe.data.reading.limits import Limits
+
 _RANGES = {  # of a cell nucleus, for each measure: mean, standard error, worst
     "radius": ((5, 30), (0, 3), (5, 40)),
     "texture": ((5, 40), (0, 5), (10, 50)),
@@ -65,7 +67,7 @@ class BreastCancer(Data, kind="breast_cancer"):
         return 1
 
     @property
-    def public_scaling(self) -> tuple[Constants, ...]:
+    def public_scaling(self) -> tuple[Constants | Limits, ...]:
         low, high = _limits()
         quarter = (high - low) / 4
         return (Constants(mean=tuple((low + quarter).tolist()), std=tuple(quarter.tolist())),)

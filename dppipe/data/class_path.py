@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch.utils.data import Dataset
 
     from dppipe.data.features.base import FeatureMap
+    from dppipe.data.reading.limits import Limits
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
 
@@ -159,7 +160,7 @@ class ClassPathData(Data, kind="class_path"):
         return None if self.stated_task else self._own.scaled_features
 
     @property
-    def public_scaling(self) -> tuple[Constants, ...]:
+    def public_scaling(self) -> tuple[Constants | Limits, ...]:
         return () if self.stated_task else self._own.public_scaling
 
     def count(self) -> int:

@@ -16,6 +16,8 @@ from dppipe.data.reading.scaling import Constants
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
 
+    from dppipe.data.reading.limits import Limits
+
 _BLACK = 16
 
 
@@ -48,7 +50,7 @@ class Digits(Data, kind="digits"):
         return 10
 
     @property
-    def public_scaling(self) -> tuple[Constants, ...]:
+    def public_scaling(self) -> tuple[Constants | Limits, ...]:
         return (Constants(std=(_BLACK,)), *super().public_scaling)
 
     def count(self) -> int:

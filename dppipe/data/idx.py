@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy
     from torch.utils.data import TensorDataset
 
+    from dppipe.data.reading.limits import Limits
+
 _UNSIGNED_BYTE = 8
 _WHITE = 255
 
@@ -81,7 +83,7 @@ class Idx(Data, kind="idx"):
         return 1 if self.classes == 2 else self.classes
 
     @property
-    def public_scaling(self) -> tuple[Constants, ...]:
+    def public_scaling(self) -> tuple[Constants | Limits, ...]:
         return (Constants(std=(_WHITE,)), *super().public_scaling)
 
     def record_files(self) -> list[Path]:

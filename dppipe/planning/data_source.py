@@ -22,6 +22,8 @@ class DataSource(FrozenData):
     """The column, array or attribute that says whose each record is."""
     on_bad_record: Literal["refuse", "drop"] = "drop"
     """Whether a record that can't be used is dropped, or keeps the run from starting."""
+    bounds: tuple[str, ...] = ()
+    """The columns whose values are held to public bounds, with the bounds."""
 
 
 def source_of_data(data: Any) -> DataSource:
@@ -36,6 +38,7 @@ def source_of_data(data: Any) -> DataSource:
         files=tuple(files),
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
+        bounds=getattr(data, "public_bounds", ()),
     )
 
 

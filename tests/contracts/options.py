@@ -111,6 +111,17 @@ def write_csv(folder: Path) -> dict[str, Any]:
     }
 
 
+def write_parquet(folder: Path) -> dict[str, Any]:
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    options = write_csv(folder)
+    read = csv.read_csv(options["path"])
+    assert isinstance(read, pyarrow.Table)
+    parquet.write_table(read, folder / "d.parquet")
+    return {**options, "path": str(folder / "d.parquet")}
+
+
 def write_class(folder: Path) -> dict[str, Any]:
     (folder / "contract_records.py").write_text(
         "import torch\n"
@@ -128,6 +139,7 @@ DATA: dict[str, Callable[[Path], dict[str, Any]]] = {
     "csv": write_csv,
     "idx": write_idx,
     "npz": write_npz,
+    "parquet": write_parquet,
 }
 
 

@@ -6,6 +6,7 @@ except statistics that `normalize` pays for.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections import Counter
 from pathlib import Path
@@ -24,6 +25,7 @@ from dppipe.data.columns.ordinal import Boolean, Ordinal
 from dppipe.data.columns.target import Target
 from dppipe.data.features.option import Features
 from dppipe.data.reading.bad_records import DROP, NOTICE, bad_record
+from dppipe.data.reading.limits import Limits
 from dppipe.data.reading.private_scaling import PrivateScaling, padded
 from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
@@ -139,12 +141,29 @@ class TableOptions(Data):
         return len(self.numeric)
 
     @property
-    def public_scaling(self) -> tuple[Constants, ...]:
+    def public_scaling(self) -> tuple[Constants | Limits, ...]:
         if not self.numeric:
             return ()
         means = tuple(column.centre_and_scale[0] for column in self.numeric)
         deviations = tuple(column.centre_and_scale[1] for column in self.numeric)
-        return (padded(Constants(mean=means, std=deviations), self.input_shape[0]),)
+        constants = padded(Constants(mean=means, std=deviations), self.input_shape[0])
+        if not any(column.clamps for column in self.numeric):
+            return (constants,)
+        lower = [-math.inf if column.lower is None else column.lower for column in self.numeric]
+        upper = [math.inf if column.upper is None else column.upper for column in self.numeric]
+        return Limits(tuple(lower), tuple(upper)), constants
+
+    @property
+    def public_bounds(self) -> tuple[str, ...]:
+        """The columns whose values are held to public bounds, with the bounds, for a statement."""
+        held = [
+            f"{column.column}: {column.lower:g} to {column.upper:g}"
+            for column in self.numeric
+            if column.clamps
+        ]
+        for dates in self.date:
+            held.append(f"{dates.column}: {dates.earliest} to {dates.latest}")
+        return tuple(held)
 
     @property
     def column_names(self) -> dict[tuple[str | int, ...], str]:
@@ -203,6 +222,7 @@ class TableOptions(Data):
         else:
             classes = len(self.target.class_names)
             made = make_classified(rows, y.finish()[:, 0], classes=classes, place=str(path))
+        made.is_fresh = True  # type: ignore[attr-defined]  # nobody else holds its tensors
         if self.drops_bad_records:
             made = with_valid(made, valid.finish()[:, 0])
         if self.user is not None:

@@ -61,8 +61,5 @@ def _make_splits(
     tested = ready.test
     if tested is None and len(test):
         tested = take(ready.train, test)
-    return Splits(
-        train=take(ready.train, train),
-        val=take(ready.train, val) if len(val) else None,
-        test=tested,
-    )
+    validated = take(ready.train, val) if len(val) else None
+    return Splits(take(ready.train, train, last=True), validated, tested)

@@ -11,6 +11,7 @@ from dppipe.component import Field, Options
 
 if TYPE_CHECKING:
     import numpy
+    from torch import Tensor
     from torch.utils.data import Dataset
 
 SplitBy = Literal["position", "hash"]
@@ -18,6 +19,10 @@ SplitBy = Literal["position", "hash"]
 
 Where users are the unit, it is a hash of the user's id.
 """
+
+
+_MOVED_AT_ONCE = 1 << 18
+"""How many rows are moved at once."""
 
 
 class Split(Options):
@@ -54,10 +59,11 @@ class Splits(NamedTuple):
     test: Dataset[Any] | None
 
 
-def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
+def take(dataset: Dataset[Any], indices: numpy.ndarray, *, last: bool = False) -> Dataset[Any]:
     """Return the records at these indices, in the order of the data, with their marks.
 
-    A `TensorDataset` stays one.
+    A `TensorDataset` stays one. If this is the last part that is taken of a table that was just
+    read, its memory is used again: a large table wouldn't fit twice.
     """
     import numpy
     import torch
@@ -69,11 +75,25 @@ def take(dataset: Dataset[Any], indices: numpy.ndarray) -> Dataset[Any]:
     if len(ordered) == len(cast(Sized, dataset)):
         return dataset
     part: Dataset[Any]
-    if isinstance(dataset, TensorDataset):
+    if last and getattr(dataset, "is_fresh", False) and isinstance(dataset, TensorDataset):
+        part = TensorDataset(*(moved_to_front(tensor, ordered) for tensor in dataset.tensors))
+    elif isinstance(dataset, TensorDataset):
         part = TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
     else:
         part = Subset(dataset, ordered.tolist())
     return cast("Dataset[Any]", copy_marks(dataset, part, ordered))
+
+
+def moved_to_front(tensor: Tensor, rows: numpy.ndarray) -> Tensor:
+    """Move rows, in ascending order, to the front of a tensor in place, and return them."""
+    import torch
+
+    places = torch.from_numpy(rows)
+    for start in range(0, len(rows), _MOVED_AT_ONCE):
+        # Rows only move forwards, so what is read here hasn't been overwritten yet.
+        chosen = places[start : start + _MOVED_AT_ONCE]
+        tensor[start : start + len(chosen)] = tensor[chosen]
+    return tensor[: len(rows)]
 
 
 def valid_part(dataset: Dataset[Any] | None) -> Dataset[Any] | None:

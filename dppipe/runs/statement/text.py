@@ -102,6 +102,8 @@ def _run(statement: Statement) -> Iterator[str]:
         yield _row("resumed", "once" if resumed == 1 else f"{resumed} times")
     if plan.data is not None:
         yield _row("data", _source(plan.data))
+        if plan.data.bounds:
+            yield _row("values held to public bounds", "; ".join(plan.data.bounds))
     if plan.records is not None:
         public = " (public)" if plan.private else ""
         yield _row(f"training {units_of(plan.unit)}{public}", str(plan.records))
