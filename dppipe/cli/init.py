@@ -33,11 +33,21 @@ def init(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Where to write it.")] = Path(
         "pipeline.yaml"
     ),
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="TABLE",
+            help="A parquet or CSV file: the spec names its columns. Of parquet only the schema is "
+            "read, of CSV only the first line.",
+        ),
+    ] = None,
 ) -> None:
     """Write a spec to start from. A file that is there already stays as it is."""
+    text = STARTER if table is None else _starter_of(table)
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(STARTER)
+            file.write(text)
     except FileExistsError as error:
         raise UsageError(
             f"{path}: expected a new file, got one that is there. Choose another name."
@@ -46,4 +56,20 @@ def init(
         raise UsageError(
             f"{path}: expected a place to write to, got: {error.strerror}. Choose another one."
         ) from error
-    typer.echo(f"wrote {path}; next: dppipe plan {path}")
+    if table is None:
+        typer.echo(f"wrote {path}; next: dppipe plan {path}")
+        return
+    typer.echo(f"wrote {path}; next: replace each TODO in it, then dppipe validate {path}")
+    if table.suffix != ".parquet":
+        typer.echo(
+            f"The names of the columns are the first line of {table}. If that is a record, delete "
+            f"{path}."
+        )
+
+
+def _starter_of(table: Path) -> str:
+    from dppipe.data.tables.starter import starter_spec
+
+    if not table.is_file():
+        raise UsageError(f"--from: expected a file, got {table}. Correct the path.")
+    return starter_spec(table)

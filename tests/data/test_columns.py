@@ -148,8 +148,10 @@ def test_a_date_is_read_in_the_stated_form():
 
 
 def test_texts_are_merged_into_classes():
-    column = one(Target, classes={"ill": ["flu", "cold"], "well": ["none"]})
-    assert encode(column, ["cold", "none", "flu", "x"]) == [[0], [1], [0], [-1]]
+    column = one(
+        Target, classes=["ill", "well"], mapping={"flu": "ill", "cold": "ill", "none": "well"}
+    )
+    assert encode(column, ["cold", "none", "flu", "x", "well"]) == [[0], [1], [0], [-1], [1]]
     assert column.class_names == ("ill", "well")  # type: ignore[attr-defined]
 
 
@@ -165,7 +167,8 @@ def test_texts_are_merged_into_classes():
         (Ordinal, {"values": ["a", "a"]}, "expected distinct values"),
         (Boolean, {"true": ["A"], "false": ["a"]}, "expected distinct values"),
         (Date, {"earliest": "2020-01-02", "latest": "2020-01-01"}, "expected earliest < latest"),
-        (Target, {"classes": {"a": ["x"], "b": ["x"]}}, "expected distinct values"),
+        (Target, {"classes": ["a", "b"], "mapping": {"a": "b"}}, "expected distinct values"),
+        (Target, {"classes": ["a", "b"], "mapping": {"x": "c"}}, "lead to one of the classes"),
     ],
 )
 def test_options_that_contradict_are_refused(kind, options, message):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 def _as_text(value: Any) -> Any:
+    if value == "TODO":
+        raise ValueError("expected a value of the column, got TODO. Replace it by the public list.")
     return str(value) if type(value) is int else value
 
 

@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 class Target(Column):
     """The column that is predicted: one of the stated classes, or a number."""
 
-    classes: tuple[Text, ...] | dict[str, tuple[Text, ...]] | None = Field(
+    classes: tuple[Text, ...] | None = Field(
         None,
         min_length=2,
-        description="The public list of classes, in the order of their numbers, or the texts that "
-        "each class is made of, such as {ill: [flu, cold], well: [none]}; left out for a "
-        "regression.",
+        description="The public list of classes, in the order of their numbers; "
+        "left out for a regression.",
+    )
+    mapping: dict[str, Text] = Field(
+        {},
+        description="The class of a text that isn't a class itself, such as {flu: ill, cold: ill}: "
+        "for merging classes.",
     )
     strip: str = Field(
         "",
@@ -47,24 +51,27 @@ class Target(Column):
                 "expected mean and std for a regression only, got them beside classes. "
                 "Leave them out."
             )
-        texts = [text for text, _ in self.numbered]
-        check_distinct(texts)
+        check_distinct(self.classes or ())
+        check_distinct([*(self.classes or ()), *self.mapping])
+        for text, name in self.mapping.items():
+            if name not in (self.classes or ()):
+                raise ValueError(
+                    f"expected mapping to lead to one of the classes, got {name!r} for {text!r}."
+                )
         return self
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """The name of each class, in the order of their numbers; empty for a regression."""
-        return tuple(self.classes or ())
+        return self.classes or ()
 
     @property
-    def numbered(self) -> list[tuple[str, int]]:
-        """Every text that names a class, with the number of the class."""
-        if isinstance(self.classes, dict):
-            found = []
-            for number, texts in enumerate(self.classes.values()):
-                found += [(text, number) for text in texts]
-            return found
-        return [(text, number) for number, text in enumerate(self.classes or ())]
+    def numbered(self) -> dict[str, int]:
+        """Every text that means a class, with the number of the class."""
+        numbers = {text: number for number, text in enumerate(self.class_names)}
+        for text, name in self.mapping.items():
+            numbers[text] = self.class_names.index(name)
+        return numbers
 
     # [rows, 1] of int64 or float32
     def encode(self, values: pyarrow.Array, *, missing: Sequence[str]) -> numpy.ndarray:
@@ -73,9 +80,10 @@ class Target(Column):
 
         if self.classes is None:
             return scaled(numbers_of(values, missing), self.mean, self.std)
-        texts = [text for text, _ in self.numbered]
-        numbers = numpy.array([number for _, number in self.numbered] + [-1], dtype=numpy.int64)
-        return numbers[places_in(self._stripped(values), texts)][:, None]
+        known = self.numbered
+        # The last number is that of a text which isn't known: its place is -1.
+        numbers = numpy.array([*known.values(), -1], dtype=numpy.int64)
+        return numbers[places_in(self._stripped(values), list(known))][:, None]
 
     def _stripped(self, values: pyarrow.Array) -> Any:
         from pyarrow import compute

@@ -27,6 +27,8 @@ _REFUSAL = (
 
 def refuse_fitting(value: Any) -> None:
     """Refuse a word that asks for fitting, with the reason."""
+    if value == "TODO":
+        raise ValueError("expected a public constant, got TODO. Replace it by the number.")
     if isinstance(value, str | bool):
         raise ValueError(_REFUSAL.format(value=value))
 

@@ -1,4 +1,4 @@
-"""Parquet files: read by row groups, through a map of the file.
+"""Parquet files: read some rows at a time, so that a large one needs little memory.
 
 Only names and physical types of the schema and the number of rows are looked at beside the wanted
 columns. Statistics of row groups, dictionaries and other metadata were computed from records.
@@ -80,7 +80,7 @@ class ParquetTable:
 
         find_file(self.path, key=self.key)
         try:
-            with ParquetFile(self.path, memory_map=True) as file:
+            with ParquetFile(self.path, pre_buffer=False) as file:
                 yield file
         except (pyarrow.ArrowException, OSError):
             # The library's message may show a value.
