@@ -19,6 +19,7 @@ from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
+from dppipe.cli.predict import predict
 from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
@@ -59,6 +60,7 @@ app.command()(validate)
 app.command()(doctor)
 app.command()(bench)
 app.command()(evaluate)
+app.command()(predict)
 app.command()(compare)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)

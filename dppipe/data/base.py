@@ -8,7 +8,7 @@ splits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from dppipe.component import Component, Field
@@ -18,10 +18,13 @@ from dppipe.data.splitting.parts import Split, SplitBy, Splits, take, valid_part
 from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch.utils.data import Dataset
 
     from dppipe.data.features.base import FeatureMap
     from dppipe.data.reading.limits import Limits
+    from dppipe.data.reading.new_inputs import NewInputs
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
     from dppipe.privacy.release import Prelude
@@ -157,6 +160,17 @@ class Data(Component):
         return None
 
     @property
+    def class_labels(self) -> tuple[str, ...]:
+        """What each class is called in predictions: its number, unless a kind knows its name."""
+        if self.task == "regression":
+            return ()
+        return tuple(map(str, range(2 if self.task == "binary" else self.outputs)))
+
+    def in_units_of_the_target(self, numbers: Any) -> Any:  # [n, outputs]
+        """Return predicted numbers of a regression as the data's own file has them."""
+        return numbers
+
+    @property
     def reads_one_by_one(self) -> bool:
         """Whether `load` is known to return a dataset that isn't in memory as tensors."""
         return False
@@ -270,6 +284,12 @@ class Data(Component):
         if self.by_users:
             return split_users(ready, self.split, users=self.users, seed=seed)
         return split_by_order(ready, self.split, seed=seed)
+
+    def new_inputs(self, path: Path) -> Iterator[NewInputs]:
+        """Read records without targets, for predictions: raw inputs as the data's own file has."""
+        from dppipe.data.reading.new_inputs import read_arrays
+
+        return read_arrays(self, path)
 
     @property
     def ranges(self) -> tuple[range | None, ...]:

@@ -37,7 +37,8 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     data's file has them: what the data kind, `data.normalize` and `data.features` do to an input
     (with public constants, or with what this run has released) is done before the network's own
     forward. So pixels of `idx` go from 0 to 255 and those of `digits` from 0 to 16; numbers of a
-    table are those of the file, followed by its 0/1 inputs.
+    table are those of the file, followed by its 0/1 inputs. Of a table it also takes rows as they
+    are: a pyarrow table, a pandas data frame, or a list of dictionaries, with columns in any order.
 
     Example:
         >>> import dppipe, torch
@@ -48,7 +49,10 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     run = RunDirectory.open(Path(run_dir))
     spec = spec_of(run, plugins=plugins)
     network = load_network(run, spec)
-    take_raw_inputs(network, [*spec.data.public_scaling, *released_transforms(spec.data, run)])
+    released = released_transforms(spec.data, run)
+    rows = spec.data if hasattr(spec.data, "encode_rows") else None
+    transforms = [*spec.data.public_scaling, *released]
+    take_raw_inputs(network, transforms, rows=rows, after_rows=released)
     return network
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,18 +20,47 @@ if TYPE_CHECKING:
     from dppipe.learners.inputs.stages import InputTransform
 
 
-def take_raw_inputs(network: nn.Module, transforms: Sequence[InputTransform]) -> None:
-    """Let a network transform its inputs itself, in this order."""
-    if transforms:
-        hook = TransformsInputs(transforms)
+def take_raw_inputs(
+    network: nn.Module,
+    transforms: Sequence[InputTransform],
+    *,
+    rows: Rows | None = None,
+    after_rows: Sequence[InputTransform] = (),
+) -> None:
+    """Let a network transform its inputs itself, in this order.
+
+    Args:
+        network: The network; its class and its parameters stay as they are.
+        transforms: What becomes of a tensor of raw inputs.
+        rows: The data kind, where it can encode rows of a table.
+        after_rows: What becomes of the rows that it has encoded.
+    """
+    if transforms or rows is not None:
+        hook = TransformsInputs(transforms, rows=rows, after_rows=after_rows)
         network.register_forward_pre_hook(hook, with_kwargs=True, prepend=True)
+
+
+class Rows(Protocol):
+    """A data kind whose records are rows of a table."""
+
+    def encode_rows(self, rows: Any) -> Tensor:  # -> [n, inputs]
+        """Return the inputs of rows that are named by column."""
+        ...
 
 
 class TransformsInputs:
     """The hook: an input is scaled, and becomes features, as it was in training."""
 
-    def __init__(self, transforms: Sequence[InputTransform]) -> None:
+    def __init__(
+        self,
+        transforms: Sequence[InputTransform],
+        *,
+        rows: Rows | None = None,
+        after_rows: Sequence[InputTransform] = (),
+    ) -> None:
         self._transforms = tuple(transforms)
+        self._rows = rows
+        self._after_rows = tuple(after_rows)
 
     def __call__(self, network: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Transform the network's first argument, however it is passed."""
@@ -46,13 +75,18 @@ class TransformsInputs:
         Inputs are `[n, first, ...]`, of any type of number. The arithmetic is that of the data
         kinds: 32-bit floats, or 64-bit ones if the inputs are.
         """
-        if not isinstance(inputs, Tensor) or inputs.dim() < 2:
+        transforms = self._transforms
+        if self._rows is not None and not isinstance(inputs, Tensor):
+            made = self._rows.encode_rows(inputs)
+            transforms = self._after_rows
+        elif not isinstance(inputs, Tensor) or inputs.dim() < 2:
             raise UsageError(
                 "load_model: expected a batch of inputs, a tensor [n, ...], as the model's first "
                 "argument."
             )
-        made = inputs if inputs.dtype == torch.float64 else inputs.float()
-        for transform in self._transforms:
+        else:
+            made = inputs if inputs.dtype == torch.float64 else inputs.float()
+        for transform in transforms:
             made = transform.transformed(made)
         for parameter in network.parameters():
             if parameter.is_floating_point():

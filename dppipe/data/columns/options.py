@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pydantic import model_validator
 
@@ -34,9 +35,15 @@ from dppipe.data.reading.validity import with_valid
 from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.utils.data import TensorDataset
 
+    from dppipe.data.reading.new_inputs import NewInputs
     from dppipe.data.tables.blocks import TableFile
+
+
+INPUT_BLOCKS = ("numeric", "categorical", "ordinal", "boolean", "date")
+"""The options that declare inputs, in the order of the inputs."""
 
 
 class TableOptions(Data):
@@ -169,13 +176,20 @@ class TableOptions(Data):
     def column_names(self) -> dict[tuple[str | int, ...], str]:
         """Every column that is read, by its key in the spec: inputs, target, user."""
         named: dict[tuple[str | int, ...], str] = {}
-        for block in ("numeric", "categorical", "ordinal", "boolean", "date"):
+        for block in INPUT_BLOCKS:
             for number, column in enumerate(getattr(self, block)):
                 named["data", block, number, "column"] = column.column
         named["data", "target", "column"] = self.target.column
         if self.user is not None:
             named["data", "user"] = self.user
         return named
+
+    @property
+    def class_labels(self) -> tuple[str, ...]:
+        return self.target.class_names
+
+    def in_units_of_the_target(self, numbers: Any) -> Any:
+        return numbers * self.target.std + self.target.mean
 
     @property
     def by_users(self) -> bool:
@@ -189,6 +203,50 @@ class TableOptions(Data):
         if self.test_path is None:
             return records
         return Splits(train=records, val=None, test=self._read(self.test_path, key="test_path"))
+
+    def new_inputs(self, path: Path) -> Iterator[NewInputs]:
+        """Read the columns that a model learns from; the target needn't be there."""
+        import torch
+
+        from dppipe.data.reading.new_inputs import NewInputs
+
+        table = self.new_table(path)
+        inputs = self.inputs
+        names = {key: name for key, name in self.column_names.items() if key[1] in INPUT_BLOCKS}
+        for block in table.blocks(names, misfit_notice=self._misfit_notice):
+            found = inputs.encode(block, with_target=False)
+            if found.fault is not None and not self.drops_bad_records:
+                place = table.place(block.first + found.fault.row, found.fault.column)
+                raise bad_record(place, found.fault.message)
+            yield NewInputs(torch.from_numpy(found.inputs), found.valid)
+
+    def encode_rows(self, rows: Any) -> Tensor:  # -> [n, inputs]
+        """Return the inputs of rows: a pyarrow table, a data frame, or a list of dictionaries."""
+        import torch
+
+        from dppipe.data.tables.given_rows import block_of_rows
+
+        names = [column.column for column in self.inputs.columns]
+        found = self.inputs.encode(block_of_rows(rows, names), with_target=False)
+        if found.fault is not None:
+            raise UsageError(
+                f"row {found.fault.row + 1}, column {found.fault.column}: {found.fault.message}"
+            )
+        return torch.from_numpy(found.inputs)
+
+    def new_table(self, path: Path) -> TableFile:
+        """Return a file of new records: parquet, or delimited text as the data's own file."""
+        from dppipe.data.tables.delimited import DelimitedFile, Layout
+        from dppipe.data.tables.parquet_file import ParquetTable
+
+        if not path.is_file():
+            raise UsageError(f"{path}: expected a file of records, got none. Correct the path.")
+        if path.suffix == ".parquet":
+            return ParquetTable(path, "path")
+        known = self.table(path, key="path")
+        if isinstance(known, DelimitedFile):
+            return known
+        return DelimitedFile(path, Layout(",", None, ""), "path")
 
     def _read(self, path: Path, *, key: str) -> TensorDataset:
         import numpy
