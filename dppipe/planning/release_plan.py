@@ -28,6 +28,7 @@ from dppipe.privacy.release import (
     Release,
     is_built_in,
 )
+from dppipe.privacy.tradeoff.attack_limits import attack_limits
 
 if TYPE_CHECKING:
     from dppipe.planning.step_plan import StepPlan
@@ -147,6 +148,7 @@ def _within_budget(
         "epsilon": epsilons[-1],
         "curve": tuple(points),
         "whole_curve": composed.points(),
+        "attack_limits": attack_limits(composed, delta=budget.delta),
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dppipe.privacy.printing import EPSILON_DIGITS
 from dppipe.privacy.rounding import round_up
 from dppipe.runs.statement.assumptions import assumptions
+from dppipe.runs.statement.attacks import attack_introduction, attack_sentences, stated_limits
 from dppipe.runs.statement.comparisons import comparison
 from dppipe.runs.statement.exclusions import not_covered
 from dppipe.runs.statement.noise_levels import learner_noise, noise_level
@@ -55,12 +56,14 @@ def _run(statement: Statement) -> dict[str, Any]:
 
 def _cost(statement: Statement) -> dict[str, Any]:
     plan = statement.plan
+    limits = stated_limits(statement)
     return {
         "epsilon": _printed(plan.epsilon),
         "epsilon_spent": _printed(statement.epsilon_spent),
         "budget_epsilon": plan.budget_epsilon,
         "delta": plan.delta,
         "curve": plan.whole_curve,
+        "attack_limits": None if limits is None else limits.model_dump(mode="json"),
         "accountant": plan.accountant,
         "certified": plan.certified,
     }
@@ -138,6 +141,7 @@ def _sentences(statement: Statement) -> dict[str, Any]:
         "protects": statement.protects,
         "guarantee": list(statement.guarantee()),
         "comparison": comparison(statement),
+        "attacks": _attacks(statement),
         "accountant_version": statement.versions.get("dppipe"),
         "noise_level": noise_level(
             mechanism=_noise(statement), secure=plan.secure, steps=plan.steps
@@ -147,6 +151,14 @@ def _sentences(statement: Statement) -> dict[str, Any]:
         "assumptions": list(assumptions(statement)),
         "not_covered": not_covered(statement),
     }
+
+
+def _attacks(statement: Statement) -> list[str]:
+    limits = stated_limits(statement)
+    if limits is None:
+        return []
+    plan = statement.plan
+    return [*attack_introduction(plan), *attack_sentences(plan, limits)]
 
 
 def _noise(statement: Statement) -> str:
