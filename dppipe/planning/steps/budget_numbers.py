@@ -19,7 +19,7 @@ from dppipe.planning.steps.odometers import odometer, rounding
 from dppipe.privacy.accountants.base import Certificate, require_certificate
 from dppipe.privacy.events.sequences import first
 from dppipe.privacy.filters.step_filters import step_filter
-from dppipe.privacy.tradeoff.attack_limits import attack_limits
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
 from dppipe.privacy.tradeoff.one_point import OnePoint
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _committed_numbers(
         "curve": table.curve_points(at, epsilons, steps=steps),
         "odometer": claims,
         "whole_curve": composed.points() | rounding(accountant, events, budget),
-        "attack_limits": attack_limits(composed, delta=budget.delta),
+        "attack_limits": limits_of_cost(composed, delta=budget.delta),
         **_noise_numbers(table, scale, steps=steps),
     }
 
@@ -125,7 +125,7 @@ def _filtered_numbers(table: Timetable, budget: Budget, *, scale: float) -> dict
         "epsilon": budget.epsilon,
         "curve": (CurvePoint(step=steps, epsilon=budget.epsilon),),
         "whole_curve": {},
-        "attack_limits": attack_limits(known, delta=budget.delta),
+        "attack_limits": limits_of_cost(known, delta=budget.delta),
         **_noise_numbers(table, scale, steps=steps),
     }
 

@@ -1,28 +1,15 @@
 """What any attacker can reach under a privacy curve: recognise, answer rightly, reconstruct.
 
 A value of this file stands beside epsilon in a plan and in a statement. It follows from the whole
-curve by its blow-up B (`blow_up.py`), so it says more than epsilon at one delta does.
+curve by its blow-up B (`blow_up.py`), so it says more than epsilon at one delta does. Read next:
+`limits_of_cost.py`, which computes it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import BaseModel, ConfigDict
 
 from dppipe.errors import UsageError
-from dppipe.privacy.rounding import round_up
-from dppipe.privacy.tradeoff.blow_up import blow_up_of
-from dppipe.privacy.tradeoff.gaussian_cover import covering_mu
-
-if TYPE_CHECKING:
-    from dppipe.privacy.accountants.base import Composition
-
-FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
-PRIORS = (1e-4, 1e-2)
-_DIGITS = 4
-_POINTS = 300
-"""At how many values of epsilon the curve is read: limits are then at most 0.02 % too large."""
 
 
 class Recognition(BaseModel):
@@ -62,16 +49,16 @@ class AttackLimits(BaseModel):
     advantage: float
     reconstruction: tuple[Reconstruction, ...]
     mu: float | None
-    """The mu of Gaussian differential privacy, from the claim's delta up; None if none is finite."""
+    """Mu of Gaussian differential privacy, from the claim's delta up; None if none is finite."""
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """Return the limit at one of the rates of false alarms that are listed."""
         for limit in self.membership:
             if limit.false_positive_rate == false_positive_rate:
                 return limit.true_positive_rate
+        known = ", ".join(f"{limit.false_positive_rate:g}" for limit in self.membership)
         raise UsageError(
-            f"false_positive_rate: expected one of {FALSE_POSITIVE_RATES}, got "
-            f"{false_positive_rate!r}."
+            f"false_positive_rate: expected one of {known}, got {false_positive_rate!r}."
         )
 
     def numbers(self) -> tuple[float, ...]:
@@ -80,32 +67,3 @@ class AttackLimits(BaseModel):
         hits = [limit.probability for limit in self.reconstruction]
         mus = [] if self.mu is None else [self.mu]
         return (*rates, self.advantage, *hits, *mus)
-
-
-def attack_limits(cost: Composition, *, delta: float) -> AttackLimits:
-    """Return what any attacker can reach under a cost, each number rounded up.
-
-    Args:
-        cost: What everything that is released costs. The limits of an `Estimate` are estimates.
-        delta: The delta of the run's claim; mu holds at this delta and at every larger one.
-    """
-    blow_up = blow_up_of(cost.curve, points=_POINTS)
-    membership = []
-    for rate in FALSE_POSITIVE_RATES:
-        limit = _rounded(float(blow_up(rate)))
-        membership.append(Recognition(false_positive_rate=rate, true_positive_rate=limit))
-    reconstruction = []
-    for prior in PRIORS:
-        limit = _rounded(float(blow_up(prior)))
-        reconstruction.append(Reconstruction(prior=prior, probability=limit))
-    mu = covering_mu(cost, delta=delta)
-    return AttackLimits(
-        membership=tuple(membership),
-        advantage=_rounded(cost.delta(0.0)),
-        reconstruction=tuple(reconstruction),
-        mu=None if mu is None else _rounded(mu),
-    )
-
-
-def _rounded(limit: float) -> float:
-    return round_up(limit, _DIGITS)
