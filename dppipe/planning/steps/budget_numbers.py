@@ -16,11 +16,10 @@ from dppipe.planning.step_runs import CurvePoint
 from dppipe.planning.steps.clipping_plan import clipping_numbers
 from dppipe.planning.steps.noise_scale import affordable_charges, noise_scale, nothing_fits
 from dppipe.planning.steps.odometers import odometer, rounding
-from dppipe.privacy.accountants.base import Certificate, require_certificate
+from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.events.sequences import first
 from dppipe.privacy.filters.step_filters import step_filter
-from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
-from dppipe.privacy.tradeoff.one_point import OnePoint
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_budget, limits_of_cost
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
@@ -114,9 +113,6 @@ def _filtered_numbers(table: Timetable, budget: Budget, *, scale: float) -> dict
     admission = step_filter(parts.accountant.kind, budget=budget, planned=events)
     if not admission.fits(events[0][0]):
         raise nothing_fits("step", budget, scale)
-    known = Certificate(
-        parts.accountant.kind, budget.relation, OnePoint(budget.epsilon, budget.delta)
-    )
     return stated_budget(parts) | {
         "schedule": "filter",
         "steps": steps,
@@ -125,7 +121,7 @@ def _filtered_numbers(table: Timetable, budget: Budget, *, scale: float) -> dict
         "epsilon": budget.epsilon,
         "curve": (CurvePoint(step=steps, epsilon=budget.epsilon),),
         "whole_curve": {},
-        "attack_limits": limits_of_cost(known, delta=budget.delta),
+        "attack_limits": limits_of_budget(budget),
         **_noise_numbers(table, scale, steps=steps),
     }
 

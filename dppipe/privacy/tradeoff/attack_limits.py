@@ -7,9 +7,14 @@ curve by its blow-up B (`blow_up.py`), so it says more than epsilon at one delta
 
 from __future__ import annotations
 
+import math
+
 from pydantic import BaseModel, ConfigDict
 
 from dppipe.errors import UsageError
+
+_TOLERANCE = 2e-3
+"""How far limits of other machines may be apart, relatively: two units of their last digit."""
 
 
 class Recognition(BaseModel):
@@ -61,9 +66,22 @@ class AttackLimits(BaseModel):
             f"false_positive_rate: expected one of {known}, got {false_positive_rate!r}."
         )
 
-    def numbers(self) -> tuple[float, ...]:
-        """Return all limits in one order; an infinite mu is left out."""
-        rates = [limit.true_positive_rate for limit in self.membership]
-        hits = [limit.probability for limit in self.reconstruction]
-        mus = [] if self.mu is None else [self.mu]
-        return (*rates, self.advantage, *hits, *mus)
+    def understates(self, needed: AttackLimits) -> bool:
+        """Whether a number here is below that of other limits, or its rate or prior is another."""
+        own = _numbers(self)
+        others = _numbers(needed)
+        if own.keys() != others.keys():
+            return True
+        # The comparison is written so that NaN understates.
+        return not all(own[name] >= others[name] * (1 - _TOLERANCE) for name in own)
+
+
+def _numbers(limits: AttackLimits) -> dict[tuple[str, float], float]:
+    """Return all limits by what they are, and by their rate or prior."""
+    mu = math.inf if limits.mu is None else limits.mu
+    numbers = {("advantage", 0.0): limits.advantage, ("mu", 0.0): mu}
+    for limit in limits.membership:
+        numbers["membership", limit.false_positive_rate] = limit.true_positive_rate
+    for hit in limits.reconstruction:
+        numbers["reconstruction", hit.prior] = hit.probability
+    return numbers

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dppipe.privacy.accountants.base import Certificate
 from dppipe.privacy.rounding import round_up
 from dppipe.privacy.tradeoff.attack_limits import AttackLimits, Recognition, Reconstruction
 from dppipe.privacy.tradeoff.blow_up import blow_up_of
 from dppipe.privacy.tradeoff.gaussian_cover import covering_mu
+from dppipe.privacy.tradeoff.one_point import OnePoint
 
 if TYPE_CHECKING:
     from dppipe.privacy.accountants.base import Composition
+    from dppipe.privacy.budget import Budget
 
 _FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 _PRIORS = (1e-4, 1e-2)
@@ -42,6 +45,15 @@ def limits_of_cost(cost: Composition, *, delta: float) -> AttackLimits:
         reconstruction=tuple(reconstruction),
         mu=None if mu is None else _rounded(mu),
     )
+
+
+def limits_of_budget(budget: Budget) -> AttackLimits:
+    """Return what any attacker can reach under a budget, of which one epsilon and delta are known.
+
+    Guarantee: the limits hold for a run whose every step a filter of this budget has admitted.
+    """
+    known = Certificate("budget", budget.relation, OnePoint(budget.epsilon, budget.delta))
+    return limits_of_cost(known, delta=budget.delta)
 
 
 def _rounded(limit: float) -> float:
