@@ -14,9 +14,10 @@ from scipy import special
 from dppipe.errors import UsageError
 from dppipe.privacy.accountants import Pld
 from dppipe.privacy.accountants.base import Certificate
+from dppipe.privacy.budget import Budget
 from dppipe.privacy.gaussian import GaussianCurve, gaussian_scale
 from dppipe.privacy.tradeoff.attack_limits import AttackLimits
-from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_budget, limits_of_cost
 from dppipe.privacy.tradeoff.one_point import OnePoint
 
 RATES = (0.001, 0.01, 0.1)
@@ -100,6 +101,24 @@ def test_limits_grow_with_what_is_accepted_and_stay_probabilities(epsilon, delta
         assert limit.false_positive_rate <= limit.true_positive_rate <= 1
         assert limit.true_positive_rate <= (limit.false_positive_rate + limits.advantage) * 1.001
     assert 0 <= limits.advantage <= 1
+
+
+def test_a_budget_leaves_what_its_one_point_does():
+    budget = Budget(epsilon=3.0, delta=1e-5)
+    assert limits_of_budget(budget) == limits_of_curve(OnePoint(3.0, 1e-5))
+
+
+def test_limits_understate_others_where_one_number_is_lower_or_missing():
+    limits = limits_of_curve(GaussianCurve(mu=1.0))
+    lower = limits_of_curve(GaussianCurve(mu=0.99))
+    assert lower.understates(limits)
+    assert not limits.understates(lower)
+    assert not limits.understates(limits)
+    unbounded = limits.model_copy(update={"mu": None})
+    assert limits.understates(unbounded)
+    assert not unbounded.understates(limits)
+    assert limits.model_copy(update={"membership": ()}).understates(limits)
+    assert limits.model_copy(update={"advantage": math.nan}).understates(limits)
 
 
 def test_where_nothing_is_released_an_attacker_can_only_guess():
