@@ -30,6 +30,7 @@ def statement_data(statement: Statement) -> dict[str, Any]:
         **_start(statement),
         **_provenance(statement),
         **_sentences(statement),
+        **_attacks(statement),
     }
 
 
@@ -56,14 +57,12 @@ def _run(statement: Statement) -> dict[str, Any]:
 
 def _cost(statement: Statement) -> dict[str, Any]:
     plan = statement.plan
-    limits = stated_limits(statement)
     return {
         "epsilon": _printed(plan.epsilon),
         "epsilon_spent": _printed(statement.epsilon_spent),
         "budget_epsilon": plan.budget_epsilon,
         "delta": plan.delta,
         "curve": plan.whole_curve,
-        "attack_limits": None if limits is None else limits.model_dump(mode="json"),
         "accountant": plan.accountant,
         "certified": plan.certified,
     }
@@ -141,7 +140,6 @@ def _sentences(statement: Statement) -> dict[str, Any]:
         "protects": statement.protects,
         "guarantee": list(statement.guarantee()),
         "comparison": comparison(statement),
-        "attacks": _attacks(statement),
         "accountant_version": statement.versions.get("dppipe"),
         "noise_level": noise_level(
             mechanism=_noise(statement), secure=plan.secure, steps=plan.steps
@@ -153,12 +151,16 @@ def _sentences(statement: Statement) -> dict[str, Any]:
     }
 
 
-def _attacks(statement: Statement) -> list[str]:
+def _attacks(statement: Statement) -> dict[str, Any]:
+    """Return what any attacker can reach; no field where the plan has no limits."""
+    plan = statement.plan
+    if plan.attack_limits is None:
+        return {}
     limits = stated_limits(statement)
     if limits is None:
-        return []
-    plan = statement.plan
-    return [*attack_introduction(plan), *attack_sentences(plan, limits)]
+        return {"attack_limits": None, "attacks": []}
+    said = [*attack_introduction(plan), *attack_sentences(plan, limits)]
+    return {"attack_limits": limits.model_dump(mode="json"), "attacks": said}
 
 
 def _noise(statement: Statement) -> str:
