@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,7 @@ import typer
 
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.wrapping import WIDTH, table
-from dppipe.privacy.printing import shown, shown_delta
+from dppipe.privacy.printing import shown, shown_delta, shown_share
 
 if TYPE_CHECKING:
     from dppipe.report.compare import Comparison, Spread
@@ -97,12 +97,16 @@ def _row(one: Comparison) -> dict[str, str]:
         endings.append(words if count == one.runs else f"{count} {words}")
     delta = shown_delta(one.delta) if one.delta is not None else ""
     scores = {name: _score(spread) for name, spread in one.metrics.items()}
+    risk = {}
+    if one.tpr_at_fpr_1_percent is not None:
+        risk["TPR at FPR 1 %"] = _span(one.tpr_at_fpr_1_percent, shown_share)
     return {
         "name": one.name,
         "runs": str(one.runs),
         "ended": ", ".join(endings),
         "epsilon": _epsilon(one),
         "delta": delta,
+        **risk,
         **scores,
     }
 
@@ -121,7 +125,12 @@ def _epsilon(one: Comparison) -> str:
         return "NO CLAIM" if "failed" in one.statuses else "unfinished"
     if one.epsilon is None:
         return "NOT PRIVATE"
-    low, high = shown(one.epsilon.least), shown(one.epsilon.most)
+    return _span(one.epsilon, shown)
+
+
+def _span(spread: Spread, write: Callable[[float], str]) -> str:
+    low = write(spread.least)
+    high = write(spread.most)
     return high if low == high else f"{low} to {high}"
 
 

@@ -55,6 +55,7 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
 
 
 def _step_plan_text(plan: StepPlan, *, scope: Mapping[str, str] | None) -> str:
+    from dppipe.cli.printing.attacks import attack_blocks
     from dppipe.cli.printing.wrapping import table, wrapped
     from dppipe.privacy.printing import shown, shown_delta
     from dppipe.runs.statement.claims import guarantee_of_plan
@@ -92,6 +93,7 @@ def _step_plan_text(plan: StepPlan, *, scope: Mapping[str, str] | None) -> str:
         tenths = [max(1, round(plan.steps * k / 10)) for k in range(1, 11)]
         parts.append(f"epsilon spent after each tenth of the run{_odometer_heading(plan)}")
         parts.append("\n".join(_spent(plan, step) for step in dict.fromkeys(tenths)))
+    parts += attack_blocks(plan)
     parts.append("\n".join(wrapped(sentence) for sentence in guarantee_of_plan(plan)))
     return "\n\n".join([f"{plan.name}", *parts])
 

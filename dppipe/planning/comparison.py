@@ -17,10 +17,12 @@ from dppipe.planning.steps.batch_numbers import sampling_numbers
 from dppipe.planning.steps.budget_numbers import stated_budget
 from dppipe.planning.steps.clipping_plan import clipping_numbers
 from dppipe.planning.steps.timetable import Timetable
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_budget, limits_of_cost
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
     from dppipe.planning.step_plan import BatchRun, BoundRun, NoiseRun, StepPlan
+    from dppipe.privacy.tradeoff.attack_limits import AttackLimits
 
 _TOLERANCE = 1e-9
 """How far numbers may be apart, relatively: other machines round the last digit otherwise."""
@@ -179,14 +181,24 @@ def _cost_differences(plan: StepPlan, parts: PrivateParts) -> list[str]:
     if budget is None:
         return []
     if plan.schedule == "filter":
-        return _value_differences(plan, {"epsilon": budget.epsilon})
+        differences = _value_differences(plan, {"epsilon": budget.epsilon})
+        return differences + _limit_differences(plan, limits_of_budget(budget))
     accountant = parts.accountant_of_all(plan.earlier, relation=budget.relation)
     cost = accountant.compose(parts.step_events(plan), relation=budget.relation)
     epsilon = cost.epsilon(budget.delta)
     stated = min(plan.epsilon or 0.0, plan.epsilon_after(plan.steps), budget.epsilon)
-    if epsilon <= stated * (1 + _COST_TOLERANCE):
+    if epsilon > stated * (1 + _COST_TOLERANCE):
+        return [
+            f"plan.epsilon: expected at least {epsilon:g}, which its steps cost, got {stated:g}."
+        ]
+    return _limit_differences(plan, limits_of_cost(cost, delta=budget.delta))
+
+
+def _limit_differences(plan: StepPlan, needed: AttackLimits) -> list[str]:
+    """Compare what any attacker can reach; plans of earlier versions don't state it."""
+    if plan.attack_limits is None or not plan.attack_limits.understates(needed):
         return []
-    return [f"plan.epsilon: expected at least {epsilon:g}, which its steps cost, got {stated:g}."]
+    return [f"plan.attack_limits: expected at least {needed!r}, got {plan.attack_limits!r}."]
 
 
 def _close(expected: Any, got: Any) -> bool:

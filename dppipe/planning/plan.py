@@ -18,6 +18,7 @@ from dppipe.planning.earlier.runs import Earlier
 from dppipe.planning.planned_release import PlannedRelease
 from dppipe.planning.step_runs import CurvePoint
 from dppipe.privacy.budget import Relation
+from dppipe.privacy.tradeoff.attack_limits import AttackLimits
 
 __all__ = ["CurvePoint", "Plan"]
 
@@ -70,6 +71,9 @@ class Plan(BaseModel):
     """
     whole_curve: dict[str, Any]
     """The epsilon of the whole run at other deltas, and details of the accountant's computation."""
+    attack_limits: AttackLimits | None = None
+    """What any attacker can reach with all releases; None without a budget, and in plans of earlier
+    versions. Where `certified`, every number is an upper bound."""
     holdout: Literal["public", "private"]
     diagnostics: Literal["off", "nonprivate"]
     pretrained: bool = False

@@ -28,6 +28,7 @@ from dppipe.privacy.release import (
     Release,
     is_built_in,
 )
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
 
 if TYPE_CHECKING:
     from dppipe.planning.step_plan import StepPlan
@@ -147,6 +148,7 @@ def _within_budget(
         "epsilon": epsilons[-1],
         "curve": tuple(points),
         "whole_curve": composed.points(),
+        "attack_limits": limits_of_cost(composed, delta=budget.delta),
     }
 
 

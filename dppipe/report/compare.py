@@ -16,6 +16,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from dppipe.errors import UsageError
+from dppipe.privacy.tradeoff.attack_limits import AttackLimits
+
+_FALSE_POSITIVE_RATE = 0.01
+"""At which rate of false alarms runs are compared."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class FinishedRun:
     epsilon: float | None
     """What is claimed; None for a run that isn't private, has failed, or is unfinished."""
     delta: float | None
+    tpr_at_fpr_1_percent: float | None
+    """What any attacker reaches at most at a false-positive rate of 1 %; None where nothing is
+    claimed, and for runs of earlier versions."""
     metrics: Mapping[str, float]
 
 
@@ -60,6 +67,8 @@ class Comparison:
     private: bool
     epsilon: Spread | None
     delta: float | None
+    tpr_at_fpr_1_percent: Spread | None
+    """What any attacker reaches at most; None unless each of the runs has such a limit."""
     metrics: Mapping[str, Spread]
     """Each metric over the runs that have it.
 
@@ -105,6 +114,8 @@ def _compare(name: str, runs: Sequence[FinishedRun]) -> Comparison:
     statuses = Counter(run.status for run in runs)
     epsilons = [run.epsilon for run in runs if run.epsilon is not None]
     deltas = [run.delta for run in runs if run.delta is not None]
+    limits = [run.tpr_at_fpr_1_percent for run in runs]
+    rates = [rate for rate in limits if rate is not None]
     return Comparison(
         name=name,
         runs=len(runs),
@@ -112,6 +123,7 @@ def _compare(name: str, runs: Sequence[FinishedRun]) -> Comparison:
         private=len(deltas) == len(runs),
         epsilon=Spread.of(epsilons) if epsilons else None,
         delta=max(deltas, default=None),
+        tpr_at_fpr_1_percent=Spread.of(rates) if len(rates) == len(runs) else None,
         metrics=_metrics(runs),
     )
 
@@ -136,6 +148,7 @@ def _read(path: Path) -> FinishedRun:
             "steps": summary.get("steps", 0),
             "epsilon": None if status == "failed" else summary.get("epsilon"),
             "delta": plan.get("delta"),
+            "tpr_at_fpr_1_percent": _true_positive_rate(path / "privacy.json"),
             "metrics": _scores(summary),
         }
         return TypeAdapter(FinishedRun).validate_python(facts)
@@ -149,6 +162,19 @@ def _scores(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics of the last validation and of the test split that aren't null."""
     scores = {**summary.get("metrics", {}), **summary.get("test", {})}
     return {name: value for name, value in scores.items() if value is not None}
+
+
+def _true_positive_rate(path: Path) -> float | None:
+    """Return what a run's `privacy.json` says of attackers, where it claims something."""
+    limits = _json(path).get("attack_limits")
+    if limits is None:
+        return None
+    try:
+        return AttackLimits.model_validate(limits).true_positive_rate(_FALSE_POSITIVE_RATE)
+    except (ValidationError, UsageError):
+        raise UsageError(
+            f"{path}: attack_limits: expected what a run has written, got other values."
+        ) from None
 
 
 def _json(path: Path) -> dict[str, Any]:

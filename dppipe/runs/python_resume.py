@@ -43,6 +43,8 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
     summary of an earlier end has seen are there.
     """
     committed = read_plan(run)
+    if committed.attack_limits is None:  # as in plans of earlier versions
+        plan = plan.model_copy(update={"attack_limits": None})
     if plan != committed:
         raise PrivacyRefusal(
             f"resume: expected the settings that {run.path} began with, got "

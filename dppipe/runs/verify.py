@@ -28,6 +28,7 @@ from dppipe.runs.files import read_plan
 from dppipe.runs.verification.covered import covered_faults
 from dppipe.runs.verification.ledger_faults import (
     claim_faults,
+    limit_faults,
     released_faults,
     shape_faults,
     split_faults,
@@ -179,7 +180,10 @@ def _costed(
     )
     own = accountant.kind == plan.accountant and delta == plan.delta
     if own:
-        under = claim_faults(run, found, charged_by, delta=delta)
+        under = (
+            *claim_faults(run, found, charged_by, delta=delta),
+            *limit_faults(run, plan, cost),
+        )
         result = replace(result, faults=(*result.faults, *under))
     if plan.schedule == "filter":
         result = _filtered(result, found, plan=plan, place=run.ledger, own=own)

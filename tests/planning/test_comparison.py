@@ -204,6 +204,21 @@ def test_a_plan_whose_curve_ends_below_its_cost_is_refused() -> None:
     assert differing_fields(forged) == {"epsilon"}
 
 
+@pytest.mark.parametrize(
+    "noise", [Constant(noise_multiplier=2.0), Following(noise_multiplier=20.0)]
+)
+def test_a_plan_that_leaves_less_to_attackers_than_its_steps_is_refused(
+    noise: Constant | Following,
+) -> None:
+    own = replace(PARTS, noise=noise)
+    honest = planned(own)
+    assert honest.attack_limits is not None
+    lower = honest.attack_limits.model_copy(update={"advantage": 0.01})
+    forged = honest.model_copy(update={"attack_limits": lower})
+    assert differing_fields(forged, own) == {"attack_limits"}
+    compare(honest.model_copy(update={"attack_limits": None}), own)  # as of an earlier version
+
+
 def test_a_plan_without_noise_for_every_step_is_refused() -> None:
     forged = planned().model_copy(update={"noise": ()})
     assert differing_fields(forged) == {"noise"}

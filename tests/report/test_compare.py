@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 from dppipe.cli.app import app
 from dppipe.cli.compare import comparison_text
 from dppipe.errors import UsageError
+from dppipe.privacy.accountants.base import Certificate
+from dppipe.privacy.gaussian import GaussianCurve
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
 from dppipe.report.compare import compare_runs, find_runs
 
 
@@ -105,6 +108,39 @@ def test_a_failed_run_claims_nothing(tmp_path):
     [compared] = compare_runs(find_runs([path]))
     assert compared.epsilon is None
     assert "NO CLAIM" in comparison_text([compared])
+
+
+def limits(rate):
+    """Return what `privacy.json` says of attackers: `rate` at 1 % false alarms."""
+    curve = Certificate("gdp", "zero_out", GaussianCurve(mu=1.0))
+    known = limits_of_cost(curve, delta=1e-5).model_dump(mode="json")
+    known["membership"][1]["true_positive_rate"] = rate
+    return {"attack_limits": known}
+
+
+def test_what_any_attacker_reaches_is_a_column_where_every_run_has_such_a_limit(runs):
+    (runs / "flat" / "1" / "privacy.json").write_text(json.dumps(limits(0.0517)))
+    assert "TPR" not in command(runs / "flat").output
+    (runs / "flat" / "2" / "privacy.json").write_text(json.dumps(limits(0.06001)))
+    assert "TPR at FPR 1 %  5.17 % to 6.01 %\n" in command(runs / "flat").output
+    (flat,) = json.loads(command(runs / "flat", "--json").output)
+    spread = flat["tpr_at_fpr_1_percent"]
+    assert (spread["least"], spread["most"]) == (0.0517, 0.06001)
+
+
+@pytest.mark.parametrize("said", [{"attack_limits": None}, {}])
+def test_a_run_that_claims_nothing_has_no_limit(runs, said):
+    (runs / "free" / "1" / "privacy.json").write_text(json.dumps(said))
+    (free,) = json.loads(command(runs / "free", "--json").output)
+    assert free["tpr_at_fpr_1_percent"] is None
+
+
+@pytest.mark.parametrize("said", [{"attack_limits": 3}, {"attack_limits": {"mu": "much"}}])
+def test_limits_that_no_run_has_written_are_an_error_of_the_user(runs, said):
+    (runs / "flat" / "1" / "privacy.json").write_text(json.dumps(said))
+    result = command(runs / "flat")
+    assert result.exit_code == 2
+    assert "privacy.json: attack_limits: expected what a run has written" in result.stderr
 
 
 def test_programs_get_json(runs):

@@ -362,6 +362,33 @@ def test_verify_finds_nothing_in_an_undamaged_run_or_one_with_a_new_chain(
     assert verify(run) == (0, [])
 
 
+@pytest.mark.parametrize("name", ["advantage", "mu"])
+def test_verify_names_a_plan_that_leaves_too_little_to_attackers(
+    copy: Callable[[str], Path], name: str
+) -> None:
+    run = copy("plain")
+    plan = json.loads((run / "plan.json").read_text())
+    charges = read_ledger(run / "ledger.jsonl", plan=(run / "plan.json").read_bytes()).charges
+    plan["attack_limits"][name] *= 0.99
+    (run / "plan.json").write_text(json.dumps(plan))
+    (run / "ledger.jsonl").write_bytes(b"")
+    write_rows(run, lambda rows: list(charges))
+    code, (fault,) = verify(run)
+    assert code == 4
+    assert fault.startswith(f"{run / 'plan.json'}: attack_limits: expected at least")
+
+
+def test_verify_takes_a_plan_that_says_nothing_of_attackers(copy: Callable[[str], Path]) -> None:
+    run = copy("plain")
+    plan = json.loads((run / "plan.json").read_text())
+    charges = read_ledger(run / "ledger.jsonl", plan=(run / "plan.json").read_bytes()).charges
+    del plan["attack_limits"]
+    (run / "plan.json").write_text(json.dumps(plan))
+    (run / "ledger.jsonl").write_bytes(b"")
+    write_rows(run, lambda rows: list(charges))
+    assert verify(run) == (0, [])
+
+
 def test_verify_states_no_epsilon_of_rows_that_are_not_the_plans(
     copy: Callable[[str], Path],
 ) -> None:

@@ -1,4 +1,4 @@
-"""Epsilon of ledger rows, computed by dp_accounting."""
+"""Epsilon and delta of ledger rows, computed by dp_accounting."""
 
 from __future__ import annotations
 
@@ -13,16 +13,26 @@ from dp_accounting import pld, rdp
 
 def epsilon_of(rows: list[dict[str, Any]], delta: float, accountant: str) -> float | None:
     """Compute the epsilon of ledger rows with dp_accounting; None where it has no bound."""
+    made = _composed(_counts(rows), accountant, rows[0]["relation"])
+    return None if made is None else float(made.get_epsilon(delta))
+
+
+def delta_of(rows: list[dict[str, Any]], epsilon: float, accountant: str) -> float | None:
+    """Compute the delta of ledger rows with dp_accounting; None where it has no bound."""
+    made = _composed(_counts(rows), accountant, rows[0]["relation"])
+    return None if made is None else float(made.get_delta(epsilon))
+
+
+def _counts(rows: list[dict[str, Any]]) -> tuple[tuple[str, int], ...]:
     counts: Counter[str] = Counter()
     for row in rows:
         counts[json.dumps(row["event"], sort_keys=True)] += row["count"]
-    return _composed(tuple(counts.items()), delta, accountant, rows[0]["relation"])
+    return tuple(counts.items())
 
 
 @cache
-def _composed(
-    counts: tuple[tuple[str, int], ...], delta: float, accountant: str, relation: str
-) -> float | None:
+def _composed(counts: tuple[tuple[str, int], ...], accountant: str, relation: str) -> Any:
+    """Return an accountant of dp_accounting to which all events were told."""
     made = pld.PLDAccountant() if accountant == "pld" else rdp.RdpAccountant()
     halved = relation == "replace_one" and accountant == "rdp"
     if halved:
@@ -32,7 +42,7 @@ def _composed(
     for event, count in counts:
         if count:
             made.compose(dp.SelfComposedDpEvent(_event(json.loads(event), halved=halved), count))
-    return float(made.get_epsilon(delta))
+    return made
 
 
 def _event(data: dict[str, Any], *, halved: bool) -> Any:

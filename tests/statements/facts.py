@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from statements.costs import epsilon_of
+from statements.costs import delta_of, epsilon_of
 from statements.runs import MadeRun
 
 RECORDS = {"digits": 1797}
@@ -106,6 +106,11 @@ class Facts:
     @property
     def units(self) -> str:
         return "users" if self.unit == "user" else "records"
+
+    @property
+    def one(self) -> str:
+        """What one unit is called."""
+        return self.units.removesuffix("s")
 
     @property
     def user(self) -> str | None:
@@ -239,6 +244,18 @@ class Facts:
             return epsilon_of(rows + before, delta, self.accountant)
         both = [epsilon_of(part, delta, self.accountant) for part in (rows, before)]
         return max(cost for cost in both if cost is not None)
+
+    def delta_at(self, epsilon: float) -> float | None:
+        """Compute the delta of what is claimed; None where dp_accounting has no bound."""
+        failure = float(self.option("clipping", "delta", 0.0) if self.clipping == "jl" else 0.0)
+        parts = [self.planned_rows]
+        if self.earlier is not None:
+            before = read_rows(Path(self.earlier["path"]).parents[1])
+            same = self.earlier["records"] == "same"
+            parts = [self.planned_rows + before] if same else [self.planned_rows, before]
+        deltas = [delta_of(part, epsilon, self.accountant) for part in parts]
+        known = [delta for delta in deltas if delta is not None]
+        return max(known) + failure if known else None
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

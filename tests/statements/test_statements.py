@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import statements.assumption_forms
+import statements.attack_forms
 import statements.claim_forms
 import statements.exclusion_forms
 import statements.number_forms  # noqa: F401
@@ -72,6 +73,9 @@ def test_the_machines_statement_says_what_the_peoples_says(
     said = [*stated["guarantee"], *stated["assumptions"], *stated["released"]]
     said += stated["not_covered"].values() if facts.private else ()
     said += [stated["comparison"]] if stated["comparison"] else []
+    said += stated.get("attacks", [])
+    assert stated.get("attack_limits") == (facts.plan["attack_limits"] if facts.protects else None)
+    assert bool(stated.get("attacks")) == facts.protects
     text = facts.text.replace("**", "")
     assert [sentence for sentence in said if sentence not in text] == []
     assert (stated["protects"], stated["status"]) == (facts.protects, facts.status)
@@ -114,7 +118,7 @@ def other_fact(fact: str) -> str:
     return fact[: number.start()] + digit + fact[number.end() :]
 
 
-def set_value(file: str, *keys: str, to: Any) -> Callable[[Facts], None]:
+def set_value(file: str, *keys: str | int, to: Any) -> Callable[[Facts], None]:
     """Return a change of one value in a file of a run."""
 
     def change(facts: Facts) -> None:
@@ -178,6 +182,23 @@ CHANGES: list[tuple[str, Callable[[Facts], None]]] = [
     ("public", set_value("plan", "split", to="hash")),
     ("public", set_value("plan", "steps", to=9)),
     ("public", set_value("plan", "whole_curve", "epsilons", to=[0.1, 0.2, 0.3, 0.4])),
+    ("public", set_value("plan", "attack_limits", "advantage", to=0.1)),
+    ("public", set_value("plan", "attack_limits", "mu", to=0.1)),
+    *(
+        (
+            "public",
+            set_value("plan", "attack_limits", "membership", place, "true_positive_rate", to=0.2),
+        )
+        for place in range(3)
+    ),
+    *(
+        (
+            "public",
+            set_value("plan", "attack_limits", "reconstruction", place, "probability", to=0.2),
+        )
+        for place in range(2)
+    ),
+    ("filtered", set_value("plan", "attack_limits", "advantage", to=0.1)),
     ("public", take_file("checkpoints/final.ckpt")),
     ("public", take_file("checkpoints/last.ckpt")),
     ("public", lambda facts: facts.rows.pop()),

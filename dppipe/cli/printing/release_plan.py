@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dppipe.cli.printing.attacks import attack_blocks
 from dppipe.cli.printing.wrapping import fill, table, wrapped
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.claims import guarantee_of_plan, units_of
@@ -39,7 +40,7 @@ def releases_text(plan: Plan, *, scope: Mapping[str, str]) -> str:
             **_earlier(plan),
             **scope,
         }
-    parts = [plan.name, table(facts), "\n".join(_releases(plan))]
+    parts = [plan.name, table(facts), "\n".join(_releases(plan)), *attack_blocks(plan)]
     parts.append("\n".join(wrapped(sentence) for sentence in guarantee_of_plan(plan)))
     return "\n\n".join(parts)
 

@@ -19,6 +19,7 @@ from dppipe.planning.steps.odometers import odometer, rounding
 from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.events.sequences import first
 from dppipe.privacy.filters.step_filters import step_filter
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_budget, limits_of_cost
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
@@ -96,6 +97,7 @@ def _committed_numbers(
         "curve": table.curve_points(at, epsilons, steps=steps),
         "odometer": claims,
         "whole_curve": composed.points() | rounding(accountant, events, budget),
+        "attack_limits": limits_of_cost(composed, delta=budget.delta),
         **_noise_numbers(table, scale, steps=steps),
     }
 
@@ -119,6 +121,7 @@ def _filtered_numbers(table: Timetable, budget: Budget, *, scale: float) -> dict
         "epsilon": budget.epsilon,
         "curve": (CurvePoint(step=steps, epsilon=budget.epsilon),),
         "whole_curve": {},
+        "attack_limits": limits_of_budget(budget),
         **_noise_numbers(table, scale, steps=steps),
     }
 

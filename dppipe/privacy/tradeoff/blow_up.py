@@ -6,7 +6,7 @@ the curve of the worse direction,
     B(x) = min over e >= 0 of  e^e x + delta(e)  and  1 - e^-e (1 - x - delta(e)),  at most 1.
 
 1 - B is the trade-off function of Dong, Roth and Su (2022). B holds for every attack on one unit:
-its true-positive rate is at most B(its false-positive rate). Read next: `leeway.py`.
+its true-positive rate is at most B(its false-positive rate). Read next: `attack_limits.py`.
 """
 
 from __future__ import annotations

@@ -88,6 +88,11 @@ def guarantee_sentences(
     )
 
 
+def one_of(unit: str) -> str:
+    """Return what one unit is called."""
+    return "user" if unit == "user" else "record"
+
+
 def units_of(unit: str) -> str:
     """Return what several units are called."""
     return "users" if unit == "user" else "records"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dppipe.privacy.printing import EPSILON_DIGITS
 from dppipe.privacy.rounding import round_up
 from dppipe.runs.statement.assumptions import assumptions
+from dppipe.runs.statement.attacks import attack_introduction, attack_sentences, stated_limits
 from dppipe.runs.statement.comparisons import comparison
 from dppipe.runs.statement.exclusions import not_covered
 from dppipe.runs.statement.noise_levels import learner_noise, noise_level
@@ -29,6 +30,7 @@ def statement_data(statement: Statement) -> dict[str, Any]:
         **_start(statement),
         **_provenance(statement),
         **_sentences(statement),
+        **_attacks(statement),
     }
 
 
@@ -147,6 +149,18 @@ def _sentences(statement: Statement) -> dict[str, Any]:
         "assumptions": list(assumptions(statement)),
         "not_covered": not_covered(statement),
     }
+
+
+def _attacks(statement: Statement) -> dict[str, Any]:
+    """Return what any attacker can reach; no field where the plan has no limits."""
+    plan = statement.plan
+    if plan.attack_limits is None:
+        return {}
+    limits = stated_limits(statement)
+    if limits is None:
+        return {"attack_limits": None, "attacks": []}
+    said = [*attack_introduction(plan), *attack_sentences(plan, limits)]
+    return {"attack_limits": limits.model_dump(mode="json"), "attacks": said}
 
 
 def _noise(statement: Statement) -> str:

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING
 
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.assumptions import assumptions
+from dppipe.runs.statement.attacks import (
+    HEADING,
+    attack_introduction,
+    attack_sentences,
+    recognition_rows,
+    stated_limits,
+)
 from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.comparisons import comparison
 from dppipe.runs.statement.exclusions import not_covered
@@ -49,6 +56,7 @@ def _lines(statement: Statement) -> Iterator[str]:
     compared = comparison(statement)
     if compared is not None:
         yield f"\n{compared}"
+    yield from _attacks(statement)
     rests_on = assumptions(statement)
     if rests_on:
         yield "\n## What it rests on\n"
@@ -107,6 +115,20 @@ def _run(statement: Statement) -> Iterator[str]:
     if plan.records is not None:
         public = " (public)" if plan.private else ""
         yield _row(f"training {units_of(plan.unit)}{public}", str(plan.records))
+
+
+def _attacks(statement: Statement) -> Iterator[str]:
+    """Say what any attacker can reach, where something is claimed."""
+    limits = stated_limits(statement)
+    if limits is None:
+        return
+    yield "\n## What an attacker can do\n"
+    yield "\n\n".join(attack_introduction(statement.plan))
+    yield f"\n| {' | '.join(HEADING)} |\n|---|---|---|"
+    for rate, *cells in recognition_rows(limits):
+        yield _row(rate, *cells)
+    yield ""
+    yield from _bullets(attack_sentences(statement.plan, limits))
 
 
 def _unit(plan: Plan) -> str:

@@ -10,12 +10,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dppipe.privacy.charges import charged_steps
+from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
 from dppipe.runs.files import read_summary
 from dppipe.runs.released_files import count_released
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
-    from dppipe.privacy.accountants.base import Accountant
+    from dppipe.privacy.accountants.base import Accountant, Composition
     from dppipe.privacy.ledger_reading import LedgerRows
     from dppipe.runs.directory import RunDirectory
 
@@ -99,6 +100,19 @@ def claim_faults(
                 f"{run.ledger}:{row}: expected epsilon of at least {cost:.6f}, as the rows cost, "
                 f"got {claimed:.6f}."
             )
+
+
+def limit_faults(run: RunDirectory, plan: Plan, cost: Composition) -> Iterator[str]:
+    """Report a plan that leaves less to attackers than the rows do; earlier versions don't say."""
+    if plan.attack_limits is None or plan.delta is None:
+        return
+    if plan.schedule == "filter":
+        return  # its limits follow from the budget, which each row is checked against
+    if plan.attack_limits.understates(limits_of_cost(cost, delta=plan.delta)):
+        yield (
+            f"{run.plan}: attack_limits: expected at least what the rows leave to an attacker, "
+            "got less."
+        )
 
 
 def _checked_rows(claims: Sequence[float]) -> list[int]:
