@@ -289,7 +289,13 @@ class Data(Component):
         """Read records without targets, for predictions: raw inputs as the data's own file has."""
         from dppipe.data.reading.new_inputs import read_arrays
 
-        return read_arrays(self, path)
+        return read_arrays(
+            path,
+            name=str(getattr(self, "x", "x")),
+            input_shape=self.input_shape,
+            scaling=self.public_scaling,
+            drops_bad_records=self.drops_bad_records,
+        )
 
     @property
     def ranges(self) -> tuple[range | None, ...]:

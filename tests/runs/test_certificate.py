@@ -12,8 +12,8 @@ from dppipe.noise.linear import Linear
 from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
-from dppipe.runs.verification.certificate import certificate_of_run
 from dppipe.runs.directory import RunDirectory
+from dppipe.runs.verification.certificate import certificate_of_run
 from dppipe.sampling.poisson import Poisson
 from dppipe.sampling.shuffle import Shuffle
 from dppipe.sampling.without_replacement import WithoutReplacement

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from dppipe.data.base import Data
+    from dppipe.data.reading.limits import Limits
+    from dppipe.data.reading.scaling import Constants
 
 _AT_ONCE = 8192
 
@@ -29,16 +30,28 @@ class NewInputs:
     valid: NDArray[numpy.bool_]  # [n]
 
 
-def read_arrays(data: Data, path: Path) -> Iterator[NewInputs]:
+def read_arrays(
+    path: Path,
+    *,
+    name: str,
+    input_shape: Sequence[int],
+    scaling: Sequence[Constants | Limits],
+    drops_bad_records: bool,
+) -> Iterator[NewInputs]:
     """Read raw inputs from an `.npz` or `.npy` file: an array `[records, ...]`.
 
-    Of an archive it is the array that `data.x` names, `x`, or the only one.
+    Args:
+        path: The file.
+        name: The array of an archive, unless there is only one.
+        input_shape: The shape of one input.
+        scaling: The public constants by which the data kind scales inputs.
+        drops_bad_records: Whether a record that isn't finite is marked, rather than refused.
     """
     import numpy
     import torch
 
-    raw = _array(path, name=str(getattr(data, "x", "x")))
-    expected = tuple(data.input_shape)
+    raw = _array(path, name=name)
+    expected = tuple(input_shape)
     if raw.shape[1:] != expected or raw.dtype.kind not in "biuf":
         raise UsageError(
             f"{path}: expected numbers of shape [records, {', '.join(map(str, expected))}], got "
@@ -49,11 +62,11 @@ def read_arrays(data: Data, path: Path) -> Iterator[NewInputs]:
         finite = numpy.isfinite(piece.reshape(len(piece), -1))
         valid = numpy.asarray(finite.all(axis=1), dtype=bool)
         piece[~valid] = 0
-        if not valid.all() and not data.drops_bad_records:
+        if not valid.all() and not drops_bad_records:
             row = start + int(numpy.argmin(valid)) + 1
             raise UsageError(f"{path}: record {row}: expected finite inputs, got others.")
         inputs = torch.from_numpy(piece)
-        for transform in data.public_scaling:
+        for transform in scaling:
             inputs = transform.transformed(inputs)
         yield NewInputs(inputs, valid)
 

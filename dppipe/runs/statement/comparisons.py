@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _PAPERS = (
     "Abadi et al. (2016) measure DP-SGD under add_remove: one record more or less in the data."
 )
+_PAPERS_ON_RELEASES = (
+    "Most papers measure epsilon under add_remove: one record more or less in the data."
+)
 _SAME = (
     "With the same sampler, sample rate, noise multiplier and number of steps, epsilon is the "
     "same number under add_remove and zero_out. They differ in what is public: zero_out takes the "
@@ -39,7 +42,7 @@ def comparison(statement: Statement) -> str | None:
     if not statement.protects:
         return None
     plan = statement.plan
-    said = [_PAPERS]
+    said = [_PAPERS if isinstance(plan, StepPlan) else _PAPERS_ON_RELEASES]
     if plan.relation == "add_remove":
         said.append(_SAME_RELATION)
     elif plan.relation == "zero_out":
