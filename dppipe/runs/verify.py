@@ -16,6 +16,7 @@ from dppipe.errors import BudgetExhausted, UsageError
 from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.torn_rows import torn_count, torn_release
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.charges import charged_steps
@@ -49,7 +50,8 @@ class Verification:
     torn: bool = False
     """Whether a crash has cut off the last line.
 
-    That is one of the faults, and counted as one charge at the plan's largest cost.
+    That is one of the faults, and counted as the release that would have been next, or as a step
+    at the plan's largest cost.
     """
     rows: int = 0
     charged: int = 0
@@ -138,7 +140,9 @@ def _counted(
 ) -> Verification:
     """Return what needs no accountant: counts, the head, and faults of the ledger as a whole."""
     torn = bool(found.torn)
-    charged = sum(charge.count for charge in found.charges) + torn
+    charged = sum(charge.count for charge in found.charges)
+    if torn:
+        charged += torn_count(plan, found.rows)
     return replace(
         nothing,
         faults=(
@@ -229,16 +233,18 @@ def _budget(plan: Plan) -> Budget | None:
 
 
 def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
-    """Return the charged events; a torn row counts as the costliest step of the plan.
+    """Return the charged events; a torn row counts as the release that would have been next.
 
-    In a plan without steps it is the next release.
+    If that is a step, it counts as the costliest one of the plan.
     """
     steps = charged_steps(found.charges)
     if not found.torn or not found.charges:
         return steps
+    release = torn_release(plan, found.rows)
+    if release is not None:
+        return [*steps, (release.dp_event, release.count)]
     if not isinstance(plan, StepPlan):
-        following = plan.releases[found.rows : found.rows + 1]
-        return steps + [(release.dp_event, release.count) for release in following]
+        return steps
     last = found.charges[-1]
     noise = min(run.noise_multiplier for run in plan.noise)
     if last.what == "step":
