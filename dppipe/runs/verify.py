@@ -1,8 +1,9 @@
 """Verify a run's ledger from its rows alone: the chain of hashes, and epsilon computed anew.
 
 The plan holds the first link of the chain, the delta, and the charges of earlier runs whose weights
-the run started from. The summary, where there is one, holds the number of charges and the head;
-without it, rows taken off the end couldn't be seen. The chain shows accidents and partial changes.
+the run started from. The summary, where there is one, holds the number of charges and the head; a
+run that was killed has its last checkpoint, which names the head at that time. Rows that came after
+it and were taken off the end can't be seen. The chain shows accidents and partial changes.
 It can't expose someone who rewrites plan, ledger, checkpoints and summary all together.
 """
 

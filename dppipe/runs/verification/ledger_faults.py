@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dppipe.errors import UsageError
 from dppipe.privacy.charges import charged_steps
+from dppipe.runs.checkpoint_heads import checkpoint_head
 from dppipe.runs.files import read_summary
 from dppipe.runs.released_files import count_released
 
@@ -55,6 +57,8 @@ def shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Itera
             yield f"{run.ledger}:{number}: expected epsilon of at least {before!r}, got {after!r}."
     if run.summary.exists():
         yield from _summary_faults(run, found, charged=charged)
+    else:
+        yield from _checkpoint_faults(run, found)
 
 
 def released_faults(run: RunDirectory, found: LedgerRows, plan: Plan) -> Iterator[str]:
@@ -78,6 +82,20 @@ def _summary_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> It
         yield (
             f"{run.ledger}: expected {summary.get('charged')} charges, as the summary says, got "
             f"{charged}."
+        )
+
+
+def _checkpoint_faults(run: RunDirectory, found: LedgerRows) -> Iterator[str]:
+    """Report a ledger without the rows that the last checkpoint of a killed run has seen."""
+    try:
+        head = checkpoint_head(run)
+    except UsageError as error:
+        yield str(error)
+        return
+    if head is not None and head not in found.heads:
+        yield (
+            f"{run.ledger}: expected the row that the checkpoint names, got none with the hash "
+            f"{head}. Last rows were taken out."
         )
 
 
