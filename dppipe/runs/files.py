@@ -17,8 +17,8 @@ from dppipe.errors import UsageError
 from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import plan_from_json
 from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows
-from dppipe.runs.checkpoint_heads import checkpoint_head
 from dppipe.runs.directory import RunDirectory
+from dppipe.runs.verification.checkpoint_heads import checkpoint_head
 
 SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
 """What a statement takes from the facts of a shared budget."""

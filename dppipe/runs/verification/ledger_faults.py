@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import UsageError
 from dppipe.privacy.charges import charged_steps
-from dppipe.runs.checkpoint_heads import checkpoint_head
 from dppipe.runs.files import read_summary
 from dppipe.runs.released_files import count_released
+from dppipe.runs.verification.checkpoint_heads import checkpoint_head
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
