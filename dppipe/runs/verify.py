@@ -148,7 +148,7 @@ def _counted(
         nothing,
         faults=(
             *split_faults(run, plan),
-            *shape_faults(run, found, charged=charged),
+            *shape_faults(run, found, plan, charged=charged),
             *covered_faults(run),
             *released_faults(run, found, plan),
         ),

@@ -29,6 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Support for mismatched"),
 ]
 BOUND = 0.5
+CLIPPER = Flat(max_grad_norm=BOUND)
 PRECISIONS = {"float32": (1e-3, 1e-5), "float64": (1e-9, 1e-9), "bf16-mixed": (0.1, 0.02)}
 """How far a norm or a sum may be off: as a share of what it could be at most, and beside that."""
 
@@ -109,9 +110,14 @@ def test_norms_and_sums_agree_with_the_loop(kind, data):
         dtype = model.shift.dtype
         return tuple(part.to(dtype) if part.is_floating_point() else part for part in batch)
 
+    kernels = {}
+    for rule in RULES:
+        if rule.name in LAYERS[kind][1] and rule.kernels:
+            kernels[rule.name] = data.draw(st.sampled_from(rule.kernels))
+    forced = kernels if data.draw(st.booleans()) else None
     context = autocast if precision == "bf16-mixed" else nullcontext
     try:
-        with context(), Engine(model, loss, Flat(max_grad_norm=BOUND)) as engine:
+        with context(), Engine(model, loss, CLIPPER, kernels=forced) as engine:
             sums = engine.zeros()
             mask = None if all(kept) else torch.tensor(kept)
             norms = engine.accumulate(like(model), sums, bounds=engine.bounds(), mask=mask)
