@@ -35,6 +35,7 @@ from dppipe.runs.directory import RunDirectory
 from dppipe.runs.ledger import Charge, Ledger
 from dppipe.runs.outcome import Stop
 from dppipe.runs.record import RunRecord
+from dppipe.runs.verification.covered import open_covered
 from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import BallsInBins, FullBatch, Poisson, Shuffle, TruncatedPoisson, User
 
@@ -226,3 +227,16 @@ def test_each_field_of_a_plan_is_held_by_the_ledger(tmp_path: Path) -> None:
         put(changed, path, other)
         run.plan.write_text(json.dumps(changed, indent=2) + "\n")
         assert is_noticed(run), path
+
+
+@pytest.mark.parametrize("wrong", ["a", "b", "c"])
+def test_each_covered_run_is_verified(tmp_path: Path, wrong: str) -> None:
+    run = finished(tmp_path / "run", "releases")
+    paid = json.loads(run.ledger.read_text().splitlines()[0])["hash"]
+    plan, rows = rows_of("releases")
+    for name in ("a", "b", "c"):
+        by = "0" * 64 if name == wrong else paid
+        with open_covered(run.path, name, plan) as ledger:
+            ledger.charge(replace(rows[0], count=0, covered_by=by))
+    (fault,) = verify_ledger(run.path).faults
+    assert f"covered/{wrong}/ledger.jsonl:1: covered_by" in fault
