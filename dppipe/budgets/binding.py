@@ -28,6 +28,7 @@ from dppipe.errors import BudgetExhausted, PrivacyRefusal, StoreFailed
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.planning.release_plan import LearnerParts
+from dppipe.planning.torn_rows import torn_count
 from dppipe.privacy.events.sequences import total
 from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
 from dppipe.privacy.ledger_rows import digest
@@ -79,7 +80,7 @@ def bind_run(
     commitment = commit(plan, parts)
     run_id = take_identity(run_dir, scope=scope, place=store.place, fresh=ledger.rows == 0)
     before = store.find(run_id)
-    _check_before(store, before, ledger, run_dir=run_dir)
+    _check_before(store, before, ledger, plan=plan, run_dir=run_dir)
     try:
         entry = store.reserve(
             scope,
@@ -104,7 +105,9 @@ def settle_run(binding: Binding) -> Reconciled:
     return reconcile_run(binding.store, binding.entry, run_dir=binding.run_dir)
 
 
-def _check_before(store: Store, before: Entry | None, ledger: LedgerRows, *, run_dir: Path) -> None:
+def _check_before(
+    store: Store, before: Entry | None, ledger: LedgerRows, *, plan: Plan, run_dir: Path
+) -> None:
     """Compare a run with its last entry in the store, if it has one."""
     if before is None:
         if ledger.rows:
@@ -115,7 +118,7 @@ def _check_before(store: Store, before: Entry | None, ledger: LedgerRows, *, run
         return
     _check_place(before, run_dir=run_dir)
     if before.state == "settled":
-        _check_settled(store, before, ledger, run_dir=run_dir)
+        _check_settled(store, before, ledger, plan=plan, run_dir=run_dir)
 
 
 def _check_place(before: Entry, *, run_dir: Path) -> None:
@@ -130,12 +133,14 @@ def _check_place(before: Entry, *, run_dir: Path) -> None:
         )
 
 
-def _check_settled(store: Store, settled: Entry, ledger: LedgerRows, *, run_dir: Path) -> None:
+def _check_settled(
+    store: Store, settled: Entry, ledger: LedgerRows, *, plan: Plan, run_dir: Path
+) -> None:
     """Refuse a ledger that has changed since its settlement: charges may be missing in it."""
     known = total(store.run_steps(settled.run_id))
     found = sum(charge.count for charge in ledger.charges)
     if ledger.torn:
-        found += 1
+        found += torn_count(plan, ledger.rows)
     if found != known:
         raise PrivacyRefusal(
             f"{run_dir / 'ledger.jsonl'}: expected the {known} charges that were settled for this "

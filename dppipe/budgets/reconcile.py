@@ -1,8 +1,8 @@
 """After a crash: settle runs that have reserved and never settled, from their ledgers.
 
 A ledger that can't be found or trusted settles nothing: its reservation stays in full, which can
-waste budget but never hide spending. A torn last line counts as one more charge, at the largest
-cost that the run has reserved for a step.
+waste budget but never hide spending. A torn last line counts as the release that would have been
+next or, if that is a step, as one at the largest cost that the run has reserved.
 """
 
 from __future__ import annotations
@@ -15,10 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from dppipe.budgets.identity import read_identity
 from dppipe.budgets.scopes import Entry
 from dppipe.budgets.store import Store
-from dppipe.errors import DppipeError
+from dppipe.errors import DppipeError, UsageError
+from dppipe.planning.step_plan import plan_from_json
+from dppipe.planning.torn_rows import torn_release
 from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.filters.filters import Commitment
 from dppipe.privacy.ledger_reading import read_ledger
@@ -99,8 +103,19 @@ def _settle(store: Store, entry: Entry, directory: Path) -> Reconciled:
         found = read_ledger(ledger, plan=plan)
         spent = charged_steps(found.charges)
         if found.torn:
-            spent.append((_costliest(store, entry), 1))
+            spent.append(_torn_charge(store, entry, plan, rows=found.rows))
         return Reconciled(store.settle(entry.run_id, spent), "settled")
+
+
+def _torn_charge(store: Store, entry: Entry, plan: bytes, *, rows: int) -> tuple[Any, int]:
+    """Return what a torn row after so many whole ones may have charged at most."""
+    try:
+        release = torn_release(plan_from_json(plan), rows)
+    except ValidationError:
+        raise UsageError(f"{entry.run_dir}: expected a plan of this version of dppipe.") from None
+    if release is None:
+        return _costliest(store, entry), 1
+    return release.dp_event, release.count
 
 
 def _costliest(store: Store, entry: Entry) -> Any:

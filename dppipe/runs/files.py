@@ -18,6 +18,7 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import plan_from_json
 from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows
 from dppipe.runs.directory import RunDirectory
+from dppipe.runs.verification.checkpoint_heads import checkpoint_head
 
 SCOPE_FACTS = ("epsilon", "delta", "epsilon_spent", "runs")
 """What a statement takes from the facts of a shared budget."""
@@ -83,12 +84,17 @@ def refuse_finished(run: RunDirectory) -> None:
 
 
 def refuse_lost_rows(run: RunDirectory, ledger: LedgerRows) -> None:
-    """Refuse a ledger without the rows that the summary of an earlier end has seen."""
-    if read_summary(run).get("ledger_head", ledger.head) not in ledger.heads:
-        raise LedgerCorrupt(
-            f"{run.ledger}: expected the rows that the summary has seen, got others. They can't be "
-            "trusted."
-        )
+    """Refuse a ledger without the rows that the last checkpoint or an earlier summary has seen."""
+    seen = {
+        "summary": read_summary(run).get("ledger_head", ledger.head),
+        "checkpoint": checkpoint_head(run) or ledger.head,
+    }
+    for name, head in seen.items():
+        if head not in ledger.heads:
+            raise LedgerCorrupt(
+                f"{run.ledger}: expected the rows that the {name} has seen, got others. They "
+                "can't be trusted."
+            )
 
 
 def _read(path: Path) -> bytes:

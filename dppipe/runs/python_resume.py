@@ -40,7 +40,7 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
 
     Guarantee: every step of a resumed run is planned as it was when the run began, so that the
     claim of its plan holds for the steps before and after the interruption together. Rows that the
-    summary of an earlier end has seen are there.
+    last checkpoint or the summary of an earlier end has seen are there.
     """
     committed = read_plan(run)
     if committed.attack_limits is None:  # as in plans of earlier versions

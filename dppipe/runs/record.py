@@ -16,6 +16,7 @@ from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.torn_rows import torn_count
 from dppipe.runs.curves import Curves
 from dppipe.runs.directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.runs.files import read_summary, refuse_finished
@@ -209,13 +210,14 @@ class RunRecord:
         A row that was cut off counts as charged, and may have begun an epoch.
         """
         ledger = self.ledger
-        torn = 1 if ledger.torn else 0
+        torn = torn_count(self.plan, ledger.rows) if ledger.torn else 0
+        charged = ledger.charged + torn
         if not isinstance(self.plan, StepPlan):
-            return ledger.charged + torn, min(len(self.plan.releases), ledger.rows + torn)
+            return charged, min(len(self.plan.releases), ledger.rows + bool(ledger.torn))
         if not torn:
-            return ledger.charged, ledger.step
+            return charged, ledger.step
         after = self.plan.start_after(ledger.step) + 1
-        return ledger.charged + 1, min(self.plan.steps, after)
+        return charged, min(self.plan.steps, after)
 
     def close(self) -> None:
         """Close the files, and settle with the shared budget what the ledger holds."""

@@ -1,8 +1,9 @@
 """Verify a run's ledger from its rows alone: the chain of hashes, and epsilon computed anew.
 
 The plan holds the first link of the chain, the delta, and the charges of earlier runs whose weights
-the run started from. The summary, where there is one, holds the number of charges and the head;
-without it, rows taken off the end couldn't be seen. The chain shows accidents and partial changes.
+the run started from. The summary, where there is one, holds the number of charges and the head; a
+run that was killed has its last checkpoint, which names the head at that time. Rows that came after
+it and were taken off the end can't be seen. The chain shows accidents and partial changes.
 It can't expose someone who rewrites plan, ledger, checkpoints and summary all together.
 """
 
@@ -16,6 +17,7 @@ from dppipe.errors import BudgetExhausted, UsageError
 from dppipe.planning.earlier.runs import with_earlier
 from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.torn_rows import torn_count, torn_release
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.charges import charged_steps
@@ -50,7 +52,8 @@ class Verification:
     torn: bool = False
     """Whether a crash has cut off the last line.
 
-    That is one of the faults, and counted as one charge at the plan's largest cost.
+    That is one of the faults, and counted as the release that would have been next, or as a step
+    at the plan's largest cost.
     """
     rows: int = 0
     charged: int = 0
@@ -139,12 +142,14 @@ def _counted(
 ) -> Verification:
     """Return what needs no accountant: counts, the head, and faults of the ledger as a whole."""
     torn = bool(found.torn)
-    charged = sum(charge.count for charge in found.charges) + torn
+    charged = sum(charge.count for charge in found.charges)
+    if torn:
+        charged += torn_count(plan, found.rows)
     return replace(
         nothing,
         faults=(
             *split_faults(run, plan),
-            *shape_faults(run, found, charged=charged),
+            *shape_faults(run, found, plan, charged=charged),
             *covered_faults(run),
             *released_faults(run, found, plan),
         ),
@@ -233,16 +238,18 @@ def _budget(plan: Plan) -> Budget | None:
 
 
 def _steps(found: LedgerRows, *, plan: Plan) -> Steps:
-    """Return the charged events; a torn row counts as the costliest step of the plan.
+    """Return the charged events; a torn row counts as the release that would have been next.
 
-    In a plan without steps it is the next release.
+    If that is a step, it counts as the costliest one of the plan.
     """
     steps = charged_steps(found.charges)
     if not found.torn or not found.charges:
         return steps
+    release = torn_release(plan, found.rows)
+    if release is not None:
+        return [*steps, (release.dp_event, release.count)]
     if not isinstance(plan, StepPlan):
-        following = plan.releases[found.rows : found.rows + 1]
-        return steps + [(release.dp_event, release.count) for release in following]
+        return steps
     last = found.charges[-1]
     noise = min(run.noise_multiplier for run in plan.noise)
     if last.what == "step":

@@ -5,7 +5,9 @@
     python tests/mutants/run.py --id noise-rounded-down one bug
 
 Tests are run until one has caught the bug. The tree that this file
-stands in is only read.
+stands in is only read. Tests that don't end in time have neither caught
+a bug nor let it pass: such a bug is listed apart, and the campaign
+fails.
 """
 
 from __future__ import annotations
@@ -35,8 +37,15 @@ class Result:
 
     bug: Bug
     caught_by: str | None
-    """The first test that failed, or the path whose tests took too long; None if the bug survived."""
+    """The first test that failed; None if no test did."""
+    no_end: tuple[str, ...]
+    """The tests that didn't end in time, where no others have caught the bug."""
     seconds: float
+
+    @property
+    def survived(self) -> bool:
+        """Whether all tests ended, and none has caught the bug."""
+        return self.caught_by is None and not self.no_end
 
 
 def main() -> int:
@@ -63,6 +72,10 @@ def main() -> int:
     return 1 if broken or any(result.caught_by is None for result in results) else 0
 
 
+class NoEnd(Exception):
+    """Tests that didn't end in time."""
+
+
 def is_path(result: Result) -> bool:
     """Return whether a test, or a file that couldn't be imported, has caught the bug."""
     return result.caught_by is not None and not result.caught_by.endswith(")")
@@ -86,21 +99,26 @@ def try_bug(bug: Bug, *, likely: bool, timeout: int) -> Result:
     """Run the bug's tests, the likeliest first, in a copy of the repository that holds the bug."""
     started = time.monotonic()
     caught_by = None
+    no_end = []
     with tempfile.TemporaryDirectory(prefix="dppipe-bug-") as place:
         copy = copy_tree(Path(place))
         bug.plant(copy)
         for paths in bug.tests[:1] if likely else bug.tests:
-            caught_by = first_failure(copy, paths.split(), timeout=timeout)
+            try:
+                caught_by = first_failure(copy, paths.split(), timeout=timeout)
+            except NoEnd:
+                no_end.append(paths)
             if caught_by is not None:
                 break
-    return Result(bug, caught_by, time.monotonic() - started)
+    late = () if caught_by is not None else tuple(no_end)
+    return Result(bug, caught_by, late, time.monotonic() - started)
 
 
 def first_failure(root: Path, paths: Sequence[str], *, timeout: int) -> str | None:
-    """Return the first test that fails; a run that takes too long or stops on its own counts as one."""
+    """Return the first test that fails; a run that stops on its own counts as one."""
     found = run_tests(root, ["-x", *paths], timeout=timeout)
     if found is None:
-        return f"{paths[0]} (no end in {timeout} s)"
+        raise NoEnd
     if found.returncode in (0, 5):  # all passed, or nothing was selected
         return None
     if found.returncode == NOT_RUN:
@@ -151,9 +169,12 @@ def run_tests(
 
 
 def describe(result: Result) -> str:
-    outcome = (
-        f"caught by {result.caught_by}" if result.caught_by else f"SURVIVED: {result.bug.breaks}"
-    )
+    if result.survived:
+        outcome = f"SURVIVED: {result.bug.breaks}"
+    elif result.caught_by is None:
+        outcome = f"NO END IN TIME: {', '.join(result.no_end)}"
+    else:
+        outcome = f"caught by {result.caught_by}"
     return f"{result.bug.kind:12} {result.bug.id:40} {result.seconds:4.0f} s  {outcome}"
 
 
@@ -166,7 +187,9 @@ def print_summary(results: Sequence[Result]) -> None:
 
 def print_rate(name: str, results: Sequence[Result]) -> None:
     caught = sum(result.caught_by is not None for result in results)
-    print(f"{name:12} {caught} of {len(results)} caught ({caught / len(results):.0%})")
+    no_end = sum(bool(result.no_end) for result in results)
+    unknown = f", {no_end} without an end in time" if no_end else ""
+    print(f"{name:12} {caught} of {len(results)} caught ({caught / len(results):.0%}){unknown}")
 
 
 if __name__ == "__main__":

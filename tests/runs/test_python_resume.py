@@ -18,6 +18,7 @@ import dppipe
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
+from dppipe.runs.verify import verify_ledger
 from dppipe.sampling import Poisson
 
 pytestmark = pytest.mark.filterwarnings(
@@ -44,7 +45,9 @@ class Mine(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def fit(module: pl.LightningModule, *, steps: int = 6, **changes: Any) -> dppipe.DPCallback:
+def fit(
+    module: pl.LightningModule, *, steps: int = 6, restores: bool = True, **changes: Any
+) -> dppipe.DPCallback:
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(100, 5, generator=generator)
     dataset = TensorDataset(inputs, torch.randint(3, (100,), generator=generator))
@@ -54,12 +57,12 @@ def fit(module: pl.LightningModule, *, steps: int = 6, **changes: Any) -> dppipe
         "accountant": Rdp(),
         "budget": dppipe.Budget(epsilon=4.0, delta=1e-5),
     }
-    private = dppipe.DPCallback(**given | changes)
+    private = changes.pop("kind", dppipe.DPCallback)(**given | changes)
     quiet = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
     trainer = pl.Trainer(max_steps=steps, accelerator="cpu", callbacks=[private], **quiet)
     resumed = changes.get("resume")
     path = resumed.last_checkpoint if resumed is not None else None
-    path = path if path is not None and path.exists() else None
+    path = path if restores and path is not None and path.exists() else None
     trainer.fit(module, private.loader(dataset), ckpt_path=path, weights_only=True)
     return private
 
@@ -159,3 +162,48 @@ def test_a_run_whose_ledger_lacks_rows_that_were_seen_goes_no_further(
     with pytest.raises(PrivacyRefusal, match=r"expected the rows? that the \w+ has seen"):
         fit(Mine(), resume=dppipe.RunDirectory.open(interrupted))
     assert ledger.read_bytes() == left
+
+
+class MyCallback(dppipe.DPCallback):
+    """A callback of the user's own, whose state has another name in checkpoints."""
+
+
+@pytest.mark.parametrize("kind", [dppipe.DPCallback, MyCallback])
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_killed_run_that_lost_rows_goes_no_further_without_its_checkpoint_either(
+    tmp_path: Path, gone: int, kind: type[dppipe.DPCallback]
+) -> None:
+    """A killed run has no summary; where no checkpoint is restored, the last one is still read."""
+    path = tmp_path / "run"
+    fit(Mine(interrupts=True), run_dir=path, kind=kind)
+    (path / "summary.json").unlink()
+    ledger = path / "ledger.jsonl"
+    whole = ledger.read_bytes()
+    left = b"".join(whole.splitlines(keepends=True)[:-gone])
+    ledger.write_bytes(left)
+    found = verify_ledger(path)
+    assert [fault for fault in found.faults if "the row that the checkpoint names" in fault]
+    with pytest.raises(PrivacyRefusal, match="expected the rows that the checkpoint has seen"):
+        fit(Mine(), resume=dppipe.RunDirectory.open(path), restores=False, kind=kind)
+    assert ledger.read_bytes() == left
+
+    ledger.write_bytes(whole)
+    assert verify_ledger(path).intact
+    private = fit(Mine(), resume=dppipe.RunDirectory.open(path), restores=False, kind=kind)
+    assert private.outcome is not None
+    assert private.outcome.status == "completed"
+
+
+@pytest.mark.parametrize("content", [b"", b"damaged", None], ids=["empty", "damaged", "tensors"])
+def test_a_checkpoint_that_says_nothing_of_the_ledger_is_refused(
+    interrupted: Path, content: bytes | None
+) -> None:
+    (interrupted / "summary.json").unlink()
+    last = interrupted / "checkpoints" / "last.ckpt"
+    if content is None:
+        torch.save({"callbacks": {"Other": {"rows": 3}}, "state_dict": {}}, last)
+    else:
+        last.write_bytes(content)
+    with pytest.raises(UsageError, match=r"last\.ckpt: expected"):
+        fit(Mine(), resume=dppipe.RunDirectory.open(interrupted), restores=False)
+    assert not verify_ledger(interrupted).intact

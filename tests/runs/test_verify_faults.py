@@ -103,7 +103,9 @@ def write_rows(run: Path, change: Callable[[Rows], Rows]) -> None:
         lines.append(encode_row(charge, row=number, prev=head))
         head = digest(lines[-1])
     (run / "ledger.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
-    change_summary(run, ledger_head=head, charged=sum(charge.count for charge in rows))
+    spent = max(charge.epsilon for charge in rows)
+    counted = sum(charge.count for charge in rows)
+    change_summary(run, ledger_head=head, charged=counted, epsilon_spent=spent)
 
 
 def change_summary(run: Path, **values: object) -> None:

@@ -29,21 +29,23 @@ class _Recurrence(torch.autograd.Function):
         steps = len(gates)
         rows, size = hidden.shape
         active = gates.clone()
-        hiddens = gates.new_empty(steps + 1, rows, size)
+        # Under autocast torch computes gates in half precision and keeps states as they come.
+        dtype = torch.promote_types(hidden.dtype, gates.dtype)
+        hiddens = gates.new_empty(steps + 1, rows, size, dtype=dtype)
         # The new gate's recurrent part, before it is reset.
         recurrent = gates.new_empty(steps, rows, size)
         hiddens[0] = hidden
         shift = torch.zeros_like(gates[0, 0]) if bias is None else bias
         for t in range(steps):
             now = active[t]
-            part = torch.addmm(shift, hiddens[t], weight.t())
+            part = torch.addmm(shift, hiddens[t].to(gates.dtype), weight.t())
             now[:, : 2 * size].add_(part[:, : 2 * size]).sigmoid_()
             recurrent[t] = part[:, 2 * size :]
             reset, update, new = now.chunk(3, 1)
-            new.addcmul_(reset, recurrent[t]).tanh_()
-            torch.lerp(new, hiddens[t], update, out=hiddens[t + 1])
+            new.add_(reset * recurrent[t]).tanh_()
+            torch.sub(hiddens[t], new, out=hiddens[t + 1]).mul_(update).add_(new)
         ctx.receive = receive
-        ctx.save_for_backward(active, hiddens, recurrent, weight)
+        ctx.save_for_backward(active, recurrent, weight, hiddens)
         return hiddens[1:].clone(), hiddens[-1].clone()
 
     @staticmethod
@@ -52,7 +54,8 @@ class _Recurrence(torch.autograd.Function):
 
         What doesn't depend on later positions is computed for all of them at once.
         """
-        active, hiddens, recurrent, weight = ctx.saved_tensors
+        *narrow, hiddens = ctx.saved_tensors
+        active, recurrent, weight = [values.to(hiddens.dtype) for values in narrow]
         size = hiddens.shape[2]
         reset, update, new = active.chunk(3, 2)
         to_new = (1 - update) * (1 - new.square())
@@ -66,7 +69,8 @@ class _Recurrence(torch.autograd.Function):
             hidden += gradients[0][t]
             torch.mul(slopes[t], hidden.unsqueeze(1), out=inner[t].view(-1, 3, size))
             torch.mul(to_new[t], hidden, out=outer[t, :, 2 * size :])
-            hidden = torch.addmm(hidden * update[t], inner[t], weight)
+            # In place: autocast would make the sum half-precise.
+            hidden = (hidden * update[t]).addmm_(inner[t], weight)
         outer[:, :, : 2 * size] = inner[:, :, : 2 * size]
         receive = ctx.receive
         ctx.receive = None

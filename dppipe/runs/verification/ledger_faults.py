@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dppipe.errors import UsageError
 from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
 from dppipe.runs.files import read_summary
 from dppipe.runs.released_files import count_released
+from dppipe.runs.verification.checkpoint_heads import checkpoint_head
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _POINTS_CHECKED = 20
 """Claims are compared at the ends of this many stretches of equal claims, including the last."""
+_CLAIMED = ("epsilon", "delta", "relation", "unit", "accountant")
+"""What a summary states of its plan: the claim, and what it is a claim of."""
 _TOLERANCE = 1e-4
 """PLD's own discretisation: two ways of composing the same steps differ by this much at most."""
 
@@ -38,8 +42,10 @@ def split_faults(run: RunDirectory, plan: Plan) -> Iterator[str]:
         )
 
 
-def shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Iterator[str]:
-    """Report a torn end, claims that fall, and rows that the summary doesn't count."""
+def shape_faults(
+    run: RunDirectory, found: LedgerRows, plan: Plan, *, charged: int
+) -> Iterator[str]:
+    """Report a torn end, claims that fall, and rows or a plan that the summary doesn't state."""
     if found.torn:
         yield (
             f"{run.ledger}:{found.rows + 1}: expected a whole row, got a torn one. It counts as "
@@ -56,6 +62,9 @@ def shape_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> Itera
             yield f"{run.ledger}:{number}: expected epsilon of at least {before!r}, got {after!r}."
     if run.summary.exists():
         yield from _summary_faults(run, found, charged=charged)
+        yield from _claimed_faults(run, found, plan)
+    else:
+        yield from _checkpoint_faults(run, found)
 
 
 def released_faults(run: RunDirectory, found: LedgerRows, plan: Plan) -> Iterator[str]:
@@ -79,6 +88,41 @@ def _summary_faults(run: RunDirectory, found: LedgerRows, *, charged: int) -> It
         yield (
             f"{run.ledger}: expected {summary.get('charged')} charges, as the summary says, got "
             f"{charged}."
+        )
+
+
+def _claimed_faults(run: RunDirectory, found: LedgerRows, plan: Plan) -> Iterator[str]:
+    """Report a summary that claims something else than the plan, or less than the rows.
+
+    A failed run is never certified: what it left may not be what was planned.
+    """
+    summary = read_summary(run)
+    for name in _CLAIMED:
+        planned = getattr(plan, name)
+        if summary.get(name, planned) != planned:
+            yield (
+                f"{run.summary}: {name}: expected {planned}, as the plan says, got {summary[name]}."
+            )
+    last = found.charges[-1].epsilon if found.charges else 0.0
+    spent = summary.get("epsilon_spent")
+    if isinstance(spent, int | float) and not spent >= last:
+        yield f"{run.summary}: epsilon_spent: expected {last}, as the last row says, got {spent}."
+    certain = plan.certified and summary.get("status") != "failed"
+    if summary.get("certified") and not certain:
+        yield f"{run.summary}: certified: expected false, got true."
+
+
+def _checkpoint_faults(run: RunDirectory, found: LedgerRows) -> Iterator[str]:
+    """Report a ledger without the rows that the last checkpoint of a killed run has seen."""
+    try:
+        head = checkpoint_head(run)
+    except UsageError as error:
+        yield str(error)
+        return
+    if head is not None and head not in found.heads:
+        yield (
+            f"{run.ledger}: expected the row that the checkpoint names, got none with the hash "
+            f"{head}. Last rows were taken out."
         )
 
 

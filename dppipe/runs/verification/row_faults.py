@@ -38,11 +38,12 @@ def row_faults(
     """
     named: set[str] = set()
     step = 0
+    largest = _largest_batch(found)
     for row, charge in enumerate(found.charges, start=1):
         if row <= len(plan.releases):
             differences = _release_differences(charge, plan.releases[row - 1], plan=plan)
         elif isinstance(plan, StepPlan):
-            differences = _step_differences(charge, plan=plan, before=step)
+            differences = _step_differences(charge, plan=plan, before=step, largest=largest)
             step = charge.step
         else:
             differences = iter([("row", f"at most {len(plan.releases)} rows", row)])
@@ -81,7 +82,21 @@ def _release_differences(
             yield f"facts.{name}", fact, charge.facts.get(name)
 
 
-def _step_differences(charge: Charge, *, plan: StepPlan, before: int) -> Iterator[_Difference]:
+def _largest_batch(found: LedgerRows) -> int | None:
+    """Return the size that batches are cut to, by the first step: no plan holds it.
+
+    So one row that states another size than the rest is found, and not a whole ledger that does.
+    """
+    for charge in found.charges:
+        if charge.what == "step":
+            size: int | None = getattr(charge.event, "truncated_batch_size", None)
+            return size
+    return None
+
+
+def _step_differences(
+    charge: Charge, *, plan: StepPlan, before: int, largest: int | None
+) -> Iterator[_Difference]:
     """Yield each field of a row that isn't as planned: its name, the plan's value, its own."""
     if charge.what != "step":
         yield "what", "a step", charge.what
@@ -100,7 +115,7 @@ def _step_differences(charge: Charge, *, plan: StepPlan, before: int) -> Iterato
         expected.get("noise_multiplier") or charge.noise_multiplier,
         expected["sample_rate"],
         size=plan.expected_batch_size,
-        largest=getattr(charge.event, "truncated_batch_size", None),
+        largest=largest,
     )
     if charge.event != event:
         yield "event", event, charge.event
