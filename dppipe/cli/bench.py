@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins
+from dppipe.cli.printing.wrapping import fill
 from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ def comparison_text(comparison: Comparison) -> str:
 
 def _line(times: Times) -> str:
     if times.failed is not None:
-        return f"  {times.contender:<18} doesn't run: {times.failed[:70]}"
+        return fill(
+            f"doesn't run: {times.failed}", first=f"  {times.contender:<18} ", rest=" " * 21
+        )
     memory = "" if times.megabytes is None else f"{times.megabytes:.0f}"
     spread = f"[{times.low:.2f}, {times.high:.2f}]"
     return (

@@ -13,6 +13,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Plugins
 from dppipe.cli.printing.wrapping import fill
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dppipe.plugin_kit import CheckedKind, KindFacts, OptionFacts
@@ -77,8 +78,9 @@ def new(
     written = write_plugin(what, name, folder=folder)
     for file in (written.plugin, written.test, written.pipeline):
         typer.echo(f"wrote {show_path(file)}")
-    typer.echo(f"next: dppipe plugins check {show_path(written.plugin)}")
-    typer.echo(f"then: dppipe run {show_path(written.pipeline)}{written.options}")
+    check = shown_command("plugins", "check", show_path(written.plugin))
+    typer.echo(f"next: {check}")
+    typer.echo(f"then: {shown_command('run', show_path(written.pipeline), *written.options)}")
 
 
 @app.command()

@@ -22,6 +22,7 @@ from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.kinds.plugin_scan import FoundKind, find_folder, scan_file
 from dppipe.spec.kinds.plugins import find_line, hash_file, import_plugin, show_path
 from dppipe.spec.kinds.registry import Registry, built_in_kinds
+from dppipe.text_layout import shorten
 
 NO_KIND = "none"
 """The family of a file that defines no kind."""
@@ -203,7 +204,8 @@ def _say(error: BaseException, file: Path, *, block: str) -> str:
     if isinstance(error, (Fault, DppipeError)):
         return f"{place}{error}{notes}"
     text = "" if block == "data" else f": {error.msg if isinstance(error, SyntaxError) else error}"
-    return " ".join(f"{place}{type(error).__name__}{text}".split())[:300] + notes
+    said = " ".join(f"{place}{type(error).__name__}{text}".split())
+    return shorten(said, 300) + notes
 
 
 def _checked(file: Path, block: str, kind: str, outcomes: list[Outcome]) -> CheckedKind:

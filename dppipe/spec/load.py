@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dppipe.errors import PrivacyRefusal, Problem, SpecError, UsageError
+from dppipe.spec.alternatives import replace_alternatives
 from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.explain import explain
 from dppipe.spec.messages.layout import Refusal, error_of
@@ -58,9 +59,11 @@ def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iter
 
 
 def find_hints(path: Path | str, *, overrides: Sequence[str] = ()) -> list[str]:
-    """Return a line about each setting of a valid spec file that has moved to another block."""
+    """Return a line about each setting of a valid spec file that has moved to another block, and
+    about each that an override takes the place of.
+    """
     source = read_source(_read_text(path), name=str(path), overrides=overrides)
-    lines = []
+    lines = replace_alternatives(source)
     for hint in gather_performance(source.data).hints():
         place = source.locate(hint).problem.place
         lines.append(f"{place}: {'.'.join(map(str, hint.path))}: {hint.message}")
@@ -127,6 +130,7 @@ def spec_from_text(
 
 
 def _check(source: Source, registry: Registry) -> Spec:
+    replace_alternatives(source)
     faults = [*source.faults, *map(source.locate, find_extremes(source.data))]
     unread = [fault.problem.path for fault in faults]
     gathered = gather_performance(source.data)
