@@ -16,13 +16,14 @@ from dppipe.data.base import Data, Splits, Task
 from dppipe.data.features.option import Features
 from dppipe.data.reading.bad_records import DROP, NOTICE
 from dppipe.data.reading.columns import Categorical, Column, Numeric, Target, usable_rows
+from dppipe.data.reading.headers import check_header
 from dppipe.data.reading.private_scaling import PrivateScaling, padded
 from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.tables import Cells, Layout, read_columns
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
 from dppipe.data.reading.users import with_users
 from dppipe.data.reading.validity import with_valid
-from dppipe.errors import UsageError
+from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     import numpy
@@ -148,6 +149,22 @@ class Csv(Data, kind="csv"):
     def record_files(self) -> list[Path]:
         return [self.path]
 
+    def check_files(self) -> None:
+        problems: list[Problem] = []
+        for key, path in (("path", self.path), ("test_path", self.test_path)):
+            if path is None:
+                continue
+            try:
+                check_header(path, layout=self._layout, columns=self._columns, key=key)
+            except SpecError as error:
+                problems += error.problems
+        if problems:
+            raise SpecError(problems)
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout(self.delimiter, self.names, self.comment)
+
     def load(self) -> TensorDataset | Splits:
         records = self._read(self.path, key="path")
         if self.test_path is None:
@@ -157,11 +174,14 @@ class Csv(Data, kind="csv"):
     def _read(self, path: Path, *, key: str) -> TensorDataset:
         import numpy
 
-        layout = Layout(self.delimiter, self.names, self.comment)
         blocks: list[list[numpy.ndarray]] = []
         users: list[str] = []
         for cells in read_columns(
-            path, layout=layout, columns=self._columns, key=key, misfit_notice=self._misfit_notice
+            path,
+            layout=self._layout,
+            columns=self._columns,
+            key=key,
+            misfit_notice=self._misfit_notice,
         ):
             blocks.append(self._encode(cells))
             if self.user is not None:

@@ -89,11 +89,11 @@ def read_columns(
 def _read(
     reader: Reader, *, path: Path, layout: Layout, columns: Columns, misfit_notice: str | None
 ) -> Iterator[list[Cells]]:
-    rows = _content(reader, layout.comment)
+    rows = content_rows(reader, layout.comment)
     names = layout.names or tuple(name.strip() for name in next(rows, ()))
     if not names:
         return
-    _refuse_unknown(columns, names, path=path, in_header=layout.names is None)
+    refuse_unknown(columns, names, path=path, in_header=layout.names is None)
     numbers = [names.index(name) for name in columns.values()]
     pick = itemgetter(*numbers)
     lines: list[int] = []
@@ -128,7 +128,7 @@ def _read(
         yield make_cells()
 
 
-def _content(reader: Reader, comment: str) -> Iterator[list[str]]:
+def content_rows(reader: Reader, comment: str) -> Iterator[list[str]]:
     """Yield the rows that are neither blank nor comments."""
     for row in reader:
         blank = not row or (len(row) == 1 and not row[0].strip())
@@ -136,7 +136,7 @@ def _content(reader: Reader, comment: str) -> Iterator[list[str]]:
             yield row
 
 
-def _refuse_unknown(columns: Columns, names: Sequence[str], *, path: Path, in_header: bool) -> None:
+def refuse_unknown(columns: Columns, names: Sequence[str], *, path: Path, in_header: bool) -> None:
     """Refuse all columns that aren't there exactly once.
 
     A near miss is shown by its number, never by its text.
