@@ -96,7 +96,7 @@ def _follows_from_items(details: Any) -> bool:
     value, context = details["input"], details.get("ctx", {})
     if details["type"] != "too_short" or not isinstance(value, list | tuple):
         return False
-    return len(value) >= context.get("min_length", 0)
+    return len(value) >= int(context.get("min_length", 0))
 
 
 def _problem(details: Any, data: Any, registry: Registry) -> Problem:
