@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import dppipe
-from dppipe.cli import budget, ledger, plugins
+from dppipe.cli import budget, ledger, plugins, recipes
 from dppipe.cli.account import account
 from dppipe.cli.bench import bench
 from dppipe.cli.compare import compare
@@ -68,3 +68,4 @@ app.command()(init)
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(plugins.app, name="plugins")
+app.add_typer(recipes.app, name="recipes")
