@@ -13,6 +13,7 @@ import typer
 
 from dppipe.cli.options import AsJson, Plugins
 from dppipe.cli.printing.wrapping import fill
+from dppipe.errors import UsageError
 from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ def check(
         ),
     ] = None,
     plugins: Plugins = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="An option to try FILE's kind with, such as path=words.npz.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try to break a plugin, and say what was tried.
@@ -99,9 +108,13 @@ def check(
     It ends with exit code 1 if something broke.
     """
     from dppipe.plugin_kit.checking import check_file, check_folder
+    from dppipe.plugin_kit.checks.variations import read_options
 
     with redirect_stdout(sys.stderr):  # what a plugin prints isn't part of the report
-        checked = check_file(file) if file is not None else check_folder(plugins)
+        options = read_options(overrides or ())
+        if options and file is None:
+            raise UsageError("--set: expected FILE, whose kind has the option, got none. Name it.")
+        checked = check_folder(plugins) if file is None else check_file(file, options=options)
     if as_json:
         typer.echo(
             json.dumps(

@@ -5,6 +5,9 @@ A wheel has them in `dppipe/shipped/`; in the repository they are `pipelines/` a
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +18,7 @@ from dppipe.errors import UsageError
 from dppipe.spec.kinds.plugin_scan import DEFAULT_FOLDER, scan_folder
 from dppipe.spec.messages.suggestions import suggest_kind
 from dppipe.spec.yaml.reader import read_yaml
+from dppipe.text_layout import shown_command
 
 _PIPELINES = "pipelines"
 
@@ -55,20 +59,21 @@ def copy_recipe(name: str, *, folder: Path) -> Copied:
     recipe = _find(name)
     spec = folder / recipe.file.name
     text = recipe.file.read_text(encoding="utf-8")
-    text = text.replace(f"{_PIPELINES}/{recipe.name}.yaml", spec.as_posix())
     new: dict[Path, bytes] = {}
     for file in _named_files(text):
         target = folder / file.parent.name / file.name
-        text = text.replace(file.relative_to(_root()).as_posix(), target.as_posix())
+        text = text.replace(file.relative_to(_root()).as_posix(), _yaml_word(target))
         new[target] = file.read_bytes()
     options: tuple[str, ...] = ()
     for file in _plugins(text):
         target = folder / DEFAULT_FOLDER / file.name
-        text = text.replace(f"{DEFAULT_FOLDER}/{file.name}", target.as_posix())
+        text = text.replace(f"{DEFAULT_FOLDER}/{file.name}", shlex.quote(str(target)))
         new[target] = file.read_bytes()
         if folder.resolve() != Path.cwd().resolve():
             options = ("--plugins", str(folder / DEFAULT_FOLDER))
-    new[spec] = text.encode()
+    old = f"{_PIPELINES}/{recipe.name}.yaml"  # only comments name it
+    text = text.replace(f"dppipe run {old}", shown_command("run", spec, *options))
+    new[spec] = text.replace(old, shlex.quote(str(spec))).encode()
     _write(new)
     return Copied(spec, tuple(path for path in new if path != spec), options)
 
@@ -112,6 +117,12 @@ def _find(name: str) -> Recipe:
         f"recipes copy: no recipe named {name!r}. `dppipe recipes list` shows all of them."
         f"{suggest_kind(wanted, known)}"
     )
+
+
+def _yaml_word(path: Path) -> str:
+    """Return a path as a value of YAML, in quotes unless it has plain characters alone."""
+    plain = re.fullmatch(r"[\w./-][\w./ -]*", str(path), re.ASCII) is not None
+    return str(path) if plain else json.dumps(str(path))
 
 
 def _named_files(text: str) -> Iterator[Path]:
