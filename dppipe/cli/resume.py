@@ -39,7 +39,7 @@ def resume(
     from dppipe.cli.run import progress_bars
     from dppipe.pipeline.resume import prepare_resume
     from dppipe.pipeline.run import run_spec
-    from dppipe.runs.closing import closing_text
+    from dppipe.runs.showing.closing import closing_text
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     directory, spec, plan, taken = prepare_resume(

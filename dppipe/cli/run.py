@@ -41,7 +41,7 @@ def run(
     from rich.console import Console
 
     from dppipe.planning.privacy_plan import make_plan
-    from dppipe.runs.closing import closing_text
+    from dppipe.runs.showing.closing import closing_text
     from dppipe.spec.load import placing_problems
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)

@@ -38,9 +38,9 @@ from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
-from dppipe.runs.closing import closing_text
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.outcome import Outcome, Stop
+from dppipe.runs.showing.closing import closing_text
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
 from dppipe.runs.directory import cannot_write
-from dppipe.runs.privacy_facts import spent_facts, step_facts
+from dppipe.runs.showing.privacy_facts import spent_facts, step_facts
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan

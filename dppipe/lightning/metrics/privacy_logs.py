@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dppipe.learners.sgd.step import PrivateStep
 from dppipe.lightning.fit import Fit
 from dppipe.lightning.metrics.provenance import Provenance
-from dppipe.runs.privacy_facts import step_facts
+from dppipe.runs.showing.privacy_facts import step_facts
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl

@@ -1,4 +1,4 @@
-"""The form of a batch of records: shapes and types that fit the task, integers within their range."""
+"""The form of a batch of records: shapes and types that fit the task, and ranges of integers."""
 
 from __future__ import annotations
 
