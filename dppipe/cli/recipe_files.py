@@ -72,7 +72,7 @@ def copy_recipe(name: str, *, folder: Path) -> Copied:
         if folder.resolve() != Path.cwd().resolve():
             options = ("--plugins", str(folder / DEFAULT_FOLDER))
     old = f"{_PIPELINES}/{recipe.name}.yaml"  # only comments name it
-    text = text.replace(f"dppipe run {old}", shown_command("run", spec, *options))
+    text = text.replace(shown_command("run", old), shown_command("run", spec, *options))
     new[spec] = text.replace(old, shlex.quote(str(spec))).encode()
     _write(new)
     return Copied(spec, tuple(path for path in new if path != spec), options)
