@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-quickstart: $(READY)  ## train a private model on scikit-learn's digits
+quickstart: $(READY)  ## train a private model on handwritten digits
 	@echo "==> dppipe run pipelines/quickstart.yaml"
 	@$(BIN)/dppipe run pipelines/quickstart.yaml
 

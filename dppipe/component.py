@@ -51,6 +51,13 @@ class Component(Options):
                 "a value."
             ) from None
 
+    def check_files(self) -> None:
+        """Refuse files that the options name and that aren't there, or lack what they name.
+
+        It looks at headers alone and reads no record: `dppipe validate` calls it. By default
+        there is nothing to check.
+        """
+
     def unwritten(self, method: str) -> UsageError:
         """Return the error of a kind that lacks a method of its family."""
         return UsageError(

@@ -100,9 +100,28 @@ def test_the_examples_in_python_train_and_go_on_with_a_run(
     monkeypatch.chdir(tmp_path)
     dataset = TensorDataset(torch.randn(200, 5), torch.randint(3, (200,)))
     begun: dict[str, Any] = {"module": Interrupts(), "dataset": dataset}
-    exec(example("README.md", containing="DPCallback"), begun)
+    code = example("README.md", containing="DPCallback")
+    kept = [line for line in code.splitlines() if not line.startswith("module, dataset =")]
+    exec("\n".join(kept), begun)
     assert begun["private"].outcome.status == "interrupted"
     resumed: dict[str, Any] = {"module": Mine(), "dataset": dataset}
     exec(example("docs/data.md", containing="resume=run"), resumed)
     assert resumed["private"].outcome.status == "completed"
     assert resumed["private"].outcome.steps == 5
+
+
+def test_the_readmes_example_runs_as_it_stands(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    made: dict[str, Any] = {}
+    exec(example("README.md", containing="DPCallback"), made)
+    assert made["private"].outcome.status == "completed"
+
+
+def test_the_page_of_the_callback_names_every_argument_and_no_other() -> None:
+    import inspect
+
+    page = (ROOT / "docs/callback.md").read_text(encoding="utf-8")
+    table = page.partition("## Arguments")[2].partition("## ")[0]
+    named = re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
+    assert named == sorted(named, key=named.index)
+    assert set(named) == set(inspect.signature(dppipe.DPCallback).parameters)

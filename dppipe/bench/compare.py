@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,9 +50,18 @@ class Comparison:
 
 
 def compare(
-    subject: Subject, *, rounds: int, threads: int, opacus: bool = True, memory: bool = True
+    subject: Subject,
+    *,
+    rounds: int,
+    threads: int,
+    opacus: bool = True,
+    memory: bool = True,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Measure the time and, where the system allows, the memory of all contenders."""
+    """Measure the time and, where the system allows, the memory of all contenders.
+
+    `tell` gets a line before each part that takes a while.
+    """
     keep_freed_memory()
     torch.set_num_threads(threads)
     workload, clipper = workload_of(subject)
@@ -65,6 +74,7 @@ def compare(
     found = []
     for contender in contenders:
         torch.manual_seed(0)
+        tell(f"{workload.name}: timing {contender}, {rounds} rounds")
         try:
             step = make_step(contender, workload, workload.make(), batch, clipper=clipper)
             found.append(time_step(contender, step, plain, rounds=rounds))
@@ -73,16 +83,19 @@ def compare(
             reason = f"{type(error).__name__}: {first_line}"
             found.append(Times(contender, 0, 0, 0, 0, 0, failed=reason))
     if memory:
-        found = [replace(one, megabytes=_peak(subject, one, threads)) for one in found]
+        found = [_weighed(one, subject, threads, tell=tell) for one in found]
     control, *rest = found
     return Comparison(workload.name, workload.title, threads, control, tuple(rest))
 
 
-def _peak(subject: Subject, times: Times, threads: int) -> float | None:
+def _weighed(times: Times, subject: Subject, threads: int, *, tell: Callable[[str], None]) -> Times:
+    """Return a contender's figures with the memory that it takes."""
     if times.failed:
-        return None
+        return times
+    tell(f"{subject.get('workload', subject.get('spec'))}: weighing {times.contender}")
     contender = "plain" if times.contender == "plain again" else times.contender
-    return peak_in_child({"subject": subject, "contender": contender, "threads": threads})
+    arguments = {"subject": subject, "contender": contender, "threads": threads}
+    return replace(times, megabytes=peak_in_child(arguments))
 
 
 def workload_of(subject: Subject) -> tuple[Workload, Clips]:

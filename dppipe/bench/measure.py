@@ -100,13 +100,33 @@ def peak_in_child(arguments: Mapping[str, Any]) -> float | None:
     """
     if not Path("/proc/self/clear_refs").exists():
         return None
-    command = [sys.executable, "-m", "dppipe.bench.weigh", json.dumps(arguments)]
-    peaks = []
+    peaks: list[float] = []
     for _ in range(WEIGHINGS):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0 and done.stdout:
-            peaks.append(float(done.stdout.split()[-1]))
+        said = _answer_of_child(json.dumps(arguments))
+        if said:
+            peaks.append(float(said.split()[-1]))
     return statistics.median(peaks) if peaks else None
+
+
+def _answer_of_child(arguments: str) -> str:
+    """Return what `weigh.py` prints in a process of its own; nothing if it fails.
+
+    The child ends with this process, however this one ends: its input is a pipe that closes then.
+    """
+    command = [sys.executable, "-m", "dppipe.bench.weigh", arguments]
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+    }
+    with subprocess.Popen(command, text=True, **pipes) as child:
+        try:
+            # `communicate` would close the child's input, by which it knows that we are there.
+            said = str(child.stdout.read()) if child.stdout is not None else ""
+        except BaseException:
+            child.kill()
+            raise
+    return said if child.returncode == 0 else ""
 
 
 def _load_lazy_parts() -> None:

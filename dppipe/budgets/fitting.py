@@ -12,6 +12,7 @@ from dppipe.privacy.events.plain import event_from_data, event_to_data
 from dppipe.privacy.events.sequences import Steps, first, total
 from dppipe.privacy.filters.filters import Amount, Commitment
 from dppipe.privacy.rounding import round_down, round_up
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -31,7 +32,9 @@ def refusal(others: Status, commitment: Commitment) -> str:
     open_runs = sum(1 for entry in others.runs if entry.state == "reserved")
     hint = ""
     if open_runs:
-        settle = f"`dppipe budget reconcile {scope.name}` settles those that have crashed"
+        settle = (
+            f"`{shown_command('budget', 'reconcile', scope.name)}` settles those that have crashed"
+        )
         hint = f" Reservations are open ({counted(open_runs)}): {settle}."
     return (
         f"budget.scope: {scope.name!r} has {percent_left(others.left)} of its room left, "

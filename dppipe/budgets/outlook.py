@@ -21,6 +21,7 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.release_plan import LearnerParts
 from dppipe.privacy.filters.filters import Amount
 from dppipe.privacy.printing import shown, shown_delta
+from dppipe.text_layout import shown_command
 
 _ESTIMATE = "The accountant only estimates: `dppipe run` refuses it."
 
@@ -100,9 +101,10 @@ def open_for_scope(name: str, *, place: str | Path | None = None) -> Store:
         return Store(place, make=False)
     except NoStore as error:
         where = str(error).partition(": no store")[0]
+        command = f"{shown_command('budget', 'create', name)} --epsilon E --like SPEC"
         raise UsageError(
             f"budget.scope: no scope named {name!r}: {where} contains no store. "
-            f"Make the scope with `dppipe budget create {name} --epsilon E --like SPEC`, "
+            f"Make the scope with `{command}`, "
             "or set DPPIPE_STORE to the store that has it."
         ) from error
 

@@ -35,6 +35,7 @@ from dppipe.errors import BudgetExhausted, DppipeError, PrivacyRefusal, UsageErr
 from dppipe.privacy.events.sequences import Steps
 from dppipe.privacy.filters.filters import Commitment
 from dppipe.spec.messages.suggestions import suggest_name
+from dppipe.text_layout import shown_command
 
 _NAMED = 5
 """How many runs a message names."""
@@ -68,7 +69,7 @@ class Store:
         """Add a scope; its terms never change."""
         with self._database.transaction() as connection:
             if find_scope(connection, scope.name) is not None:
-                command = f"dppipe budget delete {scope.name}"
+                command = shown_command("budget", "delete", scope.name)
                 way_out = f"delete it with `{command}`, while no run has used it"
                 raise UsageError(
                     f"{self.place}: expected a new name, got scope {scope.name!r}, which exists. "
@@ -236,7 +237,7 @@ class Store:
         scope = find_scope(connection, name)
         if scope is None:
             meant = suggest_name(name, scope_names(connection))
-            make = f"dppipe budget create {name} --epsilon E --like SPEC"
+            make = f"{shown_command('budget', 'create', name)} --epsilon E --like SPEC"
             way_out = meant or f" Make it with `{make}`."
             raise UsageError(f"{key}: no scope named {name!r} in {self.place}.{way_out}")
         return Status(scope, tuple(last_entries(connection, name).values()))

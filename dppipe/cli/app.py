@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import dppipe
-from dppipe.cli import budget, ledger, plugins
+from dppipe.cli import budget, ledger, plugins, recipes
 from dppipe.cli.account import account
 from dppipe.cli.bench import bench
 from dppipe.cli.compare import compare
@@ -33,6 +33,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -69,3 +70,4 @@ app.command()(init)
 app.add_typer(budget.app, name="budget")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(plugins.app, name="plugins")
+app.add_typer(recipes.app, name="recipes")

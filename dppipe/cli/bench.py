@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins
+from dppipe.cli.printing.wrapping import fill, fit_terminal
 from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +69,11 @@ def bench(
     found = []
     for subject in subjects:
         comparison = compare(
-            subject, rounds=rounds, threads=threads or os.cpu_count() or 1, opacus=opacus
+            subject,
+            rounds=rounds,
+            threads=threads or os.cpu_count() or 1,
+            opacus=opacus,
+            tell=_tell,
         )
         found.append(comparison)
         if not as_json:
@@ -78,6 +84,11 @@ def bench(
         (out / "bench.json").write_text(json.dumps(data, indent=2) + "\n")
         (out / "bench.svg").write_text(draw_chart(found))
     typer.echo(json.dumps(data, indent=2) if as_json else _closing(found, out))
+
+
+def _tell(line: str) -> None:
+    """Say on the error stream what takes the time now."""
+    typer.echo(fit_terminal(line, stream=sys.stderr), err=True)
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -94,7 +105,9 @@ def comparison_text(comparison: Comparison) -> str:
 
 def _line(times: Times) -> str:
     if times.failed is not None:
-        return f"  {times.contender:<18} doesn't run: {times.failed[:70]}"
+        return fill(
+            f"doesn't run: {times.failed}", first=f"  {times.contender:<18} ", rest=" " * 21
+        )
     memory = "" if times.megabytes is None else f"{times.megabytes:.0f}"
     spread = f"[{times.low:.2f}, {times.high:.2f}]"
     return (

@@ -8,15 +8,16 @@ from typing import Annotated
 import typer
 
 from dppipe.errors import UsageError
+from dppipe.text_layout import shown_command
 
 STARTER = """\
 # A private model of handwritten digits. Check it with `dppipe validate`, see what it costs with
-# `dppipe plan`, train it with `dppipe run`. Every option is described in docs/spec.md.
+# `dppipe plan`, train it with `dppipe run`. `dppipe plugins list` describes every option.
 version: 1
 name: digits
 seed: 7                        # weights and public splits; never the sampler or the noise
 
-data:      {kind: digits, holdout: public}            # 1,797 images that come with scikit-learn
+data:      {kind: digits, holdout: public}            # 1,797 images that come with dppipe
 model:     {kind: mlp, hidden: [128]}
 optimizer: {kind: sgd, lr: 0.25, momentum: 0.9}
 
@@ -57,9 +58,10 @@ def init(
             f"{path}: expected a place to write to, got: {error.strerror}. Choose another one."
         ) from error
     if table is None:
-        typer.echo(f"wrote {path}; next: dppipe plan {path}")
+        typer.echo(f"wrote {path}; next: {shown_command('plan', path)}")
         return
-    typer.echo(f"wrote {path}; next: replace each TODO in it, then dppipe validate {path}")
+    command = shown_command("validate", path)
+    typer.echo(f"wrote {path}; next: replace each TODO in it, then {command}")
     if table.suffix != ".parquet":
         typer.echo(
             f"The names of the columns are the first line of {table}. If that is a record, delete "

@@ -109,7 +109,7 @@ def _mechanism(plan: StepPlan) -> str:
 
 def _odometer_heading(plan: StepPlan) -> str:
     return (
-        "; in brackets, the claim at a stop\nthat follows what was released (docs/accounting.md)"
+        "; in brackets, the claim at a stop\nthat follows what was released"
         if plan.odometer
         else ""
     )

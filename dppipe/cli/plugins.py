@@ -13,6 +13,8 @@ import typer
 
 from dppipe.cli.options import AsJson, Plugins
 from dppipe.cli.printing.wrapping import fill
+from dppipe.errors import UsageError
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dppipe.plugin_kit import CheckedKind, KindFacts, OptionFacts
@@ -77,8 +79,9 @@ def new(
     written = write_plugin(what, name, folder=folder)
     for file in (written.plugin, written.test, written.pipeline):
         typer.echo(f"wrote {show_path(file)}")
-    typer.echo(f"next: dppipe plugins check {show_path(written.plugin)}")
-    typer.echo(f"then: dppipe run {show_path(written.pipeline)}{written.options}")
+    check = shown_command("plugins", "check", show_path(written.plugin))
+    typer.echo(f"next: {check}")
+    typer.echo(f"then: {shown_command('run', show_path(written.pipeline), *written.options)}")
 
 
 @app.command()
@@ -90,6 +93,14 @@ def check(
         ),
     ] = None,
     plugins: Plugins = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="OPTION=VALUE",
+            help="An option to try FILE's kind with, such as path=words.npz.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Try to break a plugin, and say what was tried.
@@ -97,9 +108,13 @@ def check(
     It ends with exit code 1 if something broke.
     """
     from dppipe.plugin_kit.checking import check_file, check_folder
+    from dppipe.plugin_kit.checks.variations import read_options
 
     with redirect_stdout(sys.stderr):  # what a plugin prints isn't part of the report
-        checked = check_file(file) if file is not None else check_folder(plugins)
+        options = read_options(overrides or ())
+        if options and file is None:
+            raise UsageError("--set: expected FILE, whose kind has the option, got none. Name it.")
+        checked = check_folder(plugins) if file is None else check_file(file, options=options)
     if as_json:
         typer.echo(
             json.dumps(

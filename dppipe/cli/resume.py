@@ -36,9 +36,10 @@ def resume(
     """
     from rich.console import Console
 
-    from dppipe.cli.run import closing_text, progress_bars
+    from dppipe.cli.run import progress_bars
     from dppipe.pipeline.resume import prepare_resume
     from dppipe.pipeline.run import run_spec
+    from dppipe.runs.showing.closing import closing_text
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     directory, spec, plan, taken = prepare_resume(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
-from dppipe.cli.printing.wrapping import fit_terminal, short_path, table
+from dppipe.cli.printing.wrapping import fit_terminal
 from dppipe.cli.spec_file import first_rank, read_spec
 from dppipe.privacy.printing import shown, shown_delta
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dppipe.planning.plan import Plan
-    from dppipe.runs.outcome import Outcome
     from dppipe.spec.spec import Spec
 
 
@@ -42,6 +41,7 @@ def run(
     from rich.console import Console
 
     from dppipe.planning.privacy_plan import make_plan
+    from dppipe.runs.showing.closing import closing_text
     from dppipe.spec.load import placing_problems
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
@@ -112,44 +112,3 @@ def _opening(plan: Plan) -> str:
         f"budget: epsilon {plan.budget_epsilon:g} at delta "
         f"{shown_delta(plan.delta or 0.0)}; {planned}{earlier}"
     )
-
-
-def _releases_made(outcome: Outcome) -> str:
-    """Say how many of the planned releases were made; one may stand for many charges."""
-    planned = len(outcome.plan.releases)
-    if not outcome.plan.private:
-        return f"{planned}, without noise"
-    made, charges = 0, 0
-    for release in outcome.plan.releases:
-        charges += release.count
-        made += charges <= outcome.charged
-    charged = f", charged {outcome.charged} times" if outcome.charged > planned else ""
-    return f"{made if made == planned else f'{made} of {planned}'}{charged}"
-
-
-def closing_text(outcome: Outcome) -> str:
-    """Say how a run ended, for a person."""
-    run_dir = short_path(outcome.run_dir)
-    early = ", stopped early by a callback" if outcome.stopped_early else ""
-    ended = outcome.status.replace("_", " ") + early
-    facts = {"run": run_dir, "ended": ended}
-    if outcome.plan.steps:
-        facts["steps"] = str(outcome.steps)
-    else:
-        facts["learner"] = outcome.plan.learner
-        facts["releases"] = _releases_made(outcome)
-    if outcome.epsilon is None:
-        facts["privacy"] = "NOT PRIVATE"
-    else:
-        at = shown_delta(outcome.plan.delta or 0.0)
-        facts["epsilon"] = (
-            f"{shown(outcome.epsilon)} at delta {at}, {outcome.plan.relation}, "
-            f"one {outcome.plan.unit}"
-        )
-    facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
-    if outcome.physical_batch_size is not None:
-        facts["physical batch"] = f"at most {outcome.physical_batch_size} records"
-    facts["time"] = f"{outcome.seconds:.1f} s"
-    facts["read"] = f"{run_dir}/privacy.md"
-    facts["curves"] = f"dppipe tensorboard {run_dir}"
-    return table(facts)

@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 
 
 def read_spec(
-    path: Path, *, overrides: Sequence[str] | None = None, plugins: Path | None = None
+    path: Path,
+    *,
+    overrides: Sequence[str] | None = None,
+    plugins: Path | None = None,
+    files: bool = False,
 ) -> Spec:
-    """Read a spec file; hints go to the error stream, once for all processes of a run."""
+    """Read a spec file; hints go to the error stream, once for all processes of a run.
+
+    With `files`, the headers of the files that the spec names are looked at, too.
+    """
     from dppipe.spec.load import find_hints, load_spec
 
-    spec = load_spec(path, overrides=overrides or (), plugins=plugins)
+    spec = load_spec(path, overrides=overrides or (), plugins=plugins, files=files)
     if first_rank():
         for hint in find_hints(path, overrides=overrides or ()):
             typer.echo(fit_terminal(f"hint: {hint}", stream=sys.stderr), err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,15 +13,28 @@ from dppipe.cli.printing.wrapping import table
 from dppipe.cli.spec_file import read_spec
 from dppipe.errors import SpecError
 
+if TYPE_CHECKING:
+    from dppipe.spec.spec import Spec
+
 
 def validate(
-    spec: SpecPath, overrides: Overrides = None, plugins: Plugins = None, as_json: AsJson = False
+    spec: SpecPath,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Build model and data, too, and try them on made-up records."),
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Check a spec. All problems are shown at once, with their lines and columns."""
+    """Check a spec, and the headers of the files that it names.
+
+    All problems are shown at once, with their lines and columns. No record is read.
+    """
     from dppipe.spec.messages.layout import SpecRefusal
 
     try:
-        facts = _check(spec, overrides or [], plugins)
+        facts = _check(spec, overrides or [], plugins, deep=deep)
     except (SpecError, SpecRefusal) as error:
         if as_json:
             problems = [
@@ -39,7 +52,8 @@ def validate(
         scope = None if outlook is None else outlook.to_data()
         typer.echo(json.dumps({"valid": True} | facts | {"shared_budget": scope}, indent=2))
         return
-    typer.echo(f"{spec}: valid")
+    built = "; model and data can be built" if deep else ""
+    typer.echo(f"{spec}: valid{built}")
     if outlook is not None:
         typer.echo(table(outlook.lines()))
     if facts["proof"] == "estimate":
@@ -48,22 +62,34 @@ def validate(
         typer.echo(f"uses {file} (sha256 {digest[:12]})")
 
 
-def _check(path: Path, overrides: list[str], plugins: Path | None) -> dict[str, Any]:
+def _check(path: Path, overrides: list[str], plugins: Path | None, *, deep: bool) -> dict[str, Any]:
     from dppipe.cli.printing.scope_outlook import spec_outlook
     from dppipe.spec.load import placing_problems
     from dppipe.spec.rules import find_proof
     from dppipe.spec.spec import spec_hash
 
     with placing_problems(path, overrides=overrides):
-        spec = read_spec(path, overrides=overrides, plugins=plugins)
+        spec = read_spec(path, overrides=overrides, plugins=plugins, files=True)
+        if deep:
+            _build(spec)
         scoped = spec.budget != "none" and spec.budget.scope is not None
         outlook = spec_outlook(spec) if scoped else None
     proof = find_proof(spec)
     return {
         "name": spec.name,
+        "deep": deep,
         "private": spec.private and not spec.reproducible,
         "proof": proof.status if proof else None,
         "hash": spec_hash(spec),
         "plugins": spec.plugin_files(),
         "outlook": outlook,
     }
+
+
+def _build(spec: Spec) -> None:
+    """Refuse a spec whose model or data can't be built, with all that is wrong."""
+    from dppipe.pipeline.doctor import find_build_problems
+
+    problems = find_build_problems(spec)
+    if problems:
+        raise SpecError(problems)

@@ -8,14 +8,15 @@ splits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
 from dppipe.data.reading.tasks import Task
-from dppipe.data.splitting.by_position import draw_order, split_by_order, split_users
+from dppipe.data.splitting.by_position import draw_order, split_users
+from dppipe.data.splitting.dividing import divide
 from dppipe.data.splitting.parts import Split, SplitBy, Splits, take, valid_part
-from dppipe.errors import Problem, SpecError, UsageError
+from dppipe.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -256,45 +257,19 @@ class Data(Component):
         require_map_style(ready.train, place="data")
         if not self.checks_records and not self.drops_bad_records:
             refuse_bad_records(ready, self)
-        if ready.val is None and by == "hash":
-            ready = self._split_by_hash(ready, seed=seed)
-        elif ready.val is None:
-            ready = self._split_by_position(ready, seed=seed)
+        if ready.val is None:
+            ready = divide(ready, self, by=by, seed=seed)
         # Training keeps the places of bad records, since its draws count them; scores don't.
         return Splits(ready.train, valid_part(ready.val), valid_part(ready.test))
-
-    def _split_by_hash(self, ready: Splits, *, seed: int) -> Splits:
-        from dppipe.data.splitting.by_hash import draw_parts
-
-        train, val, test = draw_parts(ready.train, self.split, by_users=self.by_users, seed=seed)
-        # Whether a part exists follows from its share, not from how many records fell into it.
-        tested = ready.test
-        if tested is None and self.split.test:
-            tested = take(ready.train, test)
-        validated = take(ready.train, val) if self.split.val else None
-        return Splits(take(ready.train, train, last=True), validated, tested)
-
-    def _split_by_position(self, ready: Splits, *, seed: int) -> Splits:
-        records = len(cast(Sized, ready.train))
-        if self.records not in (None, records):
-            raise UsageError(
-                f"data.records: expected the number of records in the data, {records}, "
-                f"got {self.records}."
-            )
-        if self.by_users:
-            return split_users(ready, self.split, users=self.users, seed=seed)
-        return split_by_order(ready, self.split, seed=seed)
 
     def new_inputs(self, path: Path) -> Iterator[NewInputs]:
         """Read records without targets, for predictions: raw inputs as the data's own file has."""
         from dppipe.data.reading.new_inputs import read_arrays
 
+        name = str(getattr(self, "x", "x"))
+        drop = self.drops_bad_records
         return read_arrays(
-            path,
-            name=str(getattr(self, "x", "x")),
-            input_shape=self.input_shape,
-            scaling=self.public_scaling,
-            drops_bad_records=self.drops_bad_records,
+            path, name=name, input_shape=self.input_shape, scaling=self.public_scaling, drop=drop
         )
 
     @property

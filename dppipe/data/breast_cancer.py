@@ -1,4 +1,4 @@
-"""Breast cancer (Wisconsin, diagnostic): 569 records that ship with scikit-learn.
+"""Breast cancer (Wisconsin, diagnostic): 569 records that come with dppipe.
 
 Source: Street, Wolberg and Mangasarian 1993. Features are scaled by the rounded ranges of the
 dataset's published description: constants that are fitted to nothing here.
@@ -77,11 +77,11 @@ class BreastCancer(Data, kind="breast_cancer"):
 
     def load(self) -> TensorDataset:
         import numpy
-        from sklearn.datasets import load_breast_cancer
 
+        from dppipe.data.published.arrays import published_arrays
         from dppipe.data.reading.tensors import make_classified
 
-        measures, labels = load_breast_cancer(return_X_y=True)
+        measures, labels = published_arrays("breast_cancer")
         low, high = _limits()
         # Most measures are in the lower half of their range, so a quarter of the range maps to 0.
         inputs = (4 * (measures - low) / (high - low) - 1).astype(numpy.float32)

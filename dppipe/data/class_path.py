@@ -7,6 +7,7 @@ Read next: `dppipe/class_path.py`, which imports the class.
 from __future__ import annotations
 
 from collections.abc import Sized
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from pydantic import ValidationError, model_validator
@@ -181,9 +182,25 @@ class ClassPathData(Data, kind="class_path"):
             return super().splits(seed=seed, by=by)
         return split_records(self._own, seed=seed, by=by)
 
-    def load(self) -> Dataset[Any] | Splits:
+    def check_files(self) -> None:
+        if self.stated_task:
+            return  # the class is imported when records are read, or by `validate --deep`
+        try:
+            self._own.check_files()
+        except SpecError as error:
+            raise SpecError([self._in_arguments(problem) for problem in error.problems]) from None
+
+    def _in_arguments(self, problem: Problem) -> Problem:
+        """Return a problem of the class's own option at its place in `init_args`."""
+        block, *rest = problem.path
+        if rest and rest[0] in self.init_args:
+            return replace(problem, path=(block, "init_args", *rest))
+        return problem
+
+    def find_class(self) -> type:
+        """Import the class and compare its arguments; nothing is made of it, and no record read."""
         if not self.stated_task:
-            return self._own.load()
+            return type(self._own)
         cls = import_class(self.class_path, block="data")
         check_arguments(cls, self.init_args, block="data")
         if not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
@@ -191,6 +208,12 @@ class ClassPathData(Data, kind="class_path"):
                 self.class_path,
                 "expected a class with __len__ and __getitem__, got {}, which lacks one.",
             )
+        return cls
+
+    def load(self) -> Dataset[Any] | Splits:
+        if not self.stated_task:
+            return self._own.load()
+        cls = self.find_class()
         try:
             dataset = cls(**self.init_args)
             require_map_style(dataset, place="data.class_path")

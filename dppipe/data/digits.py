@@ -1,6 +1,6 @@
-"""Handwritten digits, 8 x 8 pixels: 1797 records that ship with scikit-learn.
+"""Handwritten digits, 8 x 8 pixels: 1797 records that come with dppipe.
 
-Source: Alpaydin and Kaynak 1998.
+Source: Alpaydin and Kaynak 1998; `published/README.md` has the licence.
 """
 
 from __future__ import annotations
@@ -57,11 +57,10 @@ class Digits(Data, kind="digits"):
         return self.known_count(1797)
 
     def load(self) -> TensorDataset:
-        from sklearn.datasets import load_digits
-
+        from dppipe.data.published.arrays import published_arrays
         from dppipe.data.reading.tensors import make_classified
 
-        images, labels = load_digits(return_X_y=True)
+        images, labels = published_arrays("digits")
         inputs = (images / _BLACK).astype("float32").reshape(-1, 1, 8, 8)
         if self.normalize is not None:
             self.normalize.apply(inputs)

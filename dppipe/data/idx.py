@@ -100,6 +100,9 @@ class Idx(Data, kind="idx"):
                 )
         return self.known_count(self._shape("train", "images")[0])
 
+    def check_files(self) -> None:
+        self.count()
+
     def load(self) -> Splits:
         self.count()
         return Splits(train=self._read("train"), val=None, test=self._read("t10k"))

@@ -21,6 +21,7 @@ from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression, to_float32
 from dppipe.data.reading.users import with_users
 from dppipe.errors import Problem, SpecError, UsageError
+from dppipe.spec.messages.suggestions import suggest_name
 
 if TYPE_CHECKING:
     import numpy
@@ -94,6 +95,9 @@ class Npz(Data, kind="npz"):
     @property
     def by_users(self) -> bool:
         return self.user is not None
+
+    def check_files(self) -> None:
+        self._headers()
 
     def load_inputs(self) -> TensorDataset:
         """Read the inputs alone; zeros stand in for targets."""
@@ -190,12 +194,17 @@ class Npz(Data, kind="npz"):
             message = (
                 f"expected the name of an array in {self.path}, got {name!r}, which isn't there."
             )
-            raise SpecError([Problem(("data", key), message)]) from None
+            guess = suggest_name(name, self._names())
+            raise SpecError([Problem(("data", key), f"{message}{guess}")]) from None
         except (ValueError, OSError, EOFError, zipfile.BadZipFile):
             raise UsageError(
                 f"{self.path}: expected an archive written by numpy.savez, got something else."
             ) from None
         return Header(shape, dtype)
+
+    def _names(self) -> list[str]:
+        with zipfile.ZipFile(self.path) as archive:
+            return [member.removesuffix(".npy") for member in archive.namelist()]
 
     def _wrong(self, name: str, wanted: str, header: Header) -> UsageError:
         shape = " x ".join(map(str, header.shape)) or "no dimension"

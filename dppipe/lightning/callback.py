@@ -6,6 +6,7 @@ hooks do to the module.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from dppipe.learners.inputs.model_inputs import ModelInputs
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.records.unit_index import make_unit_index
 from dppipe.lightning.beginning import RunOptions
+from dppipe.lightning.metrics.privacy_logs import PrivacyLogs
 from dppipe.lightning.metrics.validation_progress import forget_validation
 from dppipe.lightning.names.bases import Callback
 from dppipe.lightning.names.namespaces import exceptions
@@ -38,6 +40,7 @@ from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.budget import Budget
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.outcome import Outcome, Stop
+from dppipe.runs.showing.closing import closing_text
 from dppipe.sampling.base import Sampler
 
 if TYPE_CHECKING:
@@ -82,7 +85,13 @@ class DPCallback(Callback):
         resume: RunDirectory | None = None,
         averaging: Averaging | None = None,
         inputs: ModelInputs | None = None,
+        summary: bool = True,
     ) -> None:
+        """Take the parts of a private run; each argument is described in docs/callback.md.
+
+        Args:
+            summary: Whether the first process prints how the run ended, as `dppipe run` does.
+        """
         super().__init__()
         self.parts = PrivateParts(
             sampler=sampler,
@@ -108,6 +117,8 @@ class DPCallback(Callback):
         self.steps = 0
         """How many updates were made."""
         self._checkpoint_every = checkpoint_every
+        self._summary = summary
+        self._logs = PrivacyLogs()
         self._training = PrivateTraining(self.parts, options, plan=plan)
         self.signals = self._training.signals
 
@@ -193,6 +204,7 @@ class DPCallback(Callback):
             return
         self.steps += 1
         fit.note_step(self.steps)
+        self._logs.step(trainer, fit, self._training.provenance)
         if self._checkpoint_every and self.steps % self._checkpoint_every == 0:
             fit.record.checkpoint(trainer)
         signalled = self._training.signalled()  # every process asks, whatever else it knows
@@ -222,6 +234,7 @@ class DPCallback(Callback):
         """Write how the run ended; an interrupted run goes on from the checkpoint."""
         fit = self._training.fit
         if fit is not None:
+            self._logs.flush(trainer, self._training.provenance)
             fit.record.checkpoint(trainer)
             self._finish(fit.stop(signalled=self._training.signalled()))
 
@@ -237,8 +250,13 @@ class DPCallback(Callback):
         self._training.detach()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Leave the module as it was."""
+        """Leave the module as it was, and print how the run ended."""
         self._training.detach()
+        if self._summary and self.outcome is not None:
+            # After the progress bar has ended; a closed terminal ends no run.
+            with suppress(OSError, ValueError):
+                sys.stdout.write(f"{closing_text(self.outcome)}\n")
+                sys.stdout.flush()
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]

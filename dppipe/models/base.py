@@ -16,6 +16,8 @@ from pydantic import PlainSerializer, WrapValidator, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from dppipe.component import Component, Field, Options
+from dppipe.data.reading.files import describe_missing
+from dppipe.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -113,6 +115,12 @@ class Model(Component):
                 "Leave it out."
             )
         return self
+
+    def check_files(self) -> None:
+        """Refuse a file of weights that isn't there."""
+        message = None if self.pretrained is None else describe_missing(self.pretrained.path)
+        if message is not None:
+            raise SpecError([Problem(("model", "pretrained"), message)])
 
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Build the module for inputs of this shape, without the batch dimension."""

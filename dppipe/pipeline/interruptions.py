@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import Interrupted
 from dppipe.lightning.names.namespaces import exceptions
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dppipe.lightning.callback import DPCallback
@@ -46,4 +47,5 @@ def interrupted(outcome: Outcome | None, plan: StepPlan, *, exit_code: int) -> I
             exit_code=exit_code,
         )
     place = f"{outcome.run_dir}: stopped after step {outcome.steps} of {plan.steps}"
-    return Interrupted(f"{place}. Go on with: dppipe resume {outcome.run_dir}", exit_code=exit_code)
+    command = shown_command("resume", outcome.run_dir)
+    return Interrupted(f"{place}. Go on with: {command}", exit_code=exit_code)

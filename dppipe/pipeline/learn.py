@@ -42,6 +42,7 @@ from dppipe.runs.directory import RunDirectory
 from dppipe.runs.record import RunRecord
 from dppipe.runs.registration import module_hashes
 from dppipe.runs.released import ReleasedValues
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dppipe.data.base import Splits
@@ -82,7 +83,8 @@ def run_learner(
     except KeyboardInterrupt:
         stopped = "interrupted"
         raise Interrupted(
-            f"{record.run.path}: interrupted. Go on with: dppipe resume {record.run.path}",
+            f"{record.run.path}: interrupted. Go on with: "
+            f"{shown_command('resume', record.run.path)}",
             exit_code=128 + signal.SIGINT,
         ) from None
     finally:

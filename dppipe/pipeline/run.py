@@ -159,6 +159,7 @@ def _private_callback(
         resume=resume,
         averaging=spec.optimizer.averaging if spec.optimizer is not None else None,
         inputs=inputs,
+        summary=False,  # the command prints it
     )
 
 

@@ -22,6 +22,7 @@ from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.kinds.plugin_scan import FoundKind, find_folder, scan_file
 from dppipe.spec.kinds.plugins import find_line, hash_file, import_plugin, show_path
 from dppipe.spec.kinds.registry import Registry, built_in_kinds
+from dppipe.text_layout import shorten
 
 NO_KIND = "none"
 """The family of a file that defines no kind."""
@@ -84,8 +85,8 @@ def check_folder(folder: Path | str | None = None) -> list[CheckedKind]:
     return checked
 
 
-def check_file(file: Path | str) -> list[CheckedKind]:
-    """Check every kind that a plugin file defines.
+def check_file(file: Path | str, *, options: Mapping[str, Any] | None = None) -> list[CheckedKind]:
+    """Check every kind that a plugin file defines; `options` take the place of defaults.
 
     Example:
         >>> from dppipe.plugin_kit import check_file
@@ -114,13 +115,13 @@ def check_file(file: Path | str) -> list[CheckedKind]:
             f"Bases: {bases}."
         )
         return [_checked(path, NO_KIND, "", [Outcome(title, False, why)])]
-    return [_check_found(kind) for kind in found]
+    return [_check_found(kind, options or {}) for kind in found]
 
 
-def _check_found(found: FoundKind) -> CheckedKind:
+def _check_found(found: FoundKind, options: Mapping[str, Any]) -> CheckedKind:
     outcomes: list[Outcome] = []
     registry = Registry(found.file.parent)
-    trial = _prepare(found, registry, outcomes)
+    trial = _prepare(found, registry, outcomes, options=options)
     if trial is not None:
         outcomes += run_checks(trial)
     return _checked(found.file, found.block, found.kind, outcomes)
@@ -156,7 +157,9 @@ def all_checks() -> list[Check]:
     return sorted(CHECKS, key=lambda check: check.block != "any")
 
 
-def _prepare(found: FoundKind, registry: Registry, outcomes: list[Outcome]) -> Trial | None:
+def _prepare(
+    found: FoundKind, registry: Registry, outcomes: list[Outcome], *, options: Mapping[str, Any]
+) -> Trial | None:
     """Load the kind and make components of it, as far as that goes."""
     for title, step in (
         ("it loads", lambda: import_plugin(found.file)),
@@ -173,7 +176,7 @@ def _prepare(found: FoundKind, registry: Registry, outcomes: list[Outcome]) -> T
     try:
         if not (isinstance(cls, type) and issubclass(cls, Component)):
             raise Fault(f"expected the class {found.class_name}, got another thing of that name.")
-        made = make_components(cls, registry=registry)
+        made = make_components(cls, registry=registry, options=options)
     except (Exception, SystemExit) as error:
         outcomes.append(Outcome(title, False, _say(error, found.file, block=found.block)))
         return None
@@ -203,7 +206,8 @@ def _say(error: BaseException, file: Path, *, block: str) -> str:
     if isinstance(error, (Fault, DppipeError)):
         return f"{place}{error}{notes}"
     text = "" if block == "data" else f": {error.msg if isinstance(error, SyntaxError) else error}"
-    return " ".join(f"{place}{type(error).__name__}{text}".split())[:300] + notes
+    said = " ".join(f"{place}{type(error).__name__}{text}".split())
+    return shorten(said, 300) + notes
 
 
 def _checked(file: Path, block: str, kind: str, outcomes: list[Outcome]) -> CheckedKind:

@@ -20,6 +20,7 @@ from dppipe.spec.kinds.plugins import show_path
 from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.suggestions import suggest_kind
 from dppipe.spec.yaml.scalars import read_scalar
+from dppipe.text_layout import shown_command
 
 STARTERS: Mapping[str, Starter] = {
     "clipper": clipper.STARTER,
@@ -39,8 +40,8 @@ class Written:
     plugin: Path
     test: Path
     pipeline: Path
-    options: str
-    """The option that `dppipe run` needs: none for `plugins/` here, else ` --plugins DIR`."""
+    options: tuple[str, ...]
+    """The option that `dppipe run` needs: none for `plugins/` here, else `--plugins DIR`."""
 
 
 def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -> Written:
@@ -67,7 +68,7 @@ def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -
         plugin=home / f"{name}.py",
         test=beside / "tests" / "plugins" / f"test_{name}.py",
         pipeline=beside / "pipelines" / f"{name}.yaml",
-        options="" if usual else f" --plugins {show_path(home)}",
+        options=() if usual else ("--plugins", show_path(home)),
     )
     words = {
         "kind": name,
@@ -76,8 +77,8 @@ def write_plugin(what: str, name: str, *, folder: Path | str = DEFAULT_FOLDER) -
         "noun": FAMILIES[starter.block].noun,
         "folder": home.name,
         "plugin_file": show_path(written.plugin),
-        "pipeline_file": show_path(written.pipeline),
-        "options": written.options,
+        "check": shown_command("plugins", "check", show_path(written.plugin)),
+        "run": shown_command("run", show_path(written.pipeline), *written.options),
     }
     _write(
         {

@@ -11,6 +11,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
 from dppipe.runs.directory import cannot_write
+from dppipe.runs.showing.privacy_facts import spent_facts, step_facts
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -52,18 +53,11 @@ class Curves:
 
     def privacy(self, step: int, facts: Mapping[str, float]) -> None:
         """Add what is spent and left after a step, and the step's rate, bound and noise."""
-        plan = self._plan
-        left = {"steps_remaining": float(plan.steps - step)}
-        self._spent(plan.epsilon_after(step), {**facts, **left}, at=step)
+        self.metrics(step_facts(self._plan, step, facts), step=step)
 
     def release(self, epsilon: float, *, at: int) -> None:
         """Add what is spent and left after a release that isn't a step."""
-        self._spent(epsilon, {}, at=at)
-
-    def _spent(self, epsilon: float, facts: Mapping[str, float], *, at: int) -> None:
-        left = (self._plan.budget_epsilon or 0.0) - epsilon
-        scalars = {"epsilon": epsilon, "epsilon_remaining": left, **facts}
-        self.metrics({f"privacy/{name}": value for name, value in scalars.items()}, step=at)
+        self.metrics(spent_facts(self._plan, epsilon), step=at)
 
     def metrics(self, values: Mapping[str, float], *, step: int) -> None:
         """Add metrics under the names they already have, all of them in one event."""

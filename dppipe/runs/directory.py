@@ -14,6 +14,7 @@ from typing import Any
 
 from dppipe.durable import sync
 from dppipe.errors import DppipeError, PrivacyRefusal, UsageError
+from dppipe.text_layout import shown_command
 
 _NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -37,7 +38,7 @@ class RunDirectory:
     def how_to_resume(self) -> str:
         """How to resume the run: by a command where it has a spec, else in Python."""
         if self.config.exists():
-            return f"dppipe resume {self.path}"
+            return shown_command("resume", self.path)
         return f"DPCallback(resume=RunDirectory.open({str(self.path)!r}), ...)"
 
     @property

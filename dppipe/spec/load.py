@@ -9,9 +9,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dppipe.errors import PrivacyRefusal, Problem, SpecError, UsageError
+from dppipe.spec.alternatives import replace_alternatives
 from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.explain import explain
 from dppipe.spec.messages.layout import Refusal, error_of
+from dppipe.spec.named_files import file_problems
 from dppipe.spec.numbers import find_extremes
 from dppipe.spec.performance import gather_performance
 from dppipe.spec.rules import check_rules
@@ -21,7 +23,11 @@ from dppipe.spec.yaml.source import Source, read_source
 
 
 def load_spec(
-    path: Path | str, *, overrides: Sequence[str] = (), plugins: Path | str | None = None
+    path: Path | str,
+    *,
+    overrides: Sequence[str] = (),
+    plugins: Path | str | None = None,
+    files: bool = False,
 ) -> Spec:
     """Read a spec file; a SpecError says all its problems with their places, a PrivacyRefusal what
     can't be private.
@@ -29,6 +35,7 @@ def load_spec(
     Args:
         overrides: `KEY=VALUE` each, as `--set` takes them.
         plugins: the folder of plugin files; if not given, `plugins/` where the command runs.
+        files: whether the files that the spec names are looked at, too, by their headers alone.
 
     Example:
         >>> from dppipe.spec import load_spec
@@ -36,7 +43,9 @@ def load_spec(
         >>> spec.budget.epsilon, spec.sampler.kind
         (2.0, 'poisson')
     """
-    return spec_from_text(_read_text(path), name=str(path), overrides=overrides, plugins=plugins)
+    return spec_from_text(
+        _read_text(path), name=str(path), overrides=overrides, plugins=plugins, files=files
+    )
 
 
 @contextmanager
@@ -58,9 +67,11 @@ def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iter
 
 
 def find_hints(path: Path | str, *, overrides: Sequence[str] = ()) -> list[str]:
-    """Return a line about each setting of a valid spec file that has moved to another block."""
+    """Return a line about each setting of a valid spec file that has moved to another block, and
+    about each that an override takes the place of.
+    """
     source = read_source(_read_text(path), name=str(path), overrides=overrides)
-    lines = []
+    lines = replace_alternatives(source)
     for hint in gather_performance(source.data).hints():
         place = source.locate(hint).problem.place
         lines.append(f"{place}: {'.'.join(map(str, hint.path))}: {hint.message}")
@@ -74,14 +85,20 @@ def _unplaced(error: UsageError | PrivacyRefusal) -> list[Problem]:
     """
     if isinstance(error, SpecError):
         return [] if any(problem.place for problem in error.problems) else list(error.problems)
+    problem = problem_of(error)
+    return [] if problem is None else [problem]
+
+
+def problem_of(error: UsageError | PrivacyRefusal) -> Problem | None:
+    """Return the problem of an error whose text begins with a key; None if it names none."""
     key, _, message = str(error).partition(": ")
     if key.startswith("accountant "):  # its kind follows: `accountant zcdp: no proof ...`
         key, _, kind = key.partition(" ")
         message = f"expected one with a proof, got {kind}: {message}"
     path = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
     if path[0] not in Spec.model_fields:
-        return []
-    return [Refusal(path, message) if isinstance(error, PrivacyRefusal) else Problem(path, message)]
+        return None
+    return Refusal(path, message) if isinstance(error, PrivacyRefusal) else Problem(path, message)
 
 
 def _read_text(path: Path | str) -> str:
@@ -110,6 +127,7 @@ def spec_from_text(
     name: str = "spec.yaml",
     overrides: Sequence[str] = (),
     plugins: Path | str | None = None,
+    files: bool = False,
 ) -> Spec:
     """Read a spec from YAML text; `name` stands for the file in messages.
 
@@ -123,10 +141,11 @@ def spec_from_text(
     source = read_source(text, name=name, overrides=overrides)
     if not source.document.readable:
         raise error_of(source.faults, text=text)
-    return _check(source, registry)
+    return _check(source, registry, files=files)
 
 
-def _check(source: Source, registry: Registry) -> Spec:
+def _check(source: Source, registry: Registry, *, files: bool) -> Spec:
+    replace_alternatives(source)
     faults = [*source.faults, *map(source.locate, find_extremes(source.data))]
     unread = [fault.problem.path for fault in faults]
     gathered = gather_performance(source.data)
@@ -134,6 +153,8 @@ def _check(source: Source, registry: Registry) -> Spec:
     try:
         spec = Spec.from_data(gathered.data, context=registry)
         problems = [] if unread else check_rules(spec)
+        if files:
+            problems = list(dict.fromkeys([*problems, *file_problems(spec)]))
     except ValidationError as error:
         # Values that couldn't be read are reported already; errors that follow would confuse.
         problems = []

@@ -70,3 +70,14 @@ def test_a_binary_task_has_two_classes() -> None:
         ValidationError, match=r"expected 2 classes of a binary task, got 3\. Set task: multiclass"
     ):
         Synthetic.from_data({"classes": 3, "task": "binary"})
+
+
+def test_the_records_that_come_along_are_those_of_scikit_learn() -> None:
+    from sklearn.datasets import load_breast_cancer, load_digits
+
+    from dppipe.data.published.arrays import published_arrays
+
+    for name, load in (("digits", load_digits), ("breast_cancer", load_breast_cancer)):
+        for ours, theirs in zip(published_arrays(name), load(return_X_y=True), strict=True):
+            assert ours.dtype == theirs.dtype
+            assert (ours == theirs).all()

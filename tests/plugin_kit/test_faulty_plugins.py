@@ -183,7 +183,7 @@ DATA = {
     ),
     "label": (("% 3", "% 4"), "labels are in range", "from 0 to 2, got one outside"),
     "label_type": ((".long()", ".int()"), "labels are in range", "torch.int32"),
-    "input_shape": (("return (2,)", "return (3,)"), "labels are in range", "floats of shape (3,)"),
+    "input_shape": (("return (2,)", "return (3,)"), "labels are in range", "to have shape (3,)"),
     "inputs": (
         ("points = ", "points = torch.inf + "),
         "labels are in range",

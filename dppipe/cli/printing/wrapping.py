@@ -1,40 +1,13 @@
-"""Plain text that fits a terminal: wrapped between words, never inside a path or a command."""
+"""Messages that fit a terminal; `dppipe/text_layout.py` lays out the text itself."""
 
 from __future__ import annotations
 
 import os
-import re
-import textwrap
-from collections.abc import Mapping
-from pathlib import Path
 from typing import IO, Any
 
-WIDTH = 80
-"""The width of tables and sentences; messages take the whole width of a terminal."""
-_COMMAND = re.compile(
-    r"`[^`]*`"  # anything in backticks
-    r"|dppipe [a-z]+(?: (?:verify|check|list|new))? [^\s]*[/A-Z_.][^\s]*"  # a command and its path
-)
-_PLACE = re.compile(r"\A[^`:]*/[^`]*?: ")
-"""A path at the beginning of a message, which may hold spaces."""
-_STAYS = "\ue000"
-"""Replaces a space at which a line must not be broken."""
+from dppipe.text_layout import WIDTH, fill, short_path, table
 
-
-def table(facts: Mapping[str, str]) -> str:
-    """Lay out names and values in two columns; long values go on under themselves.
-
-    A path stays whole, and so does a value that is a command.
-    """
-    indent = max(map(len, facts)) + 4
-    lines: list[str] = []
-    for name, value in facts.items():
-        first = f"  {name:<{indent - 2}}"
-        is_command = value.startswith("dppipe ")
-        lines.append(
-            f"{first}{value}" if is_command else fill(value, first=first, rest=" " * indent)
-        )
-    return "\n".join(lines)
+__all__ = ["WIDTH", "fill", "fit_terminal", "short_path", "table", "wrapped"]
 
 
 def wrapped(sentence: str) -> str:
@@ -57,36 +30,8 @@ def fit_terminal(message: str, *, stream: IO[Any]) -> str:
     return "\n".join(lines)
 
 
-def short_path(path: str | Path) -> str:
-    """Return a path relative to the working directory, if it lies below it."""
-    below = Path(path)
-    return str(below.relative_to(Path.cwd()) if below.is_relative_to(Path.cwd()) else below)
-
-
 def _columns(stream: IO[Any]) -> int:
     try:
         return os.get_terminal_size(stream.fileno()).columns or WIDTH
     except (OSError, ValueError):
         return WIDTH
-
-
-def fill(text: str, *, first: str = "", rest: str = "", width: int = WIDTH) -> str:
-    """Break a text into lines; the first one and the rest may have prefixes."""
-    # A path that is broken can't be copied: a terminal's own wrapping is better.
-    kept = _PLACE.sub(_joined, _COMMAND.sub(_joined, text))
-    lines = textwrap.fill(
-        kept,
-        width,
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    return lines.replace(_STAYS, " ")
-
-
-def _joined(found: re.Match[str]) -> str:
-    """Return a match whose inner spaces no line is broken at."""
-    text = found.group()
-    inner = text.rstrip()
-    return inner.replace(" ", _STAYS) + text[len(inner) :]

@@ -32,7 +32,7 @@ from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
 from dppipe.data.reading.users import with_users
 from dppipe.data.reading.validity import with_valid
-from dppipe.errors import UsageError
+from dppipe.errors import Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -198,6 +198,19 @@ class TableOptions(Data):
     def record_files(self) -> list[Path]:
         return [self.path]
 
+    def check_files(self) -> None:
+        problems: list[Problem] = []
+        for key in ("path", "test_path"):
+            path = getattr(self, key)
+            if path is None:
+                continue
+            try:
+                self.table(path, key=key).check(self.column_names)
+            except SpecError as error:
+                problems += error.problems
+        if problems:
+            raise SpecError(problems)
+
     def load(self) -> TensorDataset | Splits:
         records = self._read(self.path, key="path")
         if self.test_path is None:
@@ -206,47 +219,19 @@ class TableOptions(Data):
 
     def new_inputs(self, path: Path) -> Iterator[NewInputs]:
         """Read the columns that a model learns from; the target needn't be there."""
-        import torch
+        from dppipe.data.columns.new_rows import new_table, read_new_rows
 
-        from dppipe.data.reading.new_inputs import NewInputs
-
-        table = self.new_table(path)
-        inputs = self.inputs
+        table = new_table(path, like=self.table(path, key="path"))
         names = {key: name for key, name in self.column_names.items() if key[1] in INPUT_BLOCKS}
-        for block in table.blocks(names, misfit_notice=self._misfit_notice):
-            found = inputs.encode(block, with_target=False)
-            if found.fault is not None and not self.drops_bad_records:
-                place = table.place(block.first + found.fault.row, found.fault.column)
-                raise bad_record(place, found.fault.message)
-            yield NewInputs(torch.from_numpy(found.inputs), found.valid)
+        return read_new_rows(
+            table, self.inputs, names, drop=self.drops_bad_records, notice=self._misfit_notice
+        )
 
     def encode_rows(self, rows: Any) -> Tensor:  # -> [n, inputs]
         """Return the inputs of rows: a pyarrow table, a data frame, or a list of dictionaries."""
-        import torch
+        from dppipe.data.columns.new_rows import encode_rows
 
-        from dppipe.data.tables.given_rows import block_of_rows
-
-        names = [column.column for column in self.inputs.columns]
-        found = self.inputs.encode(block_of_rows(rows, names), with_target=False)
-        if found.fault is not None:
-            raise UsageError(
-                f"row {found.fault.row + 1}, column {found.fault.column}: {found.fault.message}"
-            )
-        return torch.from_numpy(found.inputs)
-
-    def new_table(self, path: Path) -> TableFile:
-        """Return a file of new records: parquet, or delimited text as the data's own file."""
-        from dppipe.data.tables.delimited import DelimitedFile, Layout
-        from dppipe.data.tables.parquet_file import ParquetTable
-
-        if not path.is_file():
-            raise UsageError(f"{path}: expected a file of records, got none. Correct the path.")
-        if path.suffix == ".parquet":
-            return ParquetTable(path, "path")
-        known = self.table(path, key="path")
-        if isinstance(known, DelimitedFile):
-            return known
-        return DelimitedFile(path, Layout(",", None, ""), "path")
+        return encode_rows(self.inputs, rows)
 
     def _read(self, path: Path, *, key: str) -> TensorDataset:
         import numpy

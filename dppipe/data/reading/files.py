@@ -40,9 +40,16 @@ def open_bytes(path: Path, *, key: str) -> Iterator[IO[bytes]]:
 
 def find_file(path: Path, *, key: str) -> Path:
     """Return the path of a file; refuse a path that isn't one."""
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "doesn't exist"
-        where = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
-        message = f"expected a file, got {path}, which {what}{where}. Correct the path."
+    message = describe_missing(path)
+    if message is not None:
         raise SpecError([Problem(("data", key), message)])
     return path
+
+
+def describe_missing(path: Path) -> str | None:
+    """Say that a path names no file; None where it names one."""
+    if path.is_file():
+        return None
+    what = "is a folder" if path.is_dir() else "doesn't exist"
+    where = "" if path.is_absolute() else f" in the working directory {Path.cwd()}"
+    return f"expected a file, got {path}, which {what}{where}. Correct the path."

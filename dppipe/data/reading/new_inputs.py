@@ -36,7 +36,7 @@ def read_arrays(
     name: str,
     input_shape: Sequence[int],
     scaling: Sequence[Constants | Limits],
-    drops_bad_records: bool,
+    drop: bool,
 ) -> Iterator[NewInputs]:
     """Read raw inputs from an `.npz` or `.npy` file: an array `[records, ...]`.
 
@@ -45,7 +45,7 @@ def read_arrays(
         name: The array of an archive, unless there is only one.
         input_shape: The shape of one input.
         scaling: The public constants by which the data kind scales inputs.
-        drops_bad_records: Whether a record that isn't finite is marked, rather than refused.
+        drop: Whether a record that isn't finite is marked, rather than refused.
     """
     import numpy
     import torch
@@ -62,7 +62,7 @@ def read_arrays(
         finite = numpy.isfinite(piece.reshape(len(piece), -1))
         valid = numpy.asarray(finite.all(axis=1), dtype=bool)
         piece[~valid] = 0
-        if not valid.all() and not drops_bad_records:
+        if not valid.all() and not drop:
             row = start + int(numpy.argmin(valid)) + 1
             raise UsageError(f"{path}: record {row}: expected finite inputs, got others.")
         inputs = torch.from_numpy(piece)

@@ -44,6 +44,9 @@ class TableFile(Protocol):
     def path(self) -> Path:
         """Where the file is."""
 
+    def check(self, columns: Columns) -> None:
+        """Refuse a file that lacks a column, by its header or schema alone."""
+
     def blocks(self, columns: Columns, *, misfit_notice: str | None) -> Iterator[Block]:
         """Read the wanted columns, some rows at a time.
 
@@ -56,7 +59,7 @@ class TableFile(Protocol):
 
 
 def refuse_unknown(
-    columns: Columns, names: Sequence[str], *, where: str, path: Path, may_lack_header: bool = False
+    columns: Columns, names: Sequence[str], *, where: str, may_lack_header: bool = False
 ) -> None:
     """Refuse all columns that aren't there exactly once.
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from dppipe.data.reading.bad_records import NOTICE, bad_record
-from dppipe.data.reading.files import open_bytes
+from dppipe.data.reading.files import find_file, open_bytes
 from dppipe.data.tables.blocks import Block, Columns, refuse_unknown
+from dppipe.data.tables.header import content_rows, first_row
+from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
-    from _csv import Reader
-
     import pyarrow
 
 CHUNK = 50_000
@@ -58,20 +58,37 @@ class DelimitedFile:
             return tuple(name.strip() for name in row)
         return ()
 
-    def refuse_unknown(self, columns: Columns) -> tuple[str, ...]:
-        """Return the columns' names; refuse columns that aren't among them."""
-        names = self.header()
-        if names:
-            in_file = self.layout.names is None
-            where = f"in the first row of {self.path}" if in_file else "in data.names"
-            refuse_unknown(columns, names, where=where, path=self.path, may_lack_header=in_file)
-        return names
+    def _refuse_unknown(self, columns: Columns, names: tuple[str, ...]) -> None:
+        in_file = self.layout.names is None
+        where = f"in the first row of {self.path}" if in_file else "in data.names"
+        refuse_unknown(columns, names, where=where, may_lack_header=in_file)
+
+    def check(self, columns: Columns) -> None:
+        """Refuse a file that lacks a column; no row after the header is read.
+
+        Messages show column numbers, never the text of the first row, which may be a record that
+        was mistaken for a header.
+        """
+        names = self.layout.names
+        if names is not None:
+            find_file(self.path, key=self.key)
+        else:
+            names = first_row(
+                self.path,
+                delimiter=self.layout.delimiter,
+                comment=self.layout.comment,
+                key=self.key,
+            )
+        if not names:
+            raise UsageError(f"{self.path}: expected records, got none. Is it the right file?")
+        self._refuse_unknown(columns, names)
 
     def blocks(self, columns: Columns, *, misfit_notice: str | None) -> Iterator[Block]:
         """Read the wanted columns; see `TableFile.blocks`."""
-        names = self.refuse_unknown(columns)
+        names = self.header()
         if not names:
             return
+        self._refuse_unknown(columns, names)
         numbers = [names.index(name) for name in columns.values()]
         done = 0
         if not self.layout.comment:
@@ -102,7 +119,8 @@ class DelimitedFile:
                 text, delimiter=self.layout.delimiter, skipinitialspace=True, strict=True
             )
             try:
-                yield from self._content(reader)
+                for row in content_rows(reader, self.layout.comment):
+                    yield reader.line_num, row
             except csv.Error as error:
                 fault = f"expected delimited text, got a fault: {error}."
                 place = f"{self.path}: line {reader.line_num}"
@@ -111,13 +129,6 @@ class DelimitedFile:
                 fault = "expected UTF-8 text, got other bytes. Convert it."
                 place = f"{self.path}: after line {reader.line_num}"
                 raise bad_record(place, fault, notice=NOTICE) from None
-
-    def _content(self, reader: Reader) -> Iterator[tuple[int, list[str]]]:
-        comment = self.layout.comment
-        for row in reader:
-            blank = not row or (len(row) == 1 and not row[0].strip())
-            if not blank and not (comment and row[0].startswith(comment)):
-                yield reader.line_num, row
 
     def _strict(
         self, numbers: Sequence[int], *, width: int, done: int, misfit_notice: str | None

@@ -43,12 +43,12 @@ class ParquetTable:
         with self._opened() as file:
             return file.schema_arrow.remove_metadata()
 
-    def refuse_unknown(self, columns: Columns) -> None:
+    def check(self, columns: Columns) -> None:
         """Refuse columns that aren't in the schema, or that hold lists or structures."""
         import pyarrow
 
         schema = self.schema()
-        refuse_unknown(columns, schema.names, where=f"of {self.path}", path=self.path)
+        refuse_unknown(columns, schema.names, where=f"of {self.path}")
         problems = []
         for key, name in columns.items():
             kind = schema.field(name).type
@@ -60,7 +60,7 @@ class ParquetTable:
 
     def blocks(self, columns: Columns, *, misfit_notice: str | None) -> Iterator[Block]:
         """Read the wanted columns; see `TableFile.blocks`."""
-        self.refuse_unknown(columns)
+        self.check(columns)
         wanted = list(columns.values())
         first = 0
         with self._opened() as file:

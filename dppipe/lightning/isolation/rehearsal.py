@@ -18,6 +18,7 @@ from dppipe.class_path import find_users_line
 from dppipe.engine.checks.check import check_engine
 from dppipe.errors import RECORD_ERRORS, DppipeError, UsageError
 from dppipe.learners.records.faults import is_machine_fault
+from dppipe.text_layout import shorten
 
 if TYPE_CHECKING:
     from dppipe.engine import Engine
@@ -64,4 +65,4 @@ def _described(inputs: Any) -> str:
 def _said(error: BaseException) -> str:
     """Return an error's type and text: no record was read, so none can be in it."""
     text = " ".join(str(error).split()).rstrip(".")
-    return f"{type(error).__name__}: {text[:_LONGEST]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {shorten(text, _LONGEST)}" if text else type(error).__name__

@@ -47,6 +47,8 @@ class Provenance:
         self._validating = False
         self._named: set[str] = set()
         self._trainer: pl.Trainer | None = None
+        self._loggers: list[tuple[Any, Callable[..., None]]] = []
+        """The loggers of the fit, each with its own `log_metrics`."""
         self._patches = Patches()
 
     def begin(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -73,6 +75,7 @@ class Provenance:
         for logger in trainer.loggers:
             if id(logger) not in patched:
                 patched.add(id(logger))
+                self._loggers.append((logger, logger.log_metrics))
                 put(logger, "log_metrics", self._renamed(logger.log_metrics))
 
     def refuse_unlogged(self, trainer: pl.Trainer, *, resumed: bool) -> None:
@@ -83,7 +86,14 @@ class Provenance:
     def end(self) -> None:
         """Leave the Trainer, its loggers and the module as they were."""
         self._patches.undo()
+        self._loggers.clear()
         self._trainer = None
+
+    def log_known(self, metrics: Mapping[str, float], *, step: int) -> None:
+        """Log values of dppipe's own, whose names already say where they come from."""
+        for logger, log_metrics in self._loggers:
+            log_metrics(dict(metrics), step=step)
+            logger.save()
 
     def _only_in_validation(self, log: Callable[..., None]) -> Callable[..., None]:
         def muted(*args: Any, **kwargs: Any) -> None:

@@ -26,6 +26,7 @@ from dppipe.privacy.events.plain import changed_event, event_to_data
 from dppipe.privacy.events.sequences import merge
 from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
 from dppipe.spec.yaml.reader import read_yaml
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
@@ -193,7 +194,7 @@ def _refuse_unended(directory: Path, *, place: str) -> None:
         has_spec = (directory / "config.yaml").exists()
         what_to_do = "Resume it to its end"
         if has_spec:
-            what_to_do = f"End it with dppipe resume {directory}"
+            what_to_do = f"End it with {shown_command('resume', directory)}"
         raise PrivacyRefusal(
             f"{place}: expected weights of a run that has ended, got those of "
             f"{directory}, whose ledger and summary don't say so. {what_to_do}, or start from "

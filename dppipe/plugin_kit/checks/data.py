@@ -18,6 +18,7 @@ from torch.utils.data import TensorDataset, default_collate
 from dppipe.data.base import Data, Splits
 from dppipe.errors import UsageError
 from dppipe.plugin_kit.checks.memory import digest
+from dppipe.plugin_kit.checks.record_forms import require_batch, within_range
 from dppipe.plugin_kit.checks.table import Fault, Remark, Trial, check_kind
 
 LOOKED_AT = 500
@@ -162,7 +163,10 @@ def records_fit(trial: Trial) -> Remark:
     data = _fresh(trial)
     remark = None
     for inputs, targets in _batches(_splits(trial)):
-        _require_batch(data, inputs, targets, what="a record")
+        require_batch(data, inputs, targets, what="a record")
+        allowed = data.ranges[0]
+        if allowed is not None and not within_range(inputs, allowed):
+            raise Fault("expected inputs within `ranges`, got a record outside.")
         if inputs.dtype != torch.float32:
             remark = f"inputs are {inputs.dtype}, not torch.float32"
         if not inputs.isfinite().all():
@@ -197,6 +201,9 @@ def synthetic_fits(trial: Trial) -> Remark:
                     "synthetic() out, or fix it."
                 )
     inputs, _ = data.synthetic(5)
+    allowed = data.ranges[0]
+    if allowed is not None and not within_range(inputs, allowed):
+        raise Fault("expected made-up inputs within `ranges`, got others. Fix synthetic().")
     if any(torch.equal(row, record) for row in inputs for record in real[0]):
         raise Fault(
             "expected made-up examples, got a record. They feed checks that aren't private."
@@ -260,21 +267,6 @@ def _batches(splits: Splits) -> Iterator[tuple[Tensor, Tensor]]:
             yield default_collate(
                 [split[row] for row in range(min(LOOKED_AT, len(cast(Sized, split))))]
             )
-
-
-def _require_batch(data: Data, inputs: Tensor, targets: Tensor, *, what: str) -> None:
-    if tuple(inputs.shape[1:]) != tuple(data.input_shape) or not inputs.is_floating_point():
-        got = f"{tuple(inputs.shape[1:])} {inputs.dtype}"
-        raise Fault(f"expected {what} to be floats of shape {tuple(data.input_shape)}, got {got}.")
-    wanted = {
-        "multiclass": (torch.int64, ()),
-        "binary": (torch.float32, ()),
-        "regression": (torch.float32, (data.outputs,)),
-    }
-    dtype, shape = wanted[data.task]
-    if (targets.dtype, tuple(targets.shape[1:])) != (dtype, shape):
-        got = f"{targets.dtype} of shape {tuple(targets.shape[1:])}"
-        raise Fault(f"expected {data.task} targets to be {dtype} of shape {shape}, got {got}.")
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:

@@ -32,6 +32,7 @@ from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.privacy.budget import Budget
 from dppipe.privacy.release import PublicFacts
+from dppipe.text_layout import shorten
 
 SCALES = (0.5, 1.0, 2.0, 8.0)
 BUILT_IN = "built in: it states bounds of its own, or its loop is a Trainer's"
@@ -254,7 +255,7 @@ def _state(fitted: Fitted) -> dict[str, Tensor]:
 
 
 def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    return shorten(" ".join(str(error).split()), 200)
 
 
 @contextmanager

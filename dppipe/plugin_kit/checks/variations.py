@@ -6,7 +6,7 @@ Options without a default take the first of `Field(examples=[...])`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 import annotated_types
@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from dppipe.component import Component
-from dppipe.errors import DppipeError
+from dppipe.errors import DppipeError, UsageError
 from dppipe.plugin_kit.checks.table import Fault
 from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.describe import fields_by_key
+from dppipe.spec.yaml.reader import read_yaml
 
 STEP = 1e-3
 """How far from a limit that it may not reach a number is put, as a share of what there is between
@@ -34,6 +35,12 @@ def make_components(
     """
     fields = fields_by_key(cls)
     known = dict(options or {})
+    for name in known:
+        if name not in fields:
+            raise Fault(
+                f"--set {name}: expected an option of {cls.kind}, got another. Known: "
+                f"{', '.join(fields)}."
+            )
     needed = {}
     for name, field in fields.items():
         if field.is_required() and name not in known:
@@ -42,7 +49,8 @@ def make_components(
     if without:
         raise Fault(
             "expected a default or Field(examples=[...]) for every option, got none for "
-            f"{', '.join(without)}. The checks need a value to try."
+            f"{', '.join(without)}. The checks need a value to try: give one in the file, or by "
+            f"--set {without[0]}=VALUE."
         )
     given = {name: (field.examples or [None])[0] for name, field in needed.items()} | known
     made = [cls.from_data(given, context=registry)]
@@ -55,6 +63,18 @@ def make_components(
             if one not in made:
                 made.append(one)
     return tuple(made)
+
+
+def read_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Read `OPTION=VALUE` pairs, whose values are YAML."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        value = read_yaml(text)
+        if not equals or not name.strip() or value.faults:
+            raise UsageError(f"--set: expected OPTION=VALUE, such as size=100, got {pair!r}.")
+        found[name.strip()] = value.data
+    return found
 
 
 def _limits(field: FieldInfo) -> Iterator[Any]:

@@ -19,8 +19,8 @@ BLOCKS = {
 
 PIPELINE_HEAD = """\
 # Trains with $kind, the $noun of $plugin_file.
-#   dppipe plugins check $plugin_file
-#   dppipe run $pipeline_file$options
+#   $check
+#   $run
 version: 1
 name: $kind
 seed: 7

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.other_releases import charged_preprocessing
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dppipe.runs.statement.statement import ScopeTerms, Statement
@@ -109,7 +110,7 @@ def _other_runs(statement: Statement) -> str:
     if statement.scope_terms is not None:
         said += f" {_terms(statement.scope_terms)}"
     return (
-        f"{said} `dppipe budget show {scope}` shows what is used now. "
+        f"{said} `{shown_command('budget', 'show', scope)}` shows what is used now. "
         "Runs outside of the scope are not accounted for: their costs add."
     )
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from dppipe.errors import UsageError
+from dppipe.text_layout import shorten
 
 FOLDER = "DPPIPE_PLUGINS"
 """The environment variable by which worker processes find the plugin folder."""
@@ -51,7 +52,7 @@ def import_plugin(file: Path) -> ModuleType:
 def describe_failure(error: BaseException, file: Path) -> str:
     """Say where in a plugin file something went wrong, and what."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    what = " ".join(f"{type(error).__name__}: {text}".split())[:200]
+    what = shorten(" ".join(f"{type(error).__name__}: {text}".split()), 200)
     return f"{show_path(file)}:{find_line(error, file) or 1}: the plugin can't be loaded: {what}"
 
 

@@ -22,9 +22,10 @@ from dppipe.class_path import find_source
 from dppipe.component import Component
 from dppipe.errors import UsageError
 from dppipe.spec.kinds.families import FAMILIES, Family
-from dppipe.spec.kinds.plugin_scan import FoundKind, Scan, find_folder, scan_folder
+from dppipe.spec.kinds.plugin_scan import DEFAULT_FOLDER, FoundKind, Scan, find_folder, scan_folder
 from dppipe.spec.kinds.plugins import hash_file, import_plugin, plugin_hash, show_path
 from dppipe.spec.messages.suggestions import suggest_kind
+from dppipe.text_layout import shorten
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -131,7 +132,23 @@ class Registry:
             )
         unread = f" Not read: {', '.join(self._scan.unread)}." if self._scan.unread else ""
         guess = suggest_kind(kind, self.kinds(family.block))
-        return f"no {family.noun} named {kind!r}. Known: {self._known(family)}.{guess}{unread}"
+        elsewhere = "" if guess else self._where_plugins_are(family)
+        known = f"no {family.noun} named {kind!r}. Known: {self._known(family)}."
+        return f"{known}{guess}{elsewhere}{unread}"
+
+    def _where_plugins_are(self, family: Family) -> str:
+        """Say which folder was searched for plugins, and how to name another."""
+        if not family.takes_plugins:
+            return ""
+        if self.folder is None:
+            return (
+                f" If it is a plugin's: there is no folder {DEFAULT_FOLDER}/ in the working "
+                "directory. Name the plugins' folder with --plugins DIR."
+            )
+        return (
+            f" Plugins were looked for in {show_path(self.folder)}; --plugins DIR names another "
+            "folder."
+        )
 
 
 def built_in_kinds(family: Family) -> list[str]:
@@ -191,7 +208,7 @@ def _load_point(point: EntryPoint) -> object:
     try:
         return point.load()
     except (Exception, SystemExit) as error:
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        what = shorten(" ".join(f"{type(error).__name__}: {error}".split()), 200)
         message = (
             f"{point.value}: the plugin can't be loaded: {what}. Fix the package, or use "
             "another kind."

@@ -20,6 +20,7 @@ from dppipe.spec.messages.suggestions import (
 )
 from dppipe.spec.spec import Spec
 from dppipe.spec.yaml.reader import MAX_FAULTS, Path
+from dppipe.text_layout import shorten
 
 _HINTS: dict[Path, str] = {
     ("budget",): "Give epsilon and delta, or say `budget: none` for a baseline without privacy.",
@@ -61,11 +62,10 @@ def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Pr
     """Return the problems behind a validation error of a spec's data."""
     # A default that is made from other fields isn't made where one of those is wrong: that one is
     # said.
-    errors = [
-        details
-        for details in error.errors(include_url=False)
-        if details["type"] != "default_factory_not_called"
-    ]
+    errors = []
+    for details in error.errors(include_url=False):
+        if details["type"] != "default_factory_not_called" and not _follows_from_items(details):
+            errors.append(details)
     problems = [_problem(details, data, registry) for details in errors[:MAX_FAULTS]]
     if len(errors) > MAX_FAULTS:
         problems.append(
@@ -85,7 +85,18 @@ def show_value(value: Any) -> str:
     if isinstance(value, (dict, list, tuple)):
         return "a block" if isinstance(value, dict) else "a list"
     shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return shorten(shown, 60)
+
+
+def _follows_from_items(details: Any) -> bool:
+    """Tell whether a list is called too short only because some of its items are wrong.
+
+    Pydantic counts the items that are right; the wrong ones are reported by themselves.
+    """
+    value, context = details["input"], details.get("ctx", {})
+    if details["type"] != "too_short" or not isinstance(value, list | tuple):
+        return False
+    return len(value) >= int(context.get("min_length", 0))
 
 
 def _problem(details: Any, data: Any, registry: Registry) -> Problem:

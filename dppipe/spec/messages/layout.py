@@ -60,8 +60,23 @@ def _window(line: str, column: int) -> tuple[str, int]:
         else min(column - _SHOWN // 2, len(line) - _SHOWN)
     )
     part = line[first : first + _SHOWN]
+    at = column - first
     if first:
-        part = "..." + part[3:]
+        part = _blank_first_word(part, before=at)
     if first + _SHOWN < len(line):
-        part = part[:-3] + "..."
-    return part, column - first
+        part = _drop_last_word(part, after=at)
+    return part, at
+
+
+def _blank_first_word(part: str, *, before: int) -> str:
+    """Return a part of a line whose first word, which may be torn, has become dots."""
+    end = part.find(" ", 3, before)
+    end = 3 if end < 0 else end
+    return f"{'...':>{end}}{part[end:]}"
+
+
+def _drop_last_word(part: str, *, after: int) -> str:
+    """Return a part of a line that ends in dots in place of its last word, which may be torn."""
+    room = part[: len(part) - 3]
+    end = room.rfind(" ", after)
+    return f"{room[:end].rstrip()} ..." if end > after else f"{room}..."
