@@ -6,7 +6,7 @@ Read next: `dppipe/class_path.py`, which imports the class.
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
@@ -21,10 +21,13 @@ from dppipe.data.reading.users import with_users
 from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch.utils.data import Dataset
 
     from dppipe.data.features.base import FeatureMap
     from dppipe.data.reading.limits import Limits
+    from dppipe.data.reading.new_inputs import NewInputs
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
 
@@ -163,6 +166,16 @@ class ClassPathData(Data, kind="class_path"):
     @property
     def public_scaling(self) -> tuple[Constants | Limits, ...]:
         return () if self.stated_task else self._own.public_scaling
+
+    @property
+    def class_labels(self) -> tuple[str, ...]:
+        return super().class_labels if self.stated_task else self._own.class_labels
+
+    def in_units_of_the_target(self, numbers: Any) -> Any:
+        return numbers if self.stated_task else self._own.in_units_of_the_target(numbers)
+
+    def new_inputs(self, path: Path) -> Iterator[NewInputs]:
+        return super().new_inputs(path) if self.stated_task else self._own.new_inputs(path)
 
     def count(self) -> int:
         return super().count() if self.stated_task else self._own.count()
