@@ -16,6 +16,8 @@ from dppipe.spec.numbers import find_extremes
 from dppipe.spec.performance import gather_performance
 from dppipe.spec.rules import check_rules
 from dppipe.spec.spec import Spec
+from dppipe.spec.tuning.candidates import candidate_problems
+from dppipe.spec.tuning.rules import tune_problems
 from dppipe.spec.yaml.reader import MAX_BYTES
 from dppipe.spec.yaml.source import Source, read_source
 
@@ -133,7 +135,7 @@ def _check(source: Source, registry: Registry) -> Spec:
     faults += [source.locate(problem) for problem in gathered.problems]
     try:
         spec = Spec.from_data(gathered.data, context=registry)
-        problems = [] if unread else check_rules(spec)
+        problems = [] if unread else _rule_problems(spec, registry)
     except ValidationError as error:
         # Values that couldn't be read are reported already; errors that follow would confuse.
         problems = []
@@ -145,3 +147,9 @@ def _check(source: Source, registry: Registry) -> Spec:
     if located:
         raise error_of(located, text=source.document.text)
     return spec
+
+
+def _rule_problems(spec: Spec, registry: Registry) -> list[Problem]:
+    """Return the problems between blocks, then those of the candidates of a search."""
+    problems = [*check_rules(spec), *tune_problems(spec)]
+    return problems or list(candidate_problems(spec, registry))
