@@ -42,7 +42,10 @@ plugins included, and `dppipe validate` checks a file against it.
   whole block.
 """
 
-_TUNING: dict[str, type[Options]] = {
+_BLOCKS: dict[str, type[Options]] = {
+    "budget": Budget,
+    "train": Train,
+    "performance": Performance,
     "tune": Tune,
     "tune.repetitions": RepetitionOptions,
     "tune.score": ScoreOptions,
@@ -58,11 +61,9 @@ _INSIDE = {
 def make_reference() -> str:
     """Write the reference of every built-in kind."""
     lines = [_HEAD, "## The blocks", "", *_table(fields_by_key(Spec)), ""]
-    for name, block in (("budget", Budget), ("train", Train), ("performance", Performance)):
+    for name, block in _BLOCKS.items():
         lines += [f"## {name}", "", _first_sentence(block), "", *_table(fields_by_key(block)), ""]
-    for name, block in _TUNING.items():
-        lines += [f"## {name}", "", _first_sentence(block), "", *_table(fields_by_key(block)), ""]
-    old = [f"`{block}.{key}`" for key, block in OLD_BLOCKS.items()]
+    old = [f"`{place}.{key}`" for key, place in OLD_BLOCKS.items()]
     lines += [f"These settings also work in their old places, with a hint: {', '.join(old)}.", ""]
     for family in FAMILIES.values():
         lines += _family(family)

@@ -6,8 +6,8 @@ selection is composed with it. Read next: `search_noise.py`, which sizes the noi
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.earlier.runs import refuse_earlier, with_earlier
@@ -22,6 +22,7 @@ from dppipe.planning.tuning.tune_plan import (
     PlannedCandidate,
     PlannedRepetitions,
     PlannedScore,
+    SearchCosts,
     SearchPlan,
     TunePlan,
 )
@@ -31,12 +32,12 @@ from dppipe.spec.tuning.candidates import candidate_spec, list_candidates
 
 if TYPE_CHECKING:
     from dppipe.planning.earlier.runs import Earlier
-    from dppipe.privacy.budget import Budget
+    from dppipe.privacy.accountants.base import Accountant
     from dppipe.privacy.events.sequences import Steps
     from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.spec import Spec
     from dppipe.spec.tuning.candidates import Candidate
-    from dppipe.spec.tuning.tune import Tune
+    from dppipe.spec.tuning.tune import RepetitionOptions, Tune
 
 
 def make_tune_plan(
@@ -61,6 +62,64 @@ def make_tune_plan(
         >>> make_tune_plan(spec).epsilon <= 3.0
         True
     """
+    terms = _make_terms(spec, registry=registry)
+    accountant = terms.accountant(before=terms.before)
+    scales = search_scales(terms.search, accountant, allow_estimate=allow_estimate)
+    search = _with_free_score(terms.search, spec, scales)
+    release = _selection_release(search, scales)
+    numbers = _numbers(terms, [*terms.preludes, release])
+    if not numbers["certified"] and not allow_estimate:
+        raise PrivacyRefusal(
+            f"accountant {spec.accountant.kind}: expected a proven bound on the search, got an "
+            "estimate. Take accountant: pld or rdp."
+        )
+    return TunePlan(
+        name=spec.name,
+        learner=spec.learner.kind,
+        records=spec.public_count(),
+        releases=tuple(PlannedRelease.of(one) for one in (*terms.preludes, release)),
+        unit=spec.unit,
+        earlier=terms.earlier,
+        search=SearchPlan(
+            candidates=_planned_candidates(terms.candidates, search, scales),
+            repetitions=_planned_repetitions(search.repetitions),
+            score=PlannedScore(metric=terms.score, noise_std=search.noise_std),
+            costs=_costs(terms, search, scales),
+        ),
+        **numbers,
+        **stated_facts(spec),
+    )
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """What is fixed before the noise is sized."""
+
+    spec: Spec
+    candidates: list[Candidate]
+    search: Search
+    score: Literal["accuracy", "loss"]
+    preludes: tuple[Release, ...]
+    """What is released once, before the search."""
+    earlier: Earlier | None
+    """The private runs that trained the starting weights."""
+
+    @property
+    def before(self) -> Steps:
+        return [(release.event, release.count) for release in self.preludes]
+
+    def accountant(self, *, before: Steps) -> Accountant:
+        """Return an accountant whose bounds include earlier runs and some events before."""
+        return with_earlier(
+            self.spec.accountant,
+            self.earlier,
+            before=before,
+            failure=0.0,
+            relation=self.search.budget.relation,
+        )
+
+
+def _make_terms(spec: Spec, *, registry: Registry | None) -> _Terms:
     tune = spec.tune
     budget = spec.budget
     if tune is None or budget == "none":
@@ -72,10 +131,6 @@ def make_tune_plan(
         refuse_earlier(earlier, budget, spec.accountant, unit=spec.unit, adaptive=False)
     preludes = first_releases(spec.data.preludes, budget)
     refuse_preludes(preludes, spec.accountant, budget)
-    before: Steps = [(release.event, release.count) for release in preludes]
-    accountant = with_earlier(
-        spec.accountant, earlier, before=before, failure=0.0, relation=budget.relation
-    )
     search = Search(
         runs=tuple(run_events(one) for one in specs),
         weights=tuple(candidate.weight for candidate in candidates),
@@ -83,42 +138,7 @@ def make_tune_plan(
         noise_std=_given_noise(spec, tune),
         budget=budget,
     )
-    scales = search_scales(search, accountant, allow_estimate=allow_estimate)
-    search = _with_free_score(search, spec, scales)
-    selection = search.event(scales)
-    runs = [run.event(scale) for run, scale in zip(search.runs, scales, strict=True)]
-    costs = search_costs(
-        selection,
-        list(dict.fromkeys(runs)),
-        mean=tune.repetitions.mean,
-        accountant=spec.accountant,
-        before=before,
-        earlier=earlier,
-        budget=budget,
-    )
-    release = _selection_release(selection, tune, count=len(candidates))
-    numbers = _numbers(spec, budget, [*preludes, release], earlier)
-    if not numbers["certified"] and not allow_estimate:
-        raise PrivacyRefusal(
-            f"accountant {spec.accountant.kind}: expected a proven bound on the search, got an "
-            "estimate. Take accountant: pld or rdp."
-        )
-    return TunePlan(
-        name=spec.name,
-        learner=spec.learner.kind,
-        records=spec.public_count(),
-        releases=tuple(PlannedRelease.of(one) for one in (*preludes, release)),
-        unit=spec.unit,
-        earlier=earlier,
-        search=SearchPlan(
-            candidates=_planned_candidates(candidates, search, scales),
-            repetitions=_planned_repetitions(tune),
-            score=PlannedScore(metric=tune.score.metric, noise_std=search.noise_std),
-            costs=costs,
-        ),
-        **numbers,
-        **stated_facts(spec),
-    )
+    return _Terms(spec, candidates, search, tune.score.metric, preludes, earlier)
 
 
 def _given_noise(spec: Spec, tune: Tune) -> float | None:
@@ -139,15 +159,34 @@ def _with_free_score(search: Search, spec: Spec, scales: tuple[float, ...]) -> S
     return replace(search, noise_std=free_noise_std(run))
 
 
-def _selection_release(selection: Any, tune: Tune, *, count: int) -> Release:
+def _selection_release(search: Search, scales: tuple[float, ...]) -> Release:
+    repetitions = search.repetitions
     facts: dict[str, float | int | str] = {
-        "candidates": count,
-        "repetitions": tune.repetitions.kind,
-        "mean": tune.repetitions.mean,
+        "candidates": len(search.runs),
+        "repetitions": repetitions.kind,
+        "mean": repetitions.mean,
     }
-    if tune.repetitions.kind != "poisson":
-        facts["shape"] = tune.repetitions.event_shape
-    return Release(what="selection", event=selection, facts=facts, place="tune.repetitions.mean")
+    if repetitions.kind != "poisson":
+        facts["shape"] = repetitions.event_shape
+    return Release(
+        what="selection",
+        event=search.event(scales),
+        facts=facts,
+        place="tune.repetitions.mean",
+    )
+
+
+def _costs(terms: _Terms, search: Search, scales: tuple[float, ...]) -> SearchCosts:
+    runs = [run.event(scale) for run, scale in zip(search.runs, scales, strict=True)]
+    return search_costs(
+        search.event(scales),
+        list(dict.fromkeys(runs)),
+        mean=search.repetitions.mean,
+        accountant=terms.spec.accountant,
+        before=terms.before,
+        earlier=terms.earlier,
+        budget=search.budget,
+    )
 
 
 def _planned_candidates(
@@ -168,10 +207,9 @@ def _planned_candidates(
     return tuple(made)
 
 
-def _planned_repetitions(tune: Tune) -> PlannedRepetitions:
+def _planned_repetitions(options: RepetitionOptions) -> PlannedRepetitions:
     from dppipe.privacy.selection.repetitions import Repetitions
 
-    options = tune.repetitions
     runs = Repetitions(mean=options.mean, shape=options.event_shape)
     return PlannedRepetitions(
         kind=options.kind,
@@ -182,13 +220,10 @@ def _planned_repetitions(tune: Tune) -> PlannedRepetitions:
     )
 
 
-def _numbers(
-    spec: Spec, budget: Budget, releases: list[Release], earlier: Earlier | None
-) -> dict[str, Any]:
+def _numbers(terms: _Terms, releases: list[Release]) -> dict[str, Any]:
     """Return the plan's numbers about privacy: epsilon after each release, the selection last."""
-    accountant = with_earlier(
-        spec.accountant, earlier, before=(), failure=0.0, relation=budget.relation
-    )
+    budget = terms.search.budget
+    accountant = terms.accountant(before=())
     events: Steps = [(release.event, release.count) for release in releases]
     composed = accountant.compose(events, relation=budget.relation)
     total = composed.epsilon(budget.delta)
@@ -208,7 +243,7 @@ def _numbers(
         "scope": budget.scope,
         "budget_epsilon": budget.epsilon,
         "delta": budget.delta,
-        "accountant": spec.accountant.kind,
+        "accountant": terms.spec.accountant.kind,
         "certified": composed.certified,
         "epsilon": total,
         "curve": tuple(points),

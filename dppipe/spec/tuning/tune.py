@@ -50,7 +50,7 @@ def _read_candidates(value: Any, _: Any) -> Any:
     if isinstance(value, list):
         _check_list(value)
     elif isinstance(value, dict) and set(value) & _RANGES:
-        Ranges.from_data(value)
+        _check_ranges(value)
     elif isinstance(value, dict):
         _check_grid(value)
     else:
@@ -67,6 +67,22 @@ def _check_list(value: list[Any]) -> None:
                 "expected a block of overrides, such as {optimizer.lr: 0.1}, got something else.",
                 at=(number,),
             )
+
+
+def _check_ranges(value: dict[str, Any]) -> None:
+    _check_keys(value, Ranges, at=())
+    ranges = value.get("ranges")
+    for option, limits in ranges.items() if isinstance(ranges, dict) else ():
+        if isinstance(limits, dict):
+            _check_keys(limits, Range, at=("ranges", option))
+    Ranges.from_data(value)
+
+
+def _check_keys(value: dict[str, Any], block: type[Options], *, at: tuple[str | int, ...]) -> None:
+    for key in value:
+        if key not in block.model_fields:
+            known = ", ".join(block.model_fields)
+            raise _error(f"expected one of {known}, got {key!r}.", at=(*at, key))
 
 
 def _check_grid(value: dict[str, Any]) -> None:
