@@ -125,8 +125,7 @@ def _reach(event: Any, relation: Relation) -> float:
     """Return the largest loss that is known by a chord; the rest counts as infinite."""
     from dppipe.privacy.selection.events import selection_curve
 
-    curve = selection_curve(event, relation=relation)
-    return float(curve.chords.epsilons[-1]) if math.isfinite(curve.shift) else math.inf
+    return selection_curve(event, relation=relation).chords.reach()
 
 
 def _one_step(event: Any, relation: Relation, delta: float) -> float:

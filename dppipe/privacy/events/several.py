@@ -34,7 +34,7 @@ def joint_profile(event: DpEvent, relation: Relation) -> tuple[Direction, ...]:
 
 def joint_reach(event: DpEvent, relation: Relation) -> float:
     """Return the largest loss that is known by a chord; the rest counts as infinite."""
-    return float(_chords(event, relation).epsilons[-1])
+    return _chords(event, relation).reach()
 
 
 def _chords(event: DpEvent, relation: Relation) -> Chords:

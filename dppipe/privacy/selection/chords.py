@@ -24,6 +24,7 @@ _POINTS = 500
 _SMALLEST_DELTAS = tuple(10.0**-power for power in range(14, 1, -1))
 """Epsilon is read up to that of the first of these deltas for which it is finite."""
 _MOST_EPSILON = 300.0
+_UNPROTECTED = 0.5
 _UPWARD = 1 + 2.0**-46
 """128 units of round-off, where about twenty are needed."""
 
@@ -85,6 +86,13 @@ class Chords:
         from dppipe.privacy.profiles.sampling import mirrored
 
         return mirrored(self, float(self.epsilons[-1]))
+
+    def reach(self) -> float:
+        """Return the largest loss that is known by a chord, the rest counts as infinite.
+
+        It is infinite where most of the probability lies beyond: nothing is protected then.
+        """
+        return float(self.epsilons[-1]) if self.deltas[-1] < _UNPROTECTED else np.inf
 
     def hull(self) -> Chords:
         """Return the chords of the points on the lower convex hull, with (0, 1) before them."""
