@@ -17,7 +17,7 @@ from dppipe.planning.privacy_plan import stated_facts
 from dppipe.planning.step_runs import CurvePoint
 from dppipe.planning.tuning.candidate_events import run_events, shared_weights
 from dppipe.planning.tuning.search_costs import search_costs
-from dppipe.planning.tuning.search_noise import Search, search_scales
+from dppipe.planning.tuning.search_noise import Search, search_cost, search_scales
 from dppipe.planning.tuning.tune_plan import (
     PlannedCandidate,
     PlannedRepetitions,
@@ -28,6 +28,7 @@ from dppipe.planning.tuning.tune_plan import (
 )
 from dppipe.privacy.printing import shown
 from dppipe.privacy.release import Release
+from dppipe.privacy.rounding import round_up
 from dppipe.spec.tuning.candidates import candidate_spec, list_candidates
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
     from dppipe.spec.tuning.candidates import Candidate
     from dppipe.spec.tuning.tune import RepetitionOptions, Tune
+
+_MOST_RAISED = 100
+"""How often the noise on a score is raised, by 2 % each time."""
 
 
 def make_tune_plan(
@@ -65,7 +69,7 @@ def make_tune_plan(
     terms = _make_terms(spec, registry=registry)
     accountant = terms.accountant(before=terms.before)
     scales = search_scales(terms.search, accountant, allow_estimate=allow_estimate)
-    search = _with_free_score(terms.search, spec, scales)
+    search = _with_free_score(terms.search, spec, scales, accountant)
     release = _selection_release(search, scales)
     numbers = _numbers(terms, [*terms.preludes, release])
     if not numbers["certified"] and not allow_estimate:
@@ -148,15 +152,26 @@ def _given_noise(spec: Spec, tune: Tune) -> float | None:
     return float(tune.score.noise_std)
 
 
-def _with_free_score(search: Search, spec: Spec, scales: tuple[float, ...]) -> Search:
-    """Size the noise on a private score, where that is left to the plan."""
+def _with_free_score(
+    search: Search, spec: Spec, scales: tuple[float, ...], accountant: Accountant
+) -> Search:
+    """Size the noise on a private score, where that is left to the plan.
+
+    It stays below training's privacy curve. An accountant that doesn't compute with curves may
+    still find the score dearer; then the noise is raised until the search fits the budget.
+    """
     from dppipe.privacy.selection.events import run_chords
     from dppipe.privacy.selection.scores import free_noise_std
 
     if spec.data.holdout == "public" or search.noise_std is not None:
         return search
     run = run_chords(search.run_event(scales), relation=search.budget.relation)
-    return replace(search, noise_std=free_noise_std(run))
+    scored = replace(search, noise_std=free_noise_std(run))
+    for _ in range(_MOST_RAISED):
+        if search_cost(scored, accountant, scales) <= search.budget.epsilon:
+            break
+        scored = replace(scored, noise_std=round_up((scored.noise_std or 1.0) * 1.02, 5))
+    return scored
 
 
 def _selection_release(search: Search, scales: tuple[float, ...]) -> Release:

@@ -84,7 +84,7 @@ def search_scales(
         if like not in alone:
             alone[like] = _calibrated_alone(search, run, accountant, allow_estimate=allow_estimate)
         scales.append(alone[like])
-    cost = _cost(search, accountant, scales)
+    cost = search_cost(search, accountant, scales)
     if cost <= search.budget.epsilon:
         return tuple(scales)
     if not alone:
@@ -128,7 +128,8 @@ def _raised(
     return tuple(scaled(found.scale))
 
 
-def _cost(search: Search, accountant: Accountant, scales: Sequence[float]) -> float:
+def search_cost(search: Search, accountant: Accountant, scales: Sequence[float]) -> float:
+    """Return the epsilon of the whole search at these noise scales."""
     composed = accountant.compose([(search.event(scales), 1)], relation=search.budget.relation)
     return composed.epsilon(search.budget.delta)
 
