@@ -116,8 +116,12 @@ def test_a_candidate_s_own_plan_is_what_the_search_has_paid_for(plan: TunePlan) 
 
 
 def test_one_run_of_a_search_is_not_planned(plan: TunePlan) -> None:
+    from dppipe.pipeline.run import run_spec
+
     with pytest.raises(UsageError, match="dppipe tune"):
         make_plan(searched())
+    with pytest.raises(UsageError, match="a private search"):
+        run_spec(searched(), plan)
 
 
 @pytest.mark.parametrize(
