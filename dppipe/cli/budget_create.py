@@ -112,12 +112,13 @@ def create(
 def _read(path: Path) -> Like:
     """Plan a spec, as it would be charged."""
     from dppipe.budgets.commitments import commit
-    from dppipe.planning.privacy_plan import make_plan, run_parts
+    from dppipe.planning.any_plan import make_any_plan
+    from dppipe.planning.privacy_plan import run_parts
     from dppipe.spec.load import placing_problems
 
     with placing_problems(path):
         spec = read_spec(path)
-        plan = make_plan(spec)
+        plan = make_any_plan(spec)
         try:
             commitment = commit(plan, run_parts(spec))
         except (UsageError, PrivacyRefusal) as error:

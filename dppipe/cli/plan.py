@@ -23,17 +23,18 @@ def plan(
     plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the noise, the steps and the epsilon curve of a run.
+    """Show the noise, the steps and the epsilon curve of a run, or the cost of a private search.
 
     No record is read and nothing is written.
     """
     from dppipe.cli.printing.scope_outlook import plan_outlook
-    from dppipe.planning.privacy_plan import make_plan
+    from dppipe.planning.any_plan import make_any_plan
+    from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.load import placing_problems
 
     with placing_problems(spec_path, overrides=overrides or ()):
         spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
-        made = make_plan(spec, allow_estimate=True)
+        made = make_any_plan(spec, registry=Registry(plugins), allow_estimate=True)
         outlook = plan_outlook(spec, made)
     if not as_json:
         typer.echo(plan_text(made, scope=outlook.lines() if outlook is not None else {}))
@@ -47,10 +48,14 @@ def plan(
 def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
     """Lay a plan out for a person, within 80 columns; `scope` is what its shared budget says."""
     from dppipe.cli.printing.release_plan import releases_text
+    from dppipe.cli.printing.tune_plan import search_text
     from dppipe.planning.step_plan import StepPlan
+    from dppipe.planning.tuning.tune_plan import TunePlan
 
     if isinstance(plan, StepPlan):
         return _step_plan_text(plan, scope=scope)
+    if isinstance(plan, TunePlan):
+        return search_text(plan, scope=scope or {})
     return releases_text(plan, scope=scope or {})
 
 

@@ -64,6 +64,10 @@ def run_spec(
         >>> run_spec(spec, make_plan(spec), run_dir=Path("runs/new")).status
         'completed'
     """
+    if spec.tune is not None:
+        raise UsageError(
+            "tune: expected a spec of one run, got a private search. Remove the block."
+        )
     keep_freed_memory()
     if isinstance(plan, StepPlan):
         return train(spec, plan, run_dir=run_dir, resume=resume, callbacks=callbacks)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, Unpack
 
+from dppipe.errors import UsageError
 from dppipe.planning.data_source import source_of_data
 from dppipe.planning.earlier.recognition import recognise
 from dppipe.planning.parts import PrivateParts, parts_of
@@ -32,6 +33,7 @@ __all__ = [
     "plan_privacy",
     "public_facts",
     "run_parts",
+    "stated_facts",
 ]
 
 
@@ -88,6 +90,11 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
         >>> plan.steps, plan.epsilon <= 3.0
         (113, True)
     """
+    if spec.tune is not None:
+        raise UsageError(
+            "tune: expected a spec of one run, got a private search. `dppipe plan` says what it "
+            "costs, `dppipe tune` makes it; for one run, remove the block."
+        )
     if spec.takes_steps:
         return make_step_plan(spec, allow_estimate=allow_estimate)
     parts = learner_parts(spec)
@@ -97,7 +104,7 @@ def make_plan(spec: Spec, *, allow_estimate: bool = False) -> Plan:
         name=spec.name,
         learner=spec.learner.kind,
         allow_estimate=allow_estimate,
-        **_stated(spec),
+        **stated_facts(spec),
     )
 
 
@@ -110,13 +117,18 @@ def make_step_plan(spec: Spec, *, allow_estimate: bool = False) -> StepPlan:
         steps=spec.train.steps,
         epochs=spec.train.epochs,
         allow_estimate=allow_estimate,
-        **_stated(spec),
+        **stated_facts(spec),
     )
 
 
 def run_parts(spec: Spec) -> PrivateParts | LearnerParts:
-    """Return what makes the run of a spec private, whatever its learner."""
-    return parts_of(spec) if spec.takes_steps else learner_parts(spec)
+    """Return what makes the run of a spec private, whatever its learner.
+
+    A search takes no steps of its own: its plan lists all its releases.
+    """
+    if spec.takes_steps and spec.tune is None:
+        return parts_of(spec)
+    return learner_parts(spec)
 
 
 def learner_parts(spec: Spec) -> LearnerParts:
@@ -136,7 +148,7 @@ def public_facts(spec: Spec) -> PublicFacts:
     return spec.public_facts()
 
 
-def _stated(spec: Spec) -> StatedFacts:
+def stated_facts(spec: Spec) -> StatedFacts:
     """Return the facts of a spec that its plan repeats."""
     model = spec.trained_model
     return {

@@ -17,6 +17,7 @@ from pydantic import model_validator
 from dppipe.planning.plan import Plan
 from dppipe.planning.planned_release import PlannedRelease
 from dppipe.planning.step_runs import BatchRun, BoundRun, NoiseRun
+from dppipe.planning.tuning.tune_plan import TunePlan
 from dppipe.privacy.noise_split import gradient_multiplier
 
 __all__ = ["BatchRun", "BoundRun", "NoiseRun", "StepPlan", "charges_for", "plan_from_json"]
@@ -156,14 +157,15 @@ class StepPlan(Plan):
 
 
 def plan_from_json(data: bytes) -> Plan:
-    """Read a plan back: that of DP-SGD, which takes steps, or of another learner."""
-    kind = Plan if _names_learner(data) else StepPlan
-    return kind.model_validate_json(data)
+    """Read a plan back: that of DP-SGD, which takes steps, of another learner, or of a search."""
+    return _kind_of(data).model_validate_json(data)
 
 
-def _names_learner(data: bytes) -> bool:
-    """Return whether a plan names another learner than DP-SGD."""
+def _kind_of(data: bytes) -> type[Plan]:
     try:
-        return bool(json.loads(data).get("learner", "dp_sgd") != "dp_sgd")
-    except (ValueError, AttributeError):
-        return False  # reading it as a plan says what is wrong
+        found = json.loads(data)
+        if "search" in found:
+            return TunePlan
+        return StepPlan if found.get("learner", "dp_sgd") == "dp_sgd" else Plan
+    except (ValueError, AttributeError, TypeError):
+        return StepPlan  # reading it as a plan says what is wrong

@@ -18,6 +18,8 @@ from dppipe.spec.numbers import find_extremes
 from dppipe.spec.performance import gather_performance
 from dppipe.spec.rules import check_rules
 from dppipe.spec.spec import Spec
+from dppipe.spec.tuning.candidates import candidate_problems
+from dppipe.spec.tuning.rules import tune_problems
 from dppipe.spec.yaml.reader import MAX_BYTES
 from dppipe.spec.yaml.source import Source, read_source
 
@@ -152,7 +154,7 @@ def _check(source: Source, registry: Registry, *, files: bool) -> Spec:
     faults += [source.locate(problem) for problem in gathered.problems]
     try:
         spec = Spec.from_data(gathered.data, context=registry)
-        problems = [] if unread else check_rules(spec)
+        problems = [] if unread else _rule_problems(spec, registry)
         if files:
             problems = list(dict.fromkeys([*problems, *file_problems(spec)]))
     except ValidationError as error:
@@ -166,3 +168,9 @@ def _check(source: Source, registry: Registry, *, files: bool) -> Spec:
     if located:
         raise error_of(located, text=source.document.text)
     return spec
+
+
+def _rule_problems(spec: Spec, registry: Registry) -> list[Problem]:
+    """Return the problems between blocks, then those of the candidates of a search."""
+    problems = [*check_rules(spec), *tune_problems(spec)]
+    return problems or list(candidate_problems(spec, registry))

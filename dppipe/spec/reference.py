@@ -22,6 +22,7 @@ from dppipe.spec.messages.describe import describe_field, fields_by_key, options
 from dppipe.spec.performance import OLD_BLOCKS, Performance
 from dppipe.spec.spec import Spec
 from dppipe.spec.train import Train
+from dppipe.spec.tuning.tune import Range, RepetitionOptions, ScoreOptions, Tune
 
 _HEAD = """\
 # The spec
@@ -41,6 +42,16 @@ plugins included, and `dppipe validate` checks a file against it.
   whole block.
 """
 
+_BLOCKS: dict[str, type[Options]] = {
+    "budget": Budget,
+    "train": Train,
+    "performance": Performance,
+    "tune": Tune,
+    "tune.repetitions": RepetitionOptions,
+    "tune.score": ScoreOptions,
+    "tune.candidates.ranges": Range,
+}
+
 _INSIDE = {
     "schedule": " (inside `optimizer`, `sampler.batch_schedule` and `clipping.bound_schedule`)",
     "averaging": " (inside `optimizer`)",
@@ -50,9 +61,9 @@ _INSIDE = {
 def make_reference() -> str:
     """Write the reference of every built-in kind."""
     lines = [_HEAD, "## The blocks", "", *_table(fields_by_key(Spec)), ""]
-    for name, block in (("budget", Budget), ("train", Train), ("performance", Performance)):
+    for name, block in _BLOCKS.items():
         lines += [f"## {name}", "", _first_sentence(block), "", *_table(fields_by_key(block)), ""]
-    old = [f"`{block}.{key}`" for key, block in OLD_BLOCKS.items()]
+    old = [f"`{place}.{key}`" for key, place in OLD_BLOCKS.items()]
     lines += [f"These settings also work in their old places, with a hint: {', '.join(old)}.", ""]
     for family in FAMILIES.values():
         lines += _family(family)

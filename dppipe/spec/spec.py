@@ -28,6 +28,7 @@ from dppipe.spec.kinds.registry import plugin_files
 from dppipe.spec.performance import Performance
 from dppipe.spec.public_data import count_public_inputs
 from dppipe.spec.train import Train
+from dppipe.spec.tuning.tune import Tune
 from dppipe.spec.unused_blocks import LEARNER_BLOCKS, fill_unused_blocks
 from dppipe.spec.yaml.writer import write_yaml
 
@@ -127,6 +128,9 @@ class Spec(Options):
         description="The most the run may cost, or `none` for a run without privacy."
     )
     train: Train = Field(description="How long the run trains.")
+    tune: Tune | None = Field(
+        None, description="A private search among candidates, whose whole cost the budget covers."
+    )
     performance: Performance = Field(
         default_factory=Performance,
         description="Speed and memory; nothing here changes what is charged.",

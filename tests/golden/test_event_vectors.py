@@ -16,7 +16,7 @@ from dppipe.privacy.accountants.base import Accountant
 from dppipe.privacy.events.epsilon_delta import event_class as epsilon_delta
 from dppipe.privacy.events.exponential_mechanism import event_class as exponential
 from dppipe.privacy.rdp.divergences import ORDERS, divergences
-from dppipe.privacy.rdp.selection import log_inverse_gamma
+from dppipe.privacy.selection.repetitions import Repetitions
 
 DELTA = 1e-5
 THEIRS = {
@@ -51,7 +51,7 @@ def their_divergences(event: dp_accounting.DpEvent, relation: str) -> Any:
     ],
 )
 def test_gamma_of_a_number_of_repetitions(shape: float, mean: float, gamma: float) -> None:
-    found = math.exp(-log_inverse_gamma(mean, shape))
+    found = Repetitions(mean=mean, shape=shape).gamma
     assert found == pytest.approx(gamma, abs=1e-9)
     assert found <= gamma + 5e-10  # rounded so that the cost is rounded up
 

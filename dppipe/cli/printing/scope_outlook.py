@@ -38,7 +38,8 @@ def spec_outlook(spec: Spec) -> Outlook | None:
     from dataclasses import replace
 
     from dppipe.budgets.outlook import look_at_terms
-    from dppipe.planning.privacy_plan import make_plan, run_parts
+    from dppipe.planning.any_plan import make_any_plan
+    from dppipe.planning.privacy_plan import run_parts
 
     if spec.budget == "none" or spec.budget.scope is None:
         return None
@@ -48,7 +49,7 @@ def spec_outlook(spec: Spec) -> Outlook | None:
         _warn(spec.budget.scope, error)
         return None
     try:
-        plan = make_plan(spec, allow_estimate=True)
+        plan = make_any_plan(spec, allow_estimate=True)
     except (UsageError, PrivacyRefusal) as error:
         return replace(terms, problem=f"The run can't be planned here: {error}")
     return plan_outlook(spec, plan)

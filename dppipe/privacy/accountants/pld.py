@@ -12,6 +12,7 @@ from dppipe.privacy.events.sequences import Counts, Steps
 
 if TYPE_CHECKING:
     from dppipe.privacy.gaussian import GaussianCurve
+    from dppipe.privacy.selection.costs import SelectionCurve
 
 
 class Pld(Accountant, kind="pld"):
@@ -35,10 +36,25 @@ class Pld(Accountant, kind="pld"):
         gaussians = _gaussian_curves(stages, relation=relation)
         if gaussians is not None:
             return [Certificate(self.kind, relation, curve) for curve in gaussians]
+        best = self._only_selection(stages, relation=relation)
+        if best is not None:
+            return [Certificate(self.kind, relation, best)]
         curves = compose(stages, relation=relation, distinct=self.distinct, finest=self._finest)
         certified = all(curve.certified for curve in curves)
         made = Certificate if certified else Estimate
         return [made(self.kind, relation, curve) for curve in curves]
+
+    def _only_selection(
+        self, stages: Sequence[Counts], *, relation: Relation
+    ) -> SelectionCurve | None:
+        """Return the curve of one selection and nothing else, which needs no grid of its own."""
+        from dppipe.privacy.selection.events import only_selection
+
+        if len(stages) != 1:
+            return None
+        return only_selection(
+            stages[0], relation=relation, distinct=self.distinct, finest=self._finest
+        )
 
     def curve(
         self, steps: Steps, at: Sequence[int], *, delta: float, relation: Relation

@@ -1,8 +1,9 @@
 """The best of a random number of runs, of which only that one is released.
 
-Guarantee: Papernot and Steinke (2022), for runs that are alike, and a number of runs that is drawn
-in secret from the stated distribution: truncated negative binomial of a shape h >= 0 (logarithmic
-for 0, geometric for 1), or Poisson, whose shape is infinite.
+Guarantee: for runs that are alike, and a number of runs that is drawn in secret from the stated
+distribution: truncated negative binomial of a shape h >= 0 (logarithmic for 0, geometric for 1), or
+Poisson, whose shape is infinite. By divergences it is that of Papernot and Steinke (2022), by
+privacy curves that of `selection/PROOF.md`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.base import EventRule, rule_of
 from dppipe.privacy.events.plain import plain_form
-from dppipe.privacy.events.sequences import merge
+from dppipe.privacy.events.sequences import as_one_event, merge
 from dppipe.privacy.proofs import EVERY_RELATION, Proof
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
     from numpy.typing import NDArray
 
+    from dppipe.privacy.profiles.sampling import Direction
     from dppipe.privacy.rdp.curve import RenyiCurve
 
 _LARGEST_MEAN = 1e9
@@ -39,23 +41,13 @@ def _parts(event: Any) -> list[tuple[DpEvent, int]] | None:
 def _canonical(event: Any) -> DpEvent:
     import attr
 
-    made: Any = plain_form(attr.evolve(event, event=_one_run(event.event)))
+    made: Any = plain_form(attr.evolve(event, event=as_one_event(merge([(event.event, 1)]))))
     if not 1 <= made.mean <= _LARGEST_MEAN:
         raise PrivacyRefusal(
             f"event.mean: expected a number from 1 to {_LARGEST_MEAN:g}, got {made.mean}."
         )
     selection: DpEvent = made
     return selection
-
-
-def _one_run(event: DpEvent) -> DpEvent:
-    """Return one run's event with equal parts counted together."""
-    import dp_accounting
-
-    parts: list[DpEvent] = []
-    for part, count in merge([(event, 1)]).items():
-        parts.append(part if count == 1 else dp_accounting.SelfComposedDpEvent(part, count))
-    return parts[0] if len(parts) == 1 else dp_accounting.ComposedDpEvent(tuple(parts))
 
 
 def _each(event: Any, test: Callable[[DpEvent], bool]) -> bool:
@@ -69,6 +61,10 @@ def _has_proof(event: DpEvent, accountant: str, relation: Relation) -> bool:
 
 def _has_divergences(event: Any, relation: Relation) -> bool:
     return _each(event, lambda part: _has_proof(part, "rdp", relation))
+
+
+def _has_losses(event: Any, relation: Relation) -> bool:
+    return _each(event, lambda part: _has_proof(part, "pld", relation))
 
 
 def _is_pure(event: Any, relation: Relation) -> bool:
@@ -92,6 +88,7 @@ def _divergences(
     from dppipe.privacy.rdp.curve import RenyiCurve
     from dppipe.privacy.rdp.divergences import ORDERS, divergences, moment_round_off
     from dppipe.privacy.rdp.selection import poisson_selection_divergences, selection_divergences
+    from dppipe.privacy.selection.repetitions import Repetitions
 
     tried = tuple(map(float, np.unique([*orders, *ORDERS])))
     one = RenyiCurve.zero(tried)
@@ -103,18 +100,32 @@ def _divergences(
         delta = _smaller_delta(event, relation, one)
         found = poisson_selection_divergences(grid, one.divergences, mean=event.mean, delta=delta)
     else:
-        found = selection_divergences(grid, one.divergences, mean=event.mean, shape=event.shape)
+        repetitions = Repetitions(mean=event.mean, shape=event.shape)
+        found = selection_divergences(grid, one.divergences, repetitions=repetitions)
     return found[places] + moment_round_off(orders)
 
 
 def _smaller_delta(event: Any, relation: Relation, one: RenyiCurve) -> Callable[[float], float]:
     """Return one run's delta at an epsilon: by its divergences, or by its losses where known."""
-    from dppipe.privacy.pld import compose
+    from dppipe.privacy.selection.events import run_curve
 
-    if not _each(event, lambda part: _has_proof(part, "pld", relation)):
+    if not _has_losses(event, relation):
         return one.delta
-    (losses,) = compose([merge([(event.event, 1)])], relation=relation)
+    losses = run_curve(event.event, relation=relation)
     return lambda epsilon: min(one.delta(epsilon), losses.delta(epsilon))
+
+
+def _profile(event: Any, relation: Relation) -> tuple[Direction, ...]:
+    from dppipe.privacy.selection.events import selection_curve
+
+    return selection_curve(event, relation=relation).chords.directions()
+
+
+def _reach(event: Any, relation: Relation) -> float:
+    """Return the largest loss that is known by a chord; the rest counts as infinite."""
+    from dppipe.privacy.selection.events import selection_curve
+
+    return selection_curve(event, relation=relation).chords.reach()
 
 
 def _one_step(event: Any, relation: Relation, delta: float) -> float:
@@ -135,6 +146,13 @@ RULE = EventRule(
     ),
     proofs=(
         Proof(
+            accountants=("pld",),
+            relations=EVERY_RELATION,
+            source="`selection/PROOF.md`, lemma 3: E[K] delta(epsilon - c)",
+            case="runs that pld bounds",
+            holds=_has_losses,
+        ),
+        Proof(
             accountants=("rdp",),
             relations=EVERY_RELATION,
             source="Papernot and Steinke 2022, theorem 2; theorem 6 for Poisson",
@@ -151,6 +169,8 @@ RULE = EventRule(
     ),
     parts=_parts,
     canonical=_canonical,
+    profile=_profile,
+    reach=_reach,
     divergences=_divergences,
     one_step=_one_step,
     own_delta=_own_delta,

@@ -45,6 +45,18 @@ def merge(steps: Steps) -> dict[DpEvent, int]:
     return counts
 
 
+def as_one_event(counts: Counts) -> DpEvent:
+    """Return counted events as one event, which `merge` takes apart into the same counts."""
+    import dp_accounting
+
+    parts: list[DpEvent] = []
+    for part, count in counts.items():
+        parts.append(part if count == 1 else dp_accounting.SelfComposedDpEvent(part, count))
+    if not parts:
+        return dp_accounting.NoOpDpEvent()
+    return parts[0] if len(parts) == 1 else dp_accounting.ComposedDpEvent(tuple(parts))
+
+
 def cumulative(stages: Sequence[Mapping[_Counted, int]]) -> Iterator[dict[_Counted, int]]:
     """Return all that is done up to each stage."""
     counts: dict[_Counted, int] = {}

@@ -16,13 +16,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ROUNDS = 200
-_MARGIN = 1e-12
-"""Relative, on ln(1/gamma): far more than bisection and round-off leave."""
+    from dppipe.privacy.selection.repetitions import Repetitions
 
 
 def selection_divergences(
-    orders: NDArray[np.float64], one: NDArray[np.float64], *, mean: float, shape: float
+    orders: NDArray[np.float64], one: NDArray[np.float64], *, repetitions: Repetitions
 ) -> NDArray[np.float64]:
     """Return the divergences for K of a truncated negative binomial distribution (theorem 2).
 
@@ -32,12 +30,10 @@ def selection_divergences(
     Args:
         orders: Ascending; each of them is tried as b.
         one: The divergences of one run at these orders.
-        mean: E[K], at least 1.
-        shape: h: 0 for the logarithmic distribution, 1 for the geometric one.
+        repetitions: How K is distributed, with its shape h and its gamma.
     """
-    log_inverse = log_inverse_gamma(mean, shape)
-    least = float(np.min((1 - 1 / orders) * one + log_inverse / orders))
-    found = one + math.log(mean) / (orders - 1) + (1 + shape) * least
+    least = float(np.min((1 - 1 / orders) * one + repetitions.log_inverse_gamma / orders))
+    found = one + math.log(repetitions.expected) / (orders - 1) + (1 + repetitions.shape) * least
     return np.asarray(np.minimum.accumulate(found[::-1])[::-1])
 
 
@@ -61,27 +57,3 @@ def poisson_selection_divergences(
     deltas = np.array([delta(math.log1p(1 / (order - 1))) for order in orders])
     found = one + mean * deltas + math.log(mean) / (orders - 1)
     return np.asarray(np.minimum.accumulate(found[::-1])[::-1])
-
-
-def log_inverse_gamma(mean: float, shape: float) -> float:
-    """Return ln(1/gamma) of the distribution with this mean, rounded up; it grows with the mean."""
-    high = 1.0
-    while _mean(high, shape) < mean:
-        high *= 2
-    low = 0.0
-    for _ in range(_ROUNDS):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        if _mean(middle, shape) < mean:
-            low = middle
-        else:
-            high = middle
-    return high * (1 + _MARGIN) + _MARGIN
-
-
-def _mean(log_inverse: float, shape: float) -> float:
-    """Return E[K] at ln(1/gamma)."""
-    if shape == 0:
-        return math.expm1(log_inverse) / log_inverse
-    return shape * math.expm1(log_inverse) / -math.expm1(-shape * log_inverse)

@@ -57,10 +57,34 @@ class BlowUp:
 
     def corners(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the corners of the polygon from x = 0 to x = 1: their x, and B there."""
+        pieces = self.pieces()
+        places = np.append(pieces.starts, 1.0)
+        return places, self(places)
+
+    def pieces(self) -> Pieces:
+        """Return the straight pieces of the polygon, from x = 0 to x = 1."""
         slopes, intercepts = _lower_envelope(self.slopes, self.intercepts)
         crossings = np.diff(intercepts) / -np.diff(slopes)
-        places = np.concatenate([[0.0], np.clip(crossings, 0.0, 1.0), [1.0]])
-        return places, self(places)
+        ends = np.concatenate([[0.0], np.clip(crossings, 0.0, 1.0), [1.0]])
+        ends = np.maximum.accumulate(ends)
+        return Pieces(ends[:-1], ends[1:], slopes, intercepts)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The straight pieces of a blow-up: they cover [0, 1], each with the line that is lowest there.
+
+    Guarantee: a piece's line bounds B everywhere, also where round-off has moved its ends.
+    """
+
+    starts: NDArray[np.float64]  # [pieces]
+    stops: NDArray[np.float64]  # [pieces]
+    slopes: NDArray[np.float64]  # [pieces]
+    intercepts: NDArray[np.float64]  # [pieces]
+
+    def at(self, places: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return each piece's own line at a place of its own, rounded up; it may exceed 1."""
+        return np.asarray((self.slopes * places + self.intercepts) * _UPWARD)
 
 
 def blow_up_of(curve: PrivacyCurve, *, points: int = _POINTS) -> BlowUp:
@@ -74,10 +98,15 @@ def blow_up_of(curve: PrivacyCurve, *, points: int = _POINTS) -> BlowUp:
     """
     epsilons = np.linspace(0.0, _largest_epsilon(curve), points)
     deltas = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
-    growth = np.exp(epsilons)
+    return blow_up_through(epsilons, deltas)
+
+
+def blow_up_through(epsilons: NDArray[np.float64], deltas: NDArray[np.float64]) -> BlowUp:
+    """Return the blow-up of a privacy curve that is known at some epsilons >= 0."""
     shrinkage = np.exp(-epsilons)
-    slopes = np.concatenate([growth, shrinkage])
-    intercepts = np.concatenate([deltas, 1 - shrinkage * (1 - deltas)])
+    slopes = np.concatenate([np.exp(epsilons), shrinkage])
+    # 1 - e^-e (1 - delta), as a sum of positive terms: small ones keep their digits.
+    intercepts = np.concatenate([deltas, -np.expm1(-epsilons) + shrinkage * deltas])
     return BlowUp(slopes, intercepts)
 
 

@@ -91,7 +91,7 @@ def _apply(source: Source, override: str) -> list[Problem]:
         return [Problem((*parts, *fault.path), fault.message) for fault in value.faults]
     if source.document.data is None:
         source.document.data = {}
-    path, problem = _put(source.data, parts, value.data)
+    path, problem = put_value(source.data, parts, value.data)
     if problem is not None:
         return [problem]
     source.overrides = {
@@ -104,7 +104,7 @@ def _apply(source: Source, override: str) -> list[Problem]:
     return []
 
 
-def _put(data: Any, parts: Sequence[str], value: Any) -> tuple[Path, Problem | None]:
+def put_value(data: Any, parts: Sequence[str], value: Any) -> tuple[Path, Problem | None]:
     """Put a value into the data: a block that isn't there is made, a bare kind becomes a block, a
     digit counts in a list.
     """

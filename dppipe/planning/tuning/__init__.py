@@ -1,0 +1,1 @@
+"""From a spec with a `tune` block to the plan of a private search."""

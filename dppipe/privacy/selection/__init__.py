@@ -1,0 +1,1 @@
+"""The cost of the best of a random number of private runs, by privacy curves (`PROOF.md`)."""
