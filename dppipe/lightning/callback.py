@@ -22,6 +22,7 @@ from dppipe.errors import DppipeError
 from dppipe.learners.inputs.model_inputs import ModelInputs
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.records.unit_index import make_unit_index
+from dppipe.learners.sgd.canaries import Canaries
 from dppipe.lightning.beginning import RunOptions
 from dppipe.lightning.metrics.validation_progress import forget_validation
 from dppipe.lightning.names.bases import Callback
@@ -82,6 +83,7 @@ class DPCallback(Callback):
         resume: RunDirectory | None = None,
         averaging: Averaging | None = None,
         inputs: ModelInputs | None = None,
+        canaries: Canaries | None = None,
     ) -> None:
         super().__init__()
         self.parts = PrivateParts(
@@ -102,6 +104,7 @@ class DPCallback(Callback):
             resume=resume,
             averaging=averaging,
             inputs=inputs,
+            canaries=canaries,
         )
         self.holdout = holdout
         self.outcome: Outcome | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from scipy import special, stats
 
@@ -120,9 +121,7 @@ def test_the_least_right_guesses_that_reject_have_at_most_their_chance(
         if p_value_of_epsilon(Guesses(canaries, canaries, v), epsilon=1.0, delta=0.0) < LEVEL
     )
     second = next(
-        v
-        for v in right
-        if rejects(Guesses(canaries, canaries, v), pure_inverse(1.0), level=LEVEL)
+        v for v in right if rejects(Guesses(canaries, canaries, v), pure_inverse(1.0), level=LEVEL)
     )
     assert (first, second) == (by_epsilon, by_curve)
     chance = float(special.expit(1.0))
@@ -156,3 +155,19 @@ def test_the_blow_up_of_a_gaussian(x, blown_up):
     found = float(blow_up_of(GaussianCurve(1.0), points=12001)(x))
     assert found == pytest.approx(blown_up, abs=2e-7)
     assert gaussian_inverse(1.0)(blown_up) == pytest.approx(x, rel=2e-5)
+
+
+def test_scores_at_normal_quantiles_give_what_another_implementation_states():
+    """10,000 scores in and out, shifted by 1: the best thresholds of the 386 on the hull."""
+    places = (np.arange(10_000) + 0.5) / 10_000
+    outside = special.ndtri(places)
+    level = LEVEL / 386
+
+    def above(right: int) -> Guesses:
+        wrong = int(np.sum(outside >= outside[-right] + 1))
+        return Guesses(20_000, right + wrong, right)
+
+    by_epsilon = epsilon_lower_bound(above(2807), delta=1e-6, level=level)
+    assert by_epsilon == pytest.approx(1.13346, abs=5e-6)
+    by_curve = gaussian_family_epsilon(above(379), delta=1e-6, level=level)
+    assert by_curve == pytest.approx(2.164749, abs=5e-7)

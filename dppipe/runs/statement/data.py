@@ -123,6 +123,7 @@ def _provenance(statement: Statement) -> dict[str, Any]:
     return {
         "files": asdict(statement.files),
         "audit": statement.audit,
+        "kind": statement.kind,
         "versions": dict(statement.versions),
         "config_hash": statement.config_hash,
         "ledger_head": statement.ledger_head,

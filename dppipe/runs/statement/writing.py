@@ -12,6 +12,7 @@ from typing import Any
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
 from dppipe.privacy.ledger_reading import read_ledger
+from dppipe.runs.audit_files import audit_of_run
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import SCOPE_FACTS, read_plan, read_summary
 from dppipe.runs.released_files import count_released
@@ -47,6 +48,7 @@ def statement_of(run: RunDirectory) -> Statement:
     summary = read_summary(run, *STATED)
     executed = _executed(run, plan)
     _refuse_more_updates_than_charges(run, plan, summary, executed)
+    audit = audit_of_run(run)
     return Statement(
         plan=plan,
         status=summary["status"],
@@ -64,6 +66,8 @@ def statement_of(run: RunDirectory) -> Statement:
         scope_terms=_scope_terms(summary),
         other_releases=count_released(run, plan),
         files=_files(run),
+        audit=None if audit is None else audit.found,
+        kind=None if audit is None else audit.kind,
         versions=summary["versions"],
         config_hash=_config_hash(run),
         ledger_head=summary["ledger_head"],
