@@ -1,4 +1,4 @@
-"""Audits of whole trainings for `dppipe audit`: one run with canaries, many runs, or a run's files."""
+"""Audits of whole trainings: one run with canaries, many runs, or the files of a run."""
 
 from __future__ import annotations
 

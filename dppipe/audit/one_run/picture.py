@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dppipe.privacy.printing import shown
 from dppipe.runs.directory import replacing
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def draw_bounds(result: Result, path: Path) -> Path | None:
         axes.plot([lower], [place], "o", color=_COLOURS["bound"], clip_on=False, zorder=3)
         axes.plot([ceiling] * 2, [place - 0.22, place + 0.22], color=_COLOURS["ceiling"], lw=3)
     top = -0.75
-    axes.text(result.claimed_epsilon, top, " claim: at most", va="center", fontsize=9)
-    axes.text(
-        right, top, "contradicts the claim ", va="center", ha="right", fontsize=9, color="#c0392b"
-    )
+    claim = f" claim: at most {shown(result.claimed_epsilon)}"
+    axes.text(result.claimed_epsilon, top, claim, va="center", fontsize=9)
+    said = axes.text(right, top, "contradicts the claim ", va="center", ha="right", fontsize=9)
+    said.set_color(_COLOURS["contradicts"])
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
     axes.set_ylim(len(rows) - 0.4, -1.1)
     axes.set_xlim(0, right)

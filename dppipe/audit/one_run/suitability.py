@@ -1,4 +1,4 @@
-"""Which runs can be audited from inside: the others are refused by name, before anything is made."""
+"""Which runs can be audited from inside: others are refused by name, before anything is made."""
 
 from __future__ import annotations
 
