@@ -23,8 +23,18 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Test a privacy claim by an experiment."""
-    from dppipe.cli.audit_training import audit_one_run, audit_run_directory
+    from dppipe.cli.audit_training import audit_many_runs, audit_one_run, audit_run_directory
 
+    if runs is not None:
+        audit_many_runs(
+            target,
+            runs=runs,
+            overrides=overrides,
+            plugins=plugins,
+            out=out,
+            as_json=as_json,
+        )
+        return
     if target.is_dir():
         audit_run_directory(target, plugins=plugins, as_json=as_json)
         return

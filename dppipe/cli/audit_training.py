@@ -66,6 +66,65 @@ def audit_run_directory(run_dir: Path, *, plugins: Path | None = None, as_json: 
     audit(spec, weights=load_network(run, spec).state_dict())
 
 
+def audit_many_runs(
+    spec_path: Path,
+    *,
+    runs: int,
+    overrides: list[str] | None = None,
+    plugins: Path | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Train a spec many times with and without a canary, and show what that contradicts."""
+    from dppipe.audit.many_runs import audit_by_many_runs
+    from dppipe.cli.spec_file import read_spec
+    from dppipe.runs.audit_files import rounded_down, shown_p
+    from dppipe.runs.directory import write_json
+    from dppipe.spec.load import placing_problems
+
+    def tell(done: int, of: int) -> None:
+        if done == of or done % max(1, of // 10) == 0:
+            typer.echo(f"{done} of {of} trainings", err=True)
+
+    _refuse_missing(out)
+    with placing_problems(spec_path, overrides=overrides or ()):
+        spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
+        result = audit_by_many_runs(spec, runs=runs, tell=tell)
+    if out is not None:
+        write_json(out / "audit.json", result.to_data())
+    if as_json:
+        typer.echo(json.dumps(result.to_data(), indent=2))
+    else:
+        counts = result.counts
+        typer.echo(fit_terminal(result.verdict, stream=sys.stdout))
+        facts = {
+            "claim": f"epsilon {result.claimed_epsilon:.4g} at delta {result.delta:g} at most",
+            "audit bound": f"epsilon {rounded_down(result.epsilon_lower)} at least, with "
+            f"{100 * (1 - result.level):g} %; could show {rounded_down(result.ceiling)}",
+            "the claim's curve": f"p = {shown_p(result.p_value)}, rejected below {result.level:g}",
+            "guessed in": f"{counts.hits_with} of {counts.draws_with} with the canary, "
+            f"{counts.hits_without} of {counts.draws_without} without",
+            "ESTIMATE": f"epsilon {result.normal_epsilon:.3f} if losses are normal",
+            "records": "made up: none was read",
+        }
+        typer.echo(table(facts))
+    if result.rejected:
+        raise typer.Exit(REJECTED)
+
+
+def _refuse_missing(out: Path | None) -> None:
+    """Make the folder of the results before hours of training are spent."""
+    if out is not None:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            from dppipe.errors import UsageError
+
+            raise UsageError(
+                f"{out}: expected a folder that can be made, got: {error.strerror}."
+            ) from None
+
+
 def show_result(result: Result, run: Path, *, as_json: bool) -> None:
     """Print a result, the verdict first, draw it, and end with 4 if the claim is rejected."""
     from dppipe.audit.one_run.picture import draw_bounds
