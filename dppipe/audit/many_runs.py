@@ -20,11 +20,11 @@ import torch
 from scipy import special
 
 from dppipe.audit.counts import TwoWorlds
-from dppipe.audit.one_run.inputs import mislabelled
+from dppipe.audit.one_run.canaries.inputs import mislabelled
+from dppipe.audit.one_run.canaries.single import SingleCanary
 from dppipe.audit.one_run.plan import LEVEL
 from dppipe.audit.one_run.suitability import require_auditable, units_of_plan
 from dppipe.audit.one_run.training import without_scope
-from dppipe.audit.single_canary import SingleCanary
 from dppipe.errors import UsageError
 from dppipe.lightning.networks import network_and_loss
 from dppipe.pipeline.audited import Audited
@@ -32,10 +32,10 @@ from dppipe.pipeline.run import build_module, run_spec
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.privacy.gaussian import GaussianCurve
 from dppipe.privacy.tradeoff.blow_up import BlowUp, blow_up_of
-from dppipe.runs.audit_files import rounded_down, shown_p
 from dppipe.runs.certificate import certificate_of_run
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.outcome import software_versions
+from dppipe.runs.statement.audit_findings import rounded_down, shown_p
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -78,8 +78,8 @@ def audit_many_runs(
     """Train a spec many times with and without a canary, and show what that contradicts."""
     from dppipe.audit.many_runs import audit_by_many_runs
     from dppipe.cli.spec_file import read_spec
-    from dppipe.runs.audit_files import rounded_down, shown_p
     from dppipe.runs.directory import write_json
+    from dppipe.runs.statement.audit_findings import rounded_down, shown_p
     from dppipe.spec.load import placing_problems
 
     def tell(done: int, of: int) -> None:
@@ -142,7 +142,7 @@ def show_result(result: Result, run: Path, *, as_json: bool) -> None:
 def _facts(result: Result, run: Path, picture: Path | None) -> dict[str, str]:
     """Return the lines below the verdict."""
     from dppipe.privacy.printing import shown, shown_delta
-    from dppipe.runs.audit_files import rounded_down, shown_p
+    from dppipe.runs.statement.audit_findings import rounded_down, shown_p
 
     plan = result.plan
     bounds = result.bounds

@@ -12,10 +12,10 @@ from dppipe.errors import UsageError
 from dppipe.learners.inputs.model_inputs import released_transforms, transformed_part
 from dppipe.pipeline.load import load_network, spec_of
 from dppipe.pipeline.scoring import score_records, scoring_loader
-from dppipe.runs.audit_files import audit_of_run
 from dppipe.runs.directory import RunDirectory, write_json
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import plain_metrics
+from dppipe.runs.statement.audit_findings import audit_of_run
 from dppipe.runs.statement.writing import STATED, write_statement
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from audit.one_run_specs import SAMPLERS, SMALL, small_spec
 from audit.replaying import Tape, recording, replaying
 
 from dppipe.audit.one_run import power
+from dppipe.audit.one_run.canaries.reserved import ReservedCanaries
 from dppipe.audit.one_run.coins import read_coins
 from dppipe.audit.one_run.plan import read_audit_plan
-from dppipe.audit.one_run.reserved import ReservedCanaries
 from dppipe.audit.one_run.result import result_of
 from dppipe.audit.one_run.training import audit_training, planned_audit
 from dppipe.errors import PrivacyRefusal, UsageError
@@ -237,7 +237,7 @@ def test_input_canaries_are_scored_from_inside_and_from_outside(tmp_path):
 
 def test_an_input_canary_that_isnt_clipped_is_found_from_inside(tmp_path, monkeypatch):
     """Each canary that is in adds its clipped gradient a hundred times: all guesses are right."""
-    from dppipe.audit.one_run.inputs import InputCanaries
+    from dppipe.audit.one_run.canaries.inputs import InputCanaries
     from dppipe.learners.records.reading import PhysicalBatch
 
     usual = InputCanaries.rows

@@ -11,7 +11,8 @@ from audit.one_run_specs import SAMPLERS, SMALL
 from killing import at_call, die, killed
 from typer.testing import CliRunner
 
-from dppipe.audit.one_run import planting, power
+from dppipe.audit.one_run import power
+from dppipe.audit.one_run.canaries import planting
 from dppipe.audit.one_run.plan import AuditPlan
 from dppipe.audit.one_run.training import audit_training
 from dppipe.cli.app import app

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dppipe.audit.one_run.canaries.planting import scores_of
 from dppipe.audit.one_run.curve_test import Inverse, rejects
 from dppipe.audit.one_run.guessing import count_right
-from dppipe.audit.one_run.planting import scores_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

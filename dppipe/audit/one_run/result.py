@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from dppipe.audit.one_run.black_box import read_black_box
+from dppipe.audit.one_run.canaries.planting import read_scores, scores_of
 from dppipe.audit.one_run.ceiling import ceiling, gaussian_family_ceiling
 from dppipe.audit.one_run.coins import read_coins
 from dppipe.audit.one_run.curve_test import gaussian_family_epsilon, p_value_of_claim
@@ -13,17 +14,16 @@ from dppipe.audit.one_run.epsilon_delta_bound import epsilon_lower_bound
 from dppipe.audit.one_run.estimates import independent_epsilon, normal_epsilon
 from dppipe.audit.one_run.guessing import count_right
 from dppipe.audit.one_run.plan import AuditPlan, read_audit_plan
-from dppipe.audit.one_run.planting import read_scores, scores_of
 from dppipe.audit.one_run.power import SEED, TRIALS, chance_to_reject
 from dppipe.errors import UsageError
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.privacy.tradeoff.blow_up import blow_up_of
-from dppipe.runs.audit_files import audit_of_run, rounded_down, shown_p
 from dppipe.runs.certificate import certificate_of_run
 from dppipe.runs.directory import RunDirectory, write_json
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import software_versions
+from dppipe.runs.statement.audit_findings import audit_of_run, rounded_down, shown_p
 from dppipe.runs.statement.writing import STATED, write_statement
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dppipe.audit.one_run.black_box import save_black_box
-from dppipe.audit.one_run.inputs import InputCanaries, mislabelled
+from dppipe.audit.one_run.canaries.inputs import InputCanaries, mislabelled
+from dppipe.audit.one_run.canaries.planting import PlantedCanaries
+from dppipe.audit.one_run.canaries.reserved import ReservedCanaries
 from dppipe.audit.one_run.plan import (
     LEVEL,
     Kind,
@@ -15,8 +17,6 @@ from dppipe.audit.one_run.plan import (
     guesses_of,
     read_audit_plan,
 )
-from dppipe.audit.one_run.planting import PlantedCanaries
-from dppipe.audit.one_run.reserved import ReservedCanaries
 from dppipe.audit.one_run.result import Result, assess
 from dppipe.audit.one_run.suitability import require_auditable, units_of_plan
 from dppipe.errors import UsageError

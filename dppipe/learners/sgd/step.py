@@ -143,13 +143,9 @@ class PrivateStep:
 
     def _add(self, physical: PhysicalBatch, contributions: Contributions, buffers: Buffers) -> None:
         added = contributions.add(physical)
-        add_statistics(
-            contributions.clipper,
-            added.norms,
-            contributions.bounds,
-            into=buffers.counts,
-            units=added.units,
-        )
+        clipper = contributions.clipper
+        limits = contributions.bounds
+        add_statistics(clipper, added.norms, limits, into=buffers.counts, units=added.units)
         if self.diagnostics is not None:
             self.diagnostics.add(added)
 

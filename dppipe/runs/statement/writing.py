@@ -12,10 +12,10 @@ from typing import Any
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
 from dppipe.privacy.ledger_reading import read_ledger
-from dppipe.runs.audit_files import audit_of_run
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import SCOPE_FACTS, read_plan, read_summary
 from dppipe.runs.released_files import count_released
+from dppipe.runs.statement.audit_findings import audit_of_run
 from dppipe.runs.statement.data import statement_data
 from dppipe.runs.statement.statement import Files, ScopeTerms, Statement
 from dppipe.runs.statement.step_ranges import StepRanges, executed_ranges

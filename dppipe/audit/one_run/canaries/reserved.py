@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from dppipe.audit.one_run.planting import PlantedCanaries
+from dppipe.audit.one_run.canaries.planting import PlantedCanaries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from dppipe.audit.one_run.planting import PlantedCanaries
+from dppipe.audit.one_run.canaries.planting import PlantedCanaries
 from dppipe.learners.inputs.model_inputs import made_up_batch
 from dppipe.learners.records.reading import PhysicalBatch
 
