@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,18 +62,26 @@ def resume(
 
         audited = canaries_of_run(directory, spec, plan)
     outcome = run_spec(spec, plan, resume=directory, callbacks=progress, audited=audited)
-    if outcome is not None:
-        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
-    if outcome is not None and audited is not None:
+    if outcome is None:
+        return
+    if audited is not None:
         _show_audit(outcome, spec, audited, as_json=as_json)
+        return
+    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
 
 
 def _show_audit(outcome: Outcome, spec: Spec, audited: Audited, *, as_json: bool) -> None:
-    """Work out what the audit of a run found that has now ended."""
-    from pathlib import Path
-
+    """Show how an audited run ended, and what its audit found."""
     from dppipe.audit.one_run.training import finish_audit
-    from dppipe.cli.audit_training import show_result
+    from dppipe.cli.audit_training import REJECTED, show_result
+    from dppipe.cli.run import closing_text
 
+    if not as_json:
+        typer.echo(closing_text(outcome))
     _, result = finish_audit(outcome, spec, audited)
-    show_result(result, Path(outcome.run_dir), as_json=as_json)
+    if not as_json:
+        show_result(result, Path(outcome.run_dir), as_json=False)
+        return
+    typer.echo(json.dumps(outcome.to_data() | {"audit": result.to_data()}, indent=2))
+    if result.rejected:
+        raise typer.Exit(REJECTED)

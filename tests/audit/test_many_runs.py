@@ -76,6 +76,7 @@ def test_a_correct_claim_is_rejected_no_more_often_than_stated():
     assert wrong <= 0.05
 
 
+@pytest.mark.slow
 def test_a_small_experiment_runs_from_the_command_line(tmp_path):
     path = tmp_path / "spec.yaml"
     path.write_text(yaml.safe_dump(SMALL | {"train": {"steps": 2}}))

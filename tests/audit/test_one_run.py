@@ -114,7 +114,11 @@ def test_every_sampler_draws_canaries_at_the_rate_of_real_units(kind):
         assert len({*real, *planted}) == 1  # each unit is used once in each epoch
 
 
-@pytest.mark.parametrize("kind", SAMPLERS)
+QUICK = ("poisson", "shuffle", "without_replacement")
+SLOWER = [pytest.param(kind, marks=pytest.mark.slow) for kind in SAMPLERS if kind not in QUICK]
+
+
+@pytest.mark.parametrize("kind", [*QUICK, *SLOWER])
 def test_a_run_of_every_sampler_is_audited_and_its_files_hold(tmp_path, kind):
     spec = small_spec(**SAMPLERS[kind])
     outcome, result = audit_training(spec, number=60, run_dir=tmp_path / "run")
@@ -180,16 +184,18 @@ def test_other_coins_than_those_of_the_beginning_are_refused(tmp_path):
         result_of(run)
 
 
-@pytest.mark.parametrize("damage", ["", "[]", '{"steps": 1}', '{"steps": 12, "scores": [1.0]}'])
-def test_damaged_files_are_named(tmp_path, damage):
+def test_damaged_files_are_named(tmp_path):
     audit_training(small_spec(), number=4, run_dir=tmp_path / "run")
     run = RunDirectory.open(tmp_path / "run")
-    run.audit_scores.write_text(damage)
-    with pytest.raises(UsageError, match=r"scores\.json: expected the scores of 4 canaries"):
-        result_of(run)
-    run.audit_plan.write_text(damage)
-    with pytest.raises(UsageError, match=r"plan\.json: expected"):
-        result_of(run)
+    damages = ("", "[]", '{"steps": 1}', '{"steps": 12, "scores": [1.0]}')
+    for damage in damages:
+        run.audit_scores.write_text(damage)
+        with pytest.raises(UsageError, match=r"scores\.json: expected the scores of 4 canaries"):
+            result_of(run)
+    for damage in damages:
+        run.audit_plan.write_text(damage)
+        with pytest.raises(UsageError, match=r"plan\.json: expected"):
+            result_of(run)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +241,7 @@ def test_input_canaries_are_scored_from_inside_and_from_outside(tmp_path):
     assert json.loads(run.summary.read_text())["kind"] == "audit"
 
 
+@pytest.mark.slow
 def test_an_input_canary_that_isnt_clipped_is_found_from_inside(tmp_path, monkeypatch):
     """Each canary that is in adds its clipped gradient a hundred times: all guesses are right."""
     from dppipe.audit.one_run.canaries.inputs import InputCanaries

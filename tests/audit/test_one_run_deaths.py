@@ -74,6 +74,15 @@ def test_a_killed_audit_goes_on_with_its_coins(tmp_path, monkeypatch, kind):
     assert dppipe("ledger", "verify", run).exit_code == 0
 
 
+def test_a_resumed_audit_prints_one_json_object(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    killed_audit(run, monkeypatch, Spec.from_data(SMALL), at=8)
+    told = json.loads(dppipe("resume", run, "--json").stdout)
+    assert told["status"] == "completed"
+    assert told["audit"] == json.loads((run / "audit.json").read_text())
+
+
+@pytest.mark.slow
 def test_a_run_that_was_killed_before_its_first_charge_keeps_its_coins(tmp_path, monkeypatch):
     run = tmp_path / "run"
     made = Spec.from_data(SMALL)

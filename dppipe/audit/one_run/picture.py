@@ -37,8 +37,9 @@ def draw_bounds(result: Result, path: Path) -> Path | None:
         axes.plot([lower], [place], "o", color=_COLOURS["bound"], clip_on=False, zorder=3)
         axes.plot([ceiling] * 2, [place - 0.22, place + 0.22], color=_COLOURS["ceiling"], lw=3)
     top = -0.75
-    claim = f" claim: at most {shown(result.claimed_epsilon)}"
-    axes.text(result.claimed_epsilon, top, claim, va="center", fontsize=9)
+    claim = f" claim: at most {shown(result.claimed_epsilon)} "
+    side = "right" if result.claimed_epsilon > right / 2 else "left"
+    axes.text(result.claimed_epsilon, top, claim, va="center", ha=side, fontsize=9)
     said = axes.text(right, top, "contradicts the claim ", va="center", ha="right", fontsize=9)
     said.set_color(_COLOURS["contradicts"])
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
