@@ -50,11 +50,11 @@ def private_step(workload: Workload, model: nn.Module, batch: Any, *, clipper: C
     rows = len(batch[0])
 
     def step() -> None:
-        _, gradient, sums, _ = zeros_of(engine.parameters)
-        engine.accumulate(batch, sums, bounds=bounds)
-        noise.add_(gradient, std=1.0, over=rows)
+        buffers = zeros_of(engine.parameters)
+        engine.accumulate(batch, buffers.sums, bounds=bounds)
+        noise.add_(buffers.gradient, std=1.0, over=rows)
         for name, parameter in engine.parameters.items():
-            parameter.grad = sums[name]
+            parameter.grad = buffers.sums[name]
         optimizer.step()
         for parameter in engine.parameters.values():
             parameter.grad = None

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dppipe.cli.options import AsJson, Plugins, RunPath
 from dppipe.cli.spec_file import first_rank
+
+if TYPE_CHECKING:
+    from dppipe.pipeline.audited import Audited
+    from dppipe.runs.outcome import Outcome
+    from dppipe.spec.spec import Spec
 
 
 def resume(
@@ -51,6 +57,32 @@ def resume(
             behind = f"{taken} of {len(plan.releases)} releases are"
         console.print(f"{plan.name}: {behind} behind it")
     progress = progress_bars(plan, console, taken=taken)
-    outcome = run_spec(spec, plan, resume=directory, callbacks=progress)
-    if outcome is not None:
-        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    audited = None
+    if directory.audit_plan.exists():
+        from dppipe.audit.one_run.training import canaries_of_run
+
+        audited = canaries_of_run(directory, spec, plan)
+    outcome = run_spec(spec, plan, resume=directory, callbacks=progress, audited=audited)
+    if outcome is None:
+        return
+    if audited is not None:
+        _show_audit(outcome, spec, audited, as_json=as_json)
+        return
+    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+
+
+def _show_audit(outcome: Outcome, spec: Spec, audited: Audited, *, as_json: bool) -> None:
+    """Show how an audited run ended, and what its audit found."""
+    from dppipe.audit.one_run.training import finish_audit
+    from dppipe.cli.audit_training import REJECTED, show_result
+    from dppipe.runs.showing.closing import closing_text
+
+    if not as_json:
+        typer.echo(closing_text(outcome))
+    _, result = finish_audit(outcome, spec, audited)
+    if not as_json:
+        show_result(result, Path(outcome.run_dir), as_json=False)
+        return
+    typer.echo(json.dumps(outcome.to_data() | {"audit": result.to_data()}, indent=2))
+    if result.rejected:
+        raise typer.Exit(REJECTED)

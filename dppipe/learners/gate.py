@@ -129,7 +129,7 @@ class Gate:
         else:
             bounded.value.copy_(self.ranks.agree(bounded.value))
         if release.what == "step":
-            self.upcoming.observe(bounded.value)
+            self.upcoming.observe(bounded.seen)
         self._let_out(release, bounded.value)
         return bounded.value
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.component import Component
+from dppipe.errors import UsageError
 from dppipe.learners.inputs.lost_releases import refuse_lost_releases
 from dppipe.learners.inputs.model_inputs import ModelInputs
 from dppipe.learners.plain_gate import PlainGate
 from dppipe.learners.ranks import Ranks
 from dppipe.learners.records.loader import PrivateLoader
+from dppipe.learners.sgd.canaries import Canaries
 from dppipe.learners.sgd.plain_step import PlainStep
 from dppipe.learners.sgd.step import PrivateStep
 from dppipe.lightning.averages import WeightAverage
@@ -52,6 +54,8 @@ class RunOptions:
     resume: RunDirectory | None
     averaging: Averaging | None
     inputs: ModelInputs | None
+    canaries: Canaries | None = None
+    """What an audit of this run plants; None in an ordinary run."""
 
 
 def plan_fit(
@@ -137,6 +141,8 @@ def _fit_of(
     else:
         if isinstance(record, RunRecord):
             refuse_lost_releases(record.run, record.ledger, plan)
+            if options.canaries is not None:
+                options.canaries.begin(record.run.path, plan)
         gate, upcoming = open_gate(
             parts,
             parts.budget,
@@ -149,7 +155,15 @@ def _fit_of(
         )
         if options.inputs is not None:
             options.inputs.prepare(plan, run, gate, ranks=ranks)
-        step = make_private_step(parts, plan, model.engine, gate, upcoming, restored=restored)
+        step = make_private_step(
+            parts,
+            plan,
+            model.engine,
+            gate,
+            upcoming,
+            restored=restored,
+            canaries=options.canaries,
+        )
     average = None
     if options.averaging is not None:
         means = restored.get("average")
@@ -168,6 +182,7 @@ def _open_record(
     if not ranks.first:
         return Follower(plan)
     if options.resume is not None:
+        _refuse_without_canaries(options.resume, options.canaries)
         check_resumed(options.resume, plan, data=options.data)
         return RunRecord.reopen(
             options.resume, plan=plan, parts=parts, restored=restored, data=options.data
@@ -175,6 +190,15 @@ def _open_record(
     option = "--run-dir" if options.config is not None else "run_dir"
     run = RunDirectory.create(options.name, run_dir=options.run_dir, option=option)
     return RunRecord.create(run, plan=plan, parts=parts, config=options.config, data=options.data)
+
+
+def _refuse_without_canaries(run: RunDirectory, canaries: Canaries | None) -> None:
+    """Refuse to go on with an audited run without its canaries."""
+    if run.audit_plan.exists() and canaries is None:
+        raise UsageError(
+            f"{run.path}: expected to go on with the canaries of its audit, got none. "
+            f"Go on with: dppipe resume {run.path}"
+        )
 
 
 def _wanted_steps(trainer: pl.Trainer, *, epoch: int) -> int | None:

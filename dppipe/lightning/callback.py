@@ -23,6 +23,7 @@ from dppipe.errors import DppipeError
 from dppipe.learners.inputs.model_inputs import ModelInputs
 from dppipe.learners.records.loader import PrivateLoader
 from dppipe.learners.records.unit_index import make_unit_index
+from dppipe.learners.sgd.canaries import Canaries
 from dppipe.lightning.beginning import RunOptions
 from dppipe.lightning.metrics.privacy_logs import PrivacyLogs
 from dppipe.lightning.metrics.validation_progress import forget_validation
@@ -86,6 +87,7 @@ class DPCallback(Callback):
         averaging: Averaging | None = None,
         inputs: ModelInputs | None = None,
         summary: bool = True,
+        canaries: Canaries | None = None,
     ) -> None:
         """Take the parts of a private run; each argument is described in docs/callback.md.
 
@@ -111,6 +113,7 @@ class DPCallback(Callback):
             resume=resume,
             averaging=averaging,
             inputs=inputs,
+            canaries=canaries,
         )
         self.holdout = holdout
         self.outcome: Outcome | None = None

@@ -14,6 +14,7 @@ from dppipe.learners.gate import Gate
 from dppipe.learners.gating.sources import NoiseSources, noise_process
 from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.ranks import Ranks
+from dppipe.learners.sgd.canaries import Canaries
 from dppipe.learners.sgd.diagnostics import ClippingDiagnostics
 from dppipe.learners.sgd.plain_step import PlainStep
 from dppipe.learners.sgd.step import PrivateStep
@@ -149,6 +150,7 @@ def make_private_step(
     upcoming: UpcomingSteps,
     *,
     restored: Mapping[str, Any],
+    canaries: Canaries | None = None,
 ) -> PrivateStep:
     """Return the private step of a fit, with what a checkpoint has restored.
 
@@ -162,6 +164,7 @@ def make_private_step(
         upcoming,
         restored.get("clipper_state") or first_state(parts.clipping, engine.groups.sizes),
         diagnostics=ClippingDiagnostics() if plan.diagnostics == "nonprivate" else None,
+        canaries=canaries,
     )
     step.close_torn_charge()
     upcoming.taken = gate.ranks.agree(upcoming.taken)

@@ -76,6 +76,8 @@ class PrivateTraining:
         self.ranks = Ranks(trainer.global_rank, trainer.world_size)
         key = self.ranks.agree(stream_key("sampler", seed=self.options.seed))
         self.loader.arm(self.plan, stream=Keystream(key), ranks=self.ranks)
+        if self.options.canaries is not None:
+            self.loader.plant(self.options.canaries.number)
         self._patches.put(module, "training_step", self.training_step)
         self._patches.put(module, "backward", self.backward)
 
@@ -156,6 +158,8 @@ class PrivateTraining:
         if fit is None:
             return None
         self.fit = None
+        if self.options.canaries is not None:
+            self.options.canaries.end()
         averaged = fit.average.in_place() if fit.average is not None else nullcontext()
         # The engine's hooks come off the module whatever goes wrong in writing.
         with fit.model.engine, averaged:

@@ -15,6 +15,7 @@ from dppipe.pipeline.scoring import score_records, scoring_loader
 from dppipe.runs.directory import RunDirectory, write_json
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import plain_metrics
+from dppipe.runs.statement.audit_findings import audit_of_run
 from dppipe.runs.statement.writing import STATED, write_statement
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     """Score the test split; summary and statement count this before a record is scored."""
     plan = read_plan(run)
     spec = spec_of(run, plugins=plugins)
+    _refuse_audit_run(run)
     if spec.trained_model is None:
         raise UsageError(
             f"learner: expected one with a model to score, got {spec.learner.kind!r}, which makes "
@@ -79,6 +81,15 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     write_statement(run)
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
     return score_records(model, test, spec, prefix=prefix)
+
+
+def _refuse_audit_run(run: RunDirectory) -> None:
+    """Refuse to read test records for a model that only an audit was made with."""
+    audit = audit_of_run(run)
+    if audit is not None and audit.kind is not None:
+        raise UsageError(
+            f"{run.path}: expected a model that is for use, got that of an {audit.kind}."
+        )
 
 
 def _test_records(run: RunDirectory, spec: Spec, plan: Plan) -> DataLoader[Any]:

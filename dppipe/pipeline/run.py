@@ -18,6 +18,7 @@ from dppipe.lightning.module import SpecModule
 from dppipe.lightning.objectives import Objective
 from dppipe.lightning.own_modules import own_module
 from dppipe.pipeline.adapting import make_network
+from dppipe.pipeline.audited import Audited, made_up_splits
 from dppipe.pipeline.interruptions import interrupted, naming_interruptions
 from dppipe.pipeline.learn import run_learner
 from dppipe.pipeline.memory import fitting_memory
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import pytorch_lightning as pl
 
     from dppipe.data.base import Splits
+    from dppipe.learners.sgd.canaries import Canaries
     from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
@@ -43,6 +45,7 @@ def run_spec(
     run_dir: Path | None = None,
     resume: RunDirectory | None = None,
     callbacks: Sequence[Callable[[], pl.Callback]] = (),
+    audited: Audited | None = None,
 ) -> Outcome | None:
     """Learn what a spec says within what its plan allows, and leave a run directory.
 
@@ -54,6 +57,7 @@ def run_spec(
         run_dir: Where a new run is written.
         resume: The run to resume, in place of a new one.
         callbacks: Makers of further callbacks; the model shows first which Lightning it uses.
+        audited: What an audit plants in the run, and on which records it trains.
 
     Example:
         >>> from pathlib import Path
@@ -70,7 +74,9 @@ def run_spec(
         )
     keep_freed_memory()
     if isinstance(plan, StepPlan):
-        return train(spec, plan, run_dir=run_dir, resume=resume, callbacks=callbacks)
+        return train(
+            spec, plan, run_dir=run_dir, resume=resume, callbacks=callbacks, audited=audited
+        )
     return run_learner(spec, plan, run_dir=run_dir, resume=resume)
 
 
@@ -81,6 +87,7 @@ def train(
     run_dir: Path | None,
     resume: RunDirectory | None,
     callbacks: Sequence[Callable[[], pl.Callback]],
+    audited: Audited | None = None,
 ) -> Outcome | None:
     """Train by DP-SGD, or without a budget by the same steps: the loop is a Trainer's."""
     seed_weights(spec.seed)
@@ -88,9 +95,12 @@ def train(
     # The module loads Lightning, which then sets its own log level.
     quieten_lightning()
     with fitting_memory("data"):
-        raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+        raw = _records(spec, plan, audited)
         inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
-    private = _private_callback(spec, plan, inputs, run_dir=run_dir, resume=resume)
+    canaries = None if audited is None else audited.canaries
+    private = _private_callback(
+        spec, plan, inputs, run_dir=run_dir, resume=resume, canaries=canaries
+    )
     others = [make() for make in callbacks]
     _fit(spec, plan, module, inputs.splits, private=private, others=others, resume=resume)
     leave_group()
@@ -145,6 +155,7 @@ def _private_callback(
     *,
     run_dir: Path | None,
     resume: RunDirectory | None,
+    canaries: Canaries | None,
 ) -> DPCallback:
     return DPCallback(
         sampler=spec.sized_sampler(),
@@ -164,7 +175,15 @@ def _private_callback(
         averaging=spec.optimizer.averaging if spec.optimizer is not None else None,
         inputs=inputs,
         summary=False,  # the command prints it
+        canaries=canaries,
     )
+
+
+def _records(spec: Spec, plan: StepPlan, audited: Audited | None) -> Splits:
+    """Return the records of a spec; an audit may train on made-up ones, and then reads none."""
+    if audited is not None and audited.made_up:
+        return made_up_splits(spec.data, plan)
+    return split_records(spec.data, seed=spec.seed, by=plan.splits_by)
 
 
 def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:

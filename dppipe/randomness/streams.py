@@ -21,6 +21,7 @@ Purpose = Literal[
     "selection",
     "median",
     "flips",
+    "audit",
 ]
 
 

@@ -86,6 +86,26 @@ class RunDirectory:
         """The bare state dict of the trained model."""
         return self.path / "checkpoints" / "final.ckpt"
 
+    @property
+    def audit_plan(self) -> Path:
+        """What an audit of this run fixed before the first charge, if it is audited from inside."""
+        return self.path / "audit" / "plan.json"
+
+    @property
+    def audit_coins(self) -> Path:
+        """Which canaries are in the training: secret until the run has ended."""
+        return self.path / "audit" / "coins.json"
+
+    @property
+    def audit_scores(self) -> Path:
+        """What the releases so far say about each canary."""
+        return self.path / "audit" / "scores.json"
+
+    @property
+    def audit_result(self) -> Path:
+        """What an audit found."""
+        return self.path / "audit.json"
+
     @classmethod
     def create(
         cls,

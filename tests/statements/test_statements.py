@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import statements.assumption_forms
 import statements.attack_forms
+import statements.audit_forms
 import statements.claim_forms
 import statements.exclusion_forms
 import statements.number_forms  # noqa: F401
@@ -29,6 +30,7 @@ KINDS = [
     *SPECS,
     *("user_interrupted", "user_resumed", "crashed", "failed", "scope"),
     *("evaluated_private", "evaluated_not_private", "evaluated_public", "filtered"),
+    *("audited", "audited_inputs"),
     *("earlier_same", "earlier_disjoint", "pretrained", "old_split"),
     *("callback_public", "callback_private", "callback_early", "callback_users"),
 ]

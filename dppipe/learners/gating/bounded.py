@@ -47,6 +47,8 @@ class Bounded:
     """Whether each process has a part of the sum; if not, the first one computes all of it."""
     monotone: bool = False
     """Of scores: whether one unit's presence moves no two of them in opposite directions."""
+    followed: Tensor | None = None
+    """The part of `value` that the noise of later steps may follow; None where that is all."""
     diagnose: Callable[[float], None] | None = None
     """Is shown the noise's standard deviation before noise is added, for `nonprivate/` alone."""
 
@@ -66,6 +68,11 @@ class Bounded:
             return noise_multiplier * self.sensitivity
         own = main_multiplier(noise_multiplier, beside=self.beside.noise_multiplier)
         return own * self.sensitivity
+
+    @property
+    def seen(self) -> Tensor:
+        """What a schedule of the noise is shown, once it is out."""
+        return self.value if self.followed is None else self.followed
 
     @property
     def whole(self) -> Tensor:

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy
+
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.learners.ranks import Ranks
+from dppipe.learners.records.canary_draws import sampler_with_canaries
 from dppipe.learners.records.reading import PhysicalBatch, make_reader
 from dppipe.learners.records.synthetic_batches import SyntheticBatches
 from dppipe.learners.records.unit_index import ExampleIndex, UnitIndex
 from dppipe.learners.records.whole_units import UnitOf, split_by_unit
 
 if TYPE_CHECKING:
-    import numpy
     from torch.utils.data import Dataset
 
     from dppipe.planning.step_plan import StepPlan
@@ -39,7 +41,7 @@ class LogicalBatch:
         no unit is split between physical batches.
         """
         loader = self.loader
-        drawn = loader.index.records(loader.draw(step))
+        drawn = loader.index.records(loader.draw_units(step))
         unit_of = loader.index.unit_of or unit_of
         size = loader.physical_batch_size
         if unit_of is not None:
@@ -93,6 +95,10 @@ class PrivateLoader:
         self._made_up = SyntheticBatches(self.reader, records=self.records, own=synthetic)
         self.may_draw: Callable[[], bool] = lambda: True
         """Whether records may be drawn now: in a private run, only while its gate computes."""
+        self.canaries = 0
+        """How many canaries of an audit are drawn along; their numbers follow those of units."""
+        self.drawn_canaries = numpy.zeros(0, numpy.int64)
+        """The canaries that were drawn with the last batch, numbered from 0."""
         self._armed: tuple[StepPlan, ByteSource] | None = None
         self._epoch: dict[int, numpy.ndarray] = {}
 
@@ -113,9 +119,22 @@ class PrivateLoader:
         self._armed = (plan, stream)
         self._epoch = {}
 
+    def plant(self, canaries: int) -> None:
+        """Let the canaries of an audit be drawn along with the units, by the same sampler."""
+        self.canaries = canaries
+        self.sampler = sampler_with_canaries(self.sampler, units=self.units, canaries=canaries)
+
     def disarm(self) -> None:
         """Let the loader draw no more."""
         self._armed = None
+
+    def draw_units(self, step: int) -> numpy.ndarray:
+        """Draw a step's batch, note which canaries are in it, and return the real units."""
+        drawn = self.draw(step)
+        if not self.canaries:
+            return drawn
+        self.drawn_canaries = drawn[drawn >= self.units] - self.units
+        return drawn[drawn < self.units]
 
     def draw(self, step: int) -> numpy.ndarray:
         """Draw the units of a step's batch, by itself or as a part of an epoch that is drawn whole.
@@ -133,12 +152,15 @@ class PrivateLoader:
             )
         if not plan.epochwise:
             rate = plan.batch(step).sample_rate
-            return self.sampler.draw(self.units, rate=rate, generator=stream)
+            return self.sampler.draw(self.units + self.canaries, rate=rate, generator=stream)
         place = plan.place_in_epoch(step)
         if place == 0 or not self._epoch:
             rate = plan.sample_rate
-            batches = self.sampler.draw_epoch(self.units, rate=rate, generator=stream)
+            everyone = self.units + self.canaries
+            batches = self.sampler.draw_epoch(everyone, rate=rate, generator=stream)
             self._epoch = dict(enumerate(batches))
+        if self.canaries and place not in self._epoch:
+            return numpy.zeros(0, numpy.int64)  # an epoch with canaries may have a batch less
         return self._epoch.pop(place)
 
     def __len__(self) -> int:

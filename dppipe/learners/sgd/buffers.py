@@ -19,9 +19,15 @@ class Buffers(NamedTuple):
     """A view of it for each parameter."""
     counts: Tensor
     """The rest: one value for each statistic."""
+    canaries: Tensor
+    """One value for each coordinate that an audit has reserved, behind the gradient."""
+    released: Tensor
+    """The gradient and the reserved coordinates: noise makes no difference between them."""
 
 
-def zeros_of(parameters: Mapping[str, nn.Parameter], *, counts: int = 0) -> Buffers:
+def zeros_of(
+    parameters: Mapping[str, nn.Parameter], *, counts: int = 0, canaries: int = 0
+) -> Buffers:
     """Return a buffer of zeros, float32 or wider."""
     first = next(iter(parameters.values()), None)
     device = first.device if first is not None else torch.device("cpu")
@@ -31,9 +37,10 @@ def zeros_of(parameters: Mapping[str, nn.Parameter], *, counts: int = 0) -> Buff
         dtype = torch.promote_types(dtype, parameter.dtype)
         sizes.append(parameter.numel())
     size = sum(sizes)
-    flat = torch.zeros(size + counts, dtype=dtype, device=device)
+    end = size + canaries
+    flat = torch.zeros(end + counts, dtype=dtype, device=device)
     parts = torch.split(flat[:size], sizes)
     sums: dict[str, Tensor] = {}
     for (name, parameter), part in zip(parameters.items(), parts, strict=True):
         sums[name] = part.view_as(parameter)
-    return Buffers(flat, flat[:size], sums, flat[size:])
+    return Buffers(flat, flat[:size], sums, flat[end:], flat[size:end], flat[:end])

@@ -37,7 +37,9 @@ class PlainStep:
     def __call__(self, batch: LogicalBatch, *, place: Callable[[Any], Any]) -> dict[str, Tensor]:
         """Return the ordinary gradient of the batch's summed loss over the expected batch size."""
         trainable = {name: p for name, p in self.network.named_parameters() if p.requires_grad}
-        flat, _, sums, _ = zeros_of(trainable)
+        buffers = zeros_of(trainable)
+        flat = buffers.flat
+        sums = buffers.sums
         self.taken += 1
         for physical in batch.draw(self.taken):
             if physical.parts:

@@ -28,6 +28,7 @@ from dppipe.learners.gate import Gate
 from dppipe.learners.gating.bounded import Beside, Bounded
 from dppipe.learners.gating.upcoming import UpcomingSteps
 from dppipe.learners.sgd.buffers import Buffers, zeros_of
+from dppipe.learners.sgd.canaries import WatchedStep
 from dppipe.learners.sgd.contributions import Contributions
 from dppipe.learners.sgd.diagnostics import ClippingDiagnostics
 from dppipe.learners.sgd.sensitivity import add_statistics, count_statistics, noise_unit, norm_of
@@ -35,7 +36,9 @@ from dppipe.learners.sgd.sensitivity import add_statistics, count_statistics, no
 if TYPE_CHECKING:
     from dppipe.engine import Engine
     from dppipe.learners.records.loader import LogicalBatch
+    from dppipe.learners.records.reading import PhysicalBatch
     from dppipe.learners.records.whole_units import UnitOf
+    from dppipe.learners.sgd.canaries import Canaries
     from dppipe.planning.privacy_plan import PrivateParts
     from dppipe.planning.step_plan import StepPlan
     from dppipe.privacy.release import Release
@@ -65,6 +68,8 @@ class PrivateStep:
     upcoming: UpcomingSteps
     clipper_state: Mapping[str, Any]
     diagnostics: ClippingDiagnostics | None = None
+    canaries: Canaries | None = None
+    """What an audit of this run has planted; None in an ordinary run."""
     shown: dict[str, float] = field(default_factory=dict, init=False)
     """The sample rate, noise multiplier and bound of the last step."""
 
@@ -103,36 +108,89 @@ class PrivateStep:
         step = int(release.facts["step"])
         bounds = self._bounds(step)
         limits = self._place(bounds)
-        buffers = zeros_of(self.engine.parameters, counts=self._statistics)
+        reserved = 0 if self.canaries is None else self.canaries.coordinates
+        buffers = zeros_of(self.engine.parameters, counts=self._statistics, canaries=reserved)
         bounded = self._bounded(step, bounds, limits, buffers)
 
         def compute() -> Bounded:
-            self._add_up(batch, step, limits, buffers, place=place)
+            contributions = self._contributions(buffers, limits, place=place)
+            self._add_up(batch, step, contributions, buffers)
+            if self.canaries is not None:
+                self._add_canaries(self.canaries, batch, contributions, buffers, bounds)
             return bounded
 
         charged = self._with_bound(release, bounds)
         self.gate.add_noise(charged, compute)
         self.shown = {name: float(charged.facts[name]) for name in _SHOWN}
         noise_std = bounded.noise_std(self.shown["noise_multiplier"]) / bounded.over
+        if self.canaries is not None:
+            self._show(self.canaries, step, bounds, buffers, bounded, place=place)
         return self._adapt(buffers, noise_std=noise_std, expected=bounded.over)
 
+    def _contributions(
+        self, buffers: Buffers, limits: Tensor, *, place: Callable[[Any], Any]
+    ) -> Contributions:
+        """Return what clips the gradients of physical batches and adds them to the buffers."""
+        clipper = in_state(self.parts.clipping, self.clipper_state)
+        return Contributions(self.engine, place, buffers.sums, limits, clipper)
+
     def _add_up(
+        self, batch: LogicalBatch, step: int, contributions: Contributions, buffers: Buffers
+    ) -> None:
+        """Draw the step's records, and add up their clipped gradients and statistics."""
+        for physical in batch.draw(step, self._unit_of):
+            self._add(physical, contributions, buffers)
+
+    def _add(self, physical: PhysicalBatch, contributions: Contributions, buffers: Buffers) -> None:
+        added = contributions.add(physical)
+        clipper = contributions.clipper
+        limits = contributions.bounds
+        add_statistics(clipper, added.norms, limits, into=buffers.counts, units=added.units)
+        if self.diagnostics is not None:
+            self.diagnostics.add(added)
+
+    def _add_canaries(
         self,
+        canaries: Canaries,
         batch: LogicalBatch,
-        step: int,
-        limits: Tensor,  # [G]
+        contributions: Contributions,
         buffers: Buffers,
+        bounds: Sequence[float],
+    ) -> None:
+        """Add the canaries that were drawn: to their coordinates, or as rows like any other."""
+        drawn = batch.loader.drawn_canaries
+        bound = norm_of(bounds, order=self.engine.order)
+        canaries.add_(buffers.canaries, drawn, bound=bound)
+        rows = canaries.rows(drawn)
+        if rows is not None:
+            self._add(rows, contributions, buffers)
+
+    def _show(
+        self,
+        canaries: Canaries,
+        step: int,
+        bounds: Sequence[float],
+        buffers: Buffers,
+        bounded: Bounded,
         *,
         place: Callable[[Any], Any],
     ) -> None:
-        """Draw the step's records, and add up their clipped gradients and statistics."""
-        clipper = in_state(self.parts.clipping, self.clipper_state)
-        contributions = Contributions(self.engine, place, buffers.sums, limits, clipper)
-        for physical in batch.draw(step, self._unit_of):
-            added = contributions.add(physical)
-            add_statistics(clipper, added.norms, limits, into=buffers.counts, units=added.units)
-            if self.diagnostics is not None:
-                self.diagnostics.add(added)
+        """Show the audit what was released; the optimizer gets the gradient alone."""
+
+        def clipped(rows: PhysicalBatch) -> Tensor:
+            alone = zeros_of(self.engine.parameters)
+            self._contributions(alone, self._place(bounds), place=place).add(rows)
+            return alone.gradient
+
+        seen = WatchedStep(
+            step,
+            buffers.canaries.double() * bounded.over,
+            buffers.gradient.double() * bounded.over,
+            norm_of(bounds, order=self.engine.order),
+            bounded.noise_std(self.shown["noise_multiplier"]),
+            clipped,
+        )
+        canaries.watch(seen)
 
     def _bounded(
         self, step: int, bounds: Sequence[float], limits: Tensor, buffers: Buffers
@@ -143,11 +201,12 @@ class PrivateStep:
         if self.diagnostics is not None:
             diagnose = partial(self.diagnostics.summarise, buffers.gradient, limits)
         return Bounded(
-            buffers.gradient,
+            buffers.released,
             unit,
             over=self.plan.batch(step).expected_batch_size,
             beside=self._beside(buffers.counts),
             buffer=buffers.flat,
+            followed=buffers.gradient,
             diagnose=diagnose,
         )
 

@@ -125,6 +125,7 @@ def _provenance(statement: Statement) -> dict[str, Any]:
     return {
         "files": asdict(statement.files),
         "audit": statement.audit,
+        "kind": statement.kind,
         "versions": dict(statement.versions),
         "config_hash": statement.config_hash,
         "ledger_head": statement.ledger_head,

@@ -76,6 +76,8 @@ class Statement:
     files: Files = Files()
     audit: str | None = None
     """What an audit of this run found: a lower bound, never a proof."""
+    kind: str | None = None
+    """Why the model of an audit's run isn't for use; None for an ordinary run."""
     versions: Mapping[str, str] = field(default_factory=dict)
     config_hash: str | None = None
     ledger_head: str | None = None

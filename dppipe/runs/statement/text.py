@@ -101,6 +101,8 @@ def _run(statement: Statement) -> Iterator[str]:
     plan = statement.plan
     early = ": a callback stopped it early" if statement.stopped_early else ""
     yield _row("the run", statement.status.replace("_", " ") + early)
+    if statement.kind is not None:
+        yield _row("kind", statement.kind)
     if statement.begun is not None:
         yield _row("begun", _minute(statement.begun))
     if statement.ended is not None:

@@ -15,6 +15,7 @@ from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import SCOPE_FACTS, read_plan, read_summary
 from dppipe.runs.released_files import count_released
+from dppipe.runs.statement.audit_findings import audit_of_run
 from dppipe.runs.statement.data import statement_data
 from dppipe.runs.statement.statement import Files, ScopeTerms, Statement
 from dppipe.runs.statement.step_ranges import StepRanges, executed_ranges
@@ -47,6 +48,7 @@ def statement_of(run: RunDirectory) -> Statement:
     summary = read_summary(run, *STATED)
     executed = _executed(run, plan)
     _refuse_more_updates_than_charges(run, plan, summary, executed)
+    audit = audit_of_run(run)
     return Statement(
         plan=plan,
         status=summary["status"],
@@ -64,6 +66,8 @@ def statement_of(run: RunDirectory) -> Statement:
         scope_terms=_scope_terms(summary),
         other_releases=count_released(run, plan),
         files=_files(run),
+        audit=None if audit is None else audit.found,
+        kind=None if audit is None else audit.kind,
         versions=summary["versions"],
         config_hash=_config_hash(run),
         ledger_head=summary["ledger_head"],

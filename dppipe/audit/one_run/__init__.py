@@ -1,0 +1,1 @@
+"""The audit of a whole training from inside one run: canaries, coins, scores and bounds."""
