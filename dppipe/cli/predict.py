@@ -37,7 +37,7 @@ def predict(
 
     Scaling, columns, categories and features are the run's own. It costs no privacy.
     """
-    from dppipe.pipeline.predict import Predictor
+    from dppipe.pipeline.prediction.predictor import Predictor
 
     if out is not None and out.suffix not in (".parquet", ".csv"):
         raise UsageError(f"--out: expected a name that ends in .parquet or .csv, got {out}.")

@@ -10,7 +10,7 @@ from torch import nn
 from dppipe.errors import UsageError
 from dppipe.learners.inputs.model_inputs import released_transforms
 from dppipe.pipeline.adapting import make_network
-from dppipe.pipeline.raw_inputs import take_raw_inputs
+from dppipe.pipeline.prediction.raw_inputs import take_raw_inputs
 from dppipe.planning.privacy_plan import public_facts
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.tensors import load_weights

@@ -16,7 +16,7 @@ import dppipe
 from dppipe.cli.app import app
 from dppipe.learners.inputs.model_inputs import released_transforms, transformed_part
 from dppipe.pipeline.load import load_network, spec_of
-from dppipe.pipeline.predict import class_probabilities
+from dppipe.pipeline.prediction.predictor import class_probabilities
 from dppipe.runs.directory import RunDirectory
 
 ROWS = 300

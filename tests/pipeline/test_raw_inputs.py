@@ -23,7 +23,7 @@ from dppipe.cli.app import app
 from dppipe.data import BreastCancer, Csv, Digits, Idx, Npz
 from dppipe.errors import UsageError
 from dppipe.models.mlp import Mlp
-from dppipe.pipeline.raw_inputs import TransformsInputs, take_raw_inputs
+from dppipe.pipeline.prediction.raw_inputs import TransformsInputs, take_raw_inputs
 
 DIGITS = [
     "model={kind: mlp, hidden: [32]}",

@@ -34,7 +34,7 @@ class Predictor:
     """A run's model with all that lies between a raw record and its prediction.
 
     Example:
-        >>> from dppipe.pipeline.predict import Predictor
+        >>> from dppipe.pipeline.prediction.predictor import Predictor
         >>> predictor = Predictor.open("runs/first")
         >>> predictor.labels[:3]
         ('0', '1', '2')

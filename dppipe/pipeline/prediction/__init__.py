@@ -1,0 +1,1 @@
+"""From raw records to predictions of a finished run."""
