@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from dppipe.audit.attacks.gradients.knowledge import Gradient, Knowledge, Recovered, flat
 from dppipe.audit.attacks.gradients.searching import Search, best_of_starts
 from dppipe.audit.attacks.gradients.targets import free_target, hard_target, target_of
+from dppipe.audit.attacks.variation import total_variations
 
 RATE = 0.1
 """The first step of the search, in units of the input."""
@@ -60,9 +61,8 @@ def _descend(
     milestones = [round(search.steps * share) for share in MILESTONES]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, gamma=0.1)
     best = Recovered(inputs.detach()[0].clone(), target, math.inf)
-    for step in range(search.steps):
+    for _ in range(search.steps):
         if search.is_late:
-            search.advance(search.steps - step)
             return replace(best, finished=False)
         sought = target if target is not None else target_of(known, free)
         cost = _mismatch(known, inputs, sought, given)
@@ -77,18 +77,10 @@ def _descend(
         schedule.step()
         with torch.no_grad():
             inputs.copy_(known.held(inputs))
-        search.advance(1)
     return best
 
 
 def _mismatch(known: Knowledge, inputs: Tensor, target: Tensor, given: Tensor) -> Tensor:
     found = flat(known.gradient(inputs, target, keep_graph=True))
     cost = 1 - F.cosine_similarity(found, given, dim=0)
-    return cost + VARIATION * total_variation(inputs) if known.is_image else cost
-
-
-def total_variation(images: Tensor) -> Tensor:  # [n, channels, height, width] -> []
-    """Return the mean absolute difference of neighbouring pixels, down plus across."""
-    down = (images[..., 1:, :] - images[..., :-1, :]).abs().mean()
-    across = (images[..., 1:] - images[..., :-1]).abs().mean()
-    return down + across
+    return cost + VARIATION * total_variations(inputs).sum() if known.is_image else cost

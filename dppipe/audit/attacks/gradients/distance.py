@@ -76,7 +76,6 @@ class _Descent:
             if self.taken - before <= 1:
                 break
             late = self.search.is_late
-        self.search.advance(max(0, self.search.steps - self.taken))
         return replace(self.best, finished=not late)
 
     def _evaluate(self) -> float:
@@ -90,8 +89,6 @@ class _Descent:
         value = float(cost.detach())
         if value < self.best.cost:
             self.best = Recovered(self._record(), hard_target(self.known, target.detach()), value)
-        if self.taken < self.search.steps:
-            self.search.advance(1)
         self.taken += 1
         return value if math.isfinite(value) else math.inf
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -28,8 +28,6 @@ class Search:
     seed: int = DEFAULT_SEED
     ends: float = math.inf
     """When the clock (`time.monotonic`) ends the search."""
-    advance: Callable[[int], None] = field(default=lambda steps: None)
-    """Is told of the steps taken, for a progress bar."""
 
     @property
     def is_late(self) -> bool:
