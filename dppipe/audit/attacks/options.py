@@ -1,0 +1,51 @@
+"""What an attack is asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dppipe.audit.attacks.progress import Progress, Silent
+from dppipe.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions:
+    """The options of `dppipe attack` that its kinds share."""
+
+    method: str | None = None
+    """The method of the kind; None for the kind's default."""
+    twin: Path | None = None
+    """The run directory of a non-private twin; None to train one."""
+    twin_epochs: float | None = None
+    """How many epochs the twin trains; None for as many as the run did."""
+    shadows: int | None = None
+    """How many shadow models are trained; None for the method's default."""
+    members: int = 1000
+    """How many members are attacked at most, and as many non-members."""
+    plugins: Path | None = None
+    progress: Progress = field(default_factory=Silent)
+
+
+def refuse_options(options: AttackOptions) -> None:
+    """Refuse numbers that make no sense, all at once, before anything is read."""
+    faults = []
+    epochs = options.twin_epochs
+    if epochs is not None and not (math.isfinite(epochs) and epochs > 0):
+        faults.append(f"attack: --twin-epochs: expected a number > 0, got {epochs:g}.")
+    if options.members < 1:
+        faults.append(f"attack: --members: expected at least 1, got {options.members}.")
+    shadows = options.shadows
+    if shadows is not None and (shadows < 2 or shadows % 2):
+        faults.append(
+            f"attack: --shadows: expected an even number, at least 2, got {shadows}. They are "
+            "trained in pairs, each on the half that the other leaves out."
+        )
+    if options.twin is not None and epochs is not None:
+        faults.append(
+            "attack: expected one of --twin and --twin-epochs, got both. The first names a "
+            "finished run, the second says how long to train one."
+        )
+    if faults:
+        raise UsageError("\n".join(faults))
