@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dppipe.cli.attack_options import (
+    ClassNumber,
+    ColumnName,
+    GeneratorPath,
+    Prior,
+    RecordNumber,
+    Starts,
+    Steps,
+)
 from dppipe.cli.options import AsJson, Plugins, RunPath
 from dppipe.cli.printing.wrapping import fit_terminal, short_path
 
@@ -25,7 +34,7 @@ Method = Annotated[
         "--method",
         metavar="NAME",
         help="membership: rmia, loss, shadow, lira, lira-offline; inversion: class, generator, "
-        "attribute; gradients: cosine, exact, distance. The first is the default.",
+        "attribute; gradients: all, exact, distance, cosine. The first is the default.",
     ),
 ]
 TwinRun = Annotated[
@@ -56,6 +65,13 @@ def attack(
     twin_epochs: TwinEpochs = None,
     shadows: Shadows = None,
     members: Members = 1000,
+    class_number: ClassNumber = None,
+    prior: Prior = None,
+    column: ColumnName = None,
+    generator: GeneratorPath = None,
+    record: RecordNumber = None,
+    steps: Steps = None,
+    starts: Starts = None,
     nonprivate: NonPrivate = False,
     plugins: Plugins = None,
     as_json: AsJson = False,
@@ -64,7 +80,7 @@ def attack(
 
     The same attack is made on a twin without privacy, and what the certificate leaves to any
     attacker stands beside both. What is found isn't private: it goes to nonprivate/attack/ in the
-    run directory.
+    run directory. Only an attack on made-up records (gradients without --record) goes to attack/.
     """
     from dppipe.audit.attacks.kinds import checked_method
     from dppipe.audit.attacks.options import AttackOptions
@@ -76,6 +92,13 @@ def attack(
         twin_epochs=twin_epochs,
         shadows=shadows,
         members=members,
+        class_number=class_number,
+        prior=prior,
+        column=column,
+        generator=generator,
+        record=record,
+        steps=steps,
+        starts=starts,
         plugins=plugins,
     )
     report, folder = _attack(run, kind, options, nonprivate=nonprivate)
@@ -84,7 +107,8 @@ def attack(
         return
     for line in report.lines:
         typer.echo(line)
-    typer.echo(f"read: {short_path(folder)}/attack.md (not private: don't release it)")
+    notice = " (not private: don't release it)" if report.from_records else ""
+    typer.echo(f"read: {short_path(folder)}/attack.md{notice}")
     if report.draw is not None and not (folder / report.picture).exists():
         note = "No picture was drawn: matplotlib isn't installed. Install dppipe[plot] for one."
         typer.echo(fit_terminal(note, stream=sys.stderr), err=True)

@@ -1,5 +1,7 @@
 """The files of an attack: a folder under `nonprivate/attack/` in the run directory.
 
+What an attack on made-up records has found stands under `attack/`: no real record is in it.
+
 A folder is written whole or not at all. The run's statement says that attacks were made before
 the first result appears.
 """
@@ -26,17 +28,21 @@ WARNING = (
     "choose a model by it."
 )
 
+MADE_UP = "Computed from made-up records: nothing here says anything of a real one."
+
 
 def write_report(run: RunDirectory, report: Report) -> Path:
     """Write the files of an attack, and return their folder.
 
     The same attack's earlier folder is replaced.
     """
-    folder = run.attacks / f"{report.kind}-{report.method}"
+    place = run.attacks if report.from_records else run.made_up_attacks
+    folder = place / f"{report.kind}-{report.method}"
     temporary = folder.with_name(f".{folder.name}.tmp-{secrets.token_hex(4)}")
     try:
         temporary.mkdir(parents=True)
-        write_statement(run)
+        if report.from_records:
+            write_statement(run)
         _fill(temporary, report)
         if folder.exists():
             shutil.rmtree(folder)
@@ -51,7 +57,11 @@ def write_report(run: RunDirectory, report: Report) -> Path:
 
 def _fill(folder: Path, report: Report) -> None:
     has_picture = _draw(folder / report.picture, report)
-    data = {"kind": report.kind, "method": report.method, "private": False, "warning": WARNING}
+    data: dict[str, Any] = {"kind": report.kind, "method": report.method}
+    if report.from_records:
+        data |= {"private": False, "warning": WARNING}
+    else:
+        data["note"] = MADE_UP
     data |= report.data
     (folder / "attack.json").write_text(json.dumps(data, indent=2, allow_nan=False) + "\n")
     text = "\n".join(_page(report, has_picture=has_picture)) + "\n"
@@ -62,7 +72,7 @@ def _fill(folder: Path, report: Report) -> None:
 
 def _page(report: Report, *, has_picture: bool) -> Iterator[str]:
     yield f"# Attack: {report.kind}, by {report.method}\n"
-    yield f"**{WARNING}**\n"
+    yield f"**{WARNING if report.from_records else MADE_UP}**\n"
     yield "```"
     yield from report.lines
     yield "```"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KINDS = {
     "membership": ("rmia", "loss", "shadow", "lira", "lira-offline"),
     "inversion": ("class", "generator", "attribute"),
-    "gradients": ("cosine", "exact", "distance"),
+    "gradients": ("all", "exact", "distance", "cosine"),
 }
 """The kinds and their methods, the default first."""
 

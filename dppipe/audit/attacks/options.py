@@ -25,6 +25,20 @@ class AttackOptions:
     members: int = 1000
     """How many members are attacked at most, and as many non-members."""
     plugins: Path | None = None
+    class_number: int | None = None
+    """inversion: the class to invert; None for all."""
+    prior: str | None = None
+    """inversion: what the attacker expects of inputs; None for the method's default."""
+    column: str | None = None
+    """inversion: the unknown column of a table."""
+    generator: str | None = None
+    """inversion: the class path of the attacker's own generator."""
+    record: int | None = None
+    """gradients: the training record to attack; None for a made-up one."""
+    steps: int | None = None
+    """gradients: the steps of a search from each start; None for each method's default."""
+    starts: int | None = None
+    """gradients: from how many starts a search is made; None for the default."""
     progress: Progress = field(default_factory=Silent)
 
 
@@ -47,5 +61,8 @@ def refuse_options(options: AttackOptions) -> None:
             "attack: expected one of --twin and --twin-epochs, got both. The first names a "
             "finished run, the second says how long to train one."
         )
+    for name, value in (("--steps", options.steps), ("--starts", options.starts)):
+        if value is not None and value < 1:
+            faults.append(f"attack: {name}: expected at least 1, got {value}.")
     if faults:
         raise UsageError("\n".join(faults))

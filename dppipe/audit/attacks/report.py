@@ -15,7 +15,7 @@ MOST_LINES = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What an attack has found: everything in it was computed without noise."""
+    """What an attack has found; what was computed from real records has no noise."""
 
     kind: str
     """`membership`, `inversion` or `gradients`."""
@@ -30,3 +30,5 @@ class Report:
     """The file name of the picture."""
     draw: Callable[[Figure], None] | None = None
     """Draws the picture on an empty figure; None where there is none."""
+    from_records: bool = True
+    """Whether a real record was used; otherwise nothing here says anything of one."""

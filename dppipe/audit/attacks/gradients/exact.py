@@ -8,7 +8,7 @@ on the whole gradient cancels: clipping hides nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,26 +27,46 @@ class Ends:
     """The bias of the layer whose output is the model's; None where there is none."""
 
 
-def find_ends(known: Knowledge) -> Ends:
-    """Find the linear layers at both ends by what goes through them, on a made-up input."""
-    probe = known.start(torch.Generator().manual_seed(0))
-    calls: list[tuple[nn.Linear, Tensor, Tensor]] = []
+class _Call(NamedTuple):
+    """One use of a linear layer."""
 
-    def note(layer: nn.Module, inputs: Any, output: Tensor) -> None:
+    layer: nn.Linear
+    inputs: Tensor
+    output: Tensor
+
+
+def find_ends(known: Knowledge, *, target: Tensor) -> Ends:
+    """Find the linear layers at both ends by what goes through them, on a made-up input.
+
+    Args:
+        known: The model and its loss.
+        target: `[1, ...]`: any target that the loss takes.
+    """
+    probe = known.start(torch.Generator().manual_seed(0))
+    calls: list[_Call] = []
+    answers: list[Any] = []
+
+    def note_call(layer: nn.Module, inputs: Any, output: Any) -> None:
         if isinstance(layer, nn.Linear):
-            calls.append((layer, inputs[0].detach(), output.detach()))
+            calls.append(_Call(layer, inputs[0].detach(), output.detach()))
+
+    def note_answer(model: nn.Module, inputs: Any, output: Any) -> None:
+        answers.append(output)
 
     layers = [layer for layer in known.model.modules() if isinstance(layer, nn.Linear)]
-    hooks = [layer.register_forward_hook(note) for layer in layers]
+    hooks = [layer.register_forward_hook(note_call) for layer in layers]
+    hooks.append(known.model.register_forward_hook(note_answer))
     try:
         with torch.no_grad():
-            answer = known.model(probe)
+            known.loss(known.model, (probe, target))
     finally:
         for hook in hooks:
             hook.remove()
     first = _first_layer(calls, probe)
-    last = _last_layer(calls, answer)
-    names = _names(known.model)
+    last = _last_layer(calls, answers)
+    names: dict[Tensor, str] = {
+        parameter: name for name, parameter in known.model.named_parameters()
+    }
     return Ends(
         None if first is None else names.get(first.weight),
         None if first is None else names.get(first.bias),
@@ -87,28 +107,26 @@ def recover_target(known: Knowledge, gradient: Gradient, ends: Ends) -> Tensor |
     return bias.argmin().reshape(1)
 
 
-def _first_layer(calls: list[tuple[nn.Linear, Tensor, Tensor]], probe: Tensor) -> nn.Linear | None:
+def _first_layer(calls: list[_Call], probe: Tensor) -> nn.Linear | None:
     """Return the layer with a bias whose input is the whole record."""
-    for layer, inputs, _ in calls:
-        is_whole = torch.equal(inputs.flatten(), probe.flatten())
-        if is_whole and inputs.numel() == layer.in_features and _trains(layer):
+    for call in calls:
+        layer = call.layer
+        is_whole = torch.equal(call.inputs.flatten(), probe.flatten())
+        if is_whole and layer.in_features == probe.numel() and _trains(layer):
             return layer
     return None
 
 
-def _last_layer(calls: list[tuple[nn.Linear, Tensor, Tensor]], answer: Any) -> nn.Linear | None:
+def _last_layer(calls: list[_Call], answers: list[Any]) -> nn.Linear | None:
     """Return the layer with a bias whose output is the model's."""
-    for layer, _, output in reversed(calls):
-        is_answer = isinstance(answer, Tensor) and torch.equal(output.flatten(), answer.flatten())
-        if is_answer and layer.bias is not None and layer.bias.requires_grad:
-            return layer
-    return None
+    answer = answers[-1] if answers else None
+    if not calls or not isinstance(answer, Tensor):
+        return None
+    last = calls[-1]
+    is_answer = torch.equal(last.output.flatten(), answer.flatten())
+    return last.layer if is_answer and _trains(last.layer) else None
 
 
 def _trains(layer: nn.Linear) -> bool:
     has_bias = layer.bias is not None
     return has_bias and layer.weight.requires_grad and layer.bias.requires_grad
-
-
-def _names(model: nn.Module) -> dict[Tensor, str]:
-    return {parameter: name for name, parameter in model.named_parameters()}

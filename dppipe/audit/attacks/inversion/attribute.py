@@ -39,14 +39,11 @@ def guess_values(
         prior: How probable each value is, as a logarithm.
         spread: The standard deviation of a regression's errors.
     """
-    scores = torch.stack(
-        [
-            number_prior + _log_likelihood(model, _with(inputs, values, number), targets, spread)
-            for number, number_prior in enumerate(prior)
-        ],
-        dim=1,
-    )
-    return scores.argmax(1)
+    scores = []
+    for number, log_prior in enumerate(prior):
+        changed = _with(inputs, values, number)
+        scores.append(log_prior + _log_likelihood(model, changed, targets, spread))
+    return torch.stack(scores, dim=1).argmax(1)
 
 
 def spread_of_errors(model: Predictor, inputs: Tensor, targets: Tensor) -> float | None:

@@ -104,9 +104,9 @@ def values_of(place: Place, inputs: Tensor) -> Values:  # [n, d]
         encoded = torch.cat([torch.eye(place.width), torch.zeros(1, place.width)])
         return Values(place, encoded, (*place.labels, "another"))
     numbers = place.of(inputs)[:, 0].double().sort().values
-    found = numbers.unique()
+    found = torch.unique(numbers)
     if len(found) > FEW_VALUES:
         shares = (torch.arange(FEW_VALUES, dtype=torch.float64) + 0.5) / FEW_VALUES
-        found = torch.quantile(numbers, shares).unique()
+        found = torch.unique(torch.quantile(numbers, shares))
     labels = tuple(f"{float(value):.3g}" for value in found)
     return Values(place, found[:, None].to(inputs.dtype), labels)
