@@ -71,13 +71,14 @@ def _fill(folder: Path, report: Report) -> None:
 
 
 def _page(report: Report, *, has_picture: bool) -> Iterator[str]:
-    yield f"# Attack: {report.kind}, by {report.method}\n"
+    by = "each method" if report.method == "all" else report.method
+    yield f"# Attack: {report.kind}, by {by}\n"
     yield f"**{WARNING if report.from_records else MADE_UP}**\n"
     yield "```"
     yield from report.lines
     yield "```"
     if has_picture:
-        yield f"\n![{report.kind} by {report.method}]({report.picture})"
+        yield f"\n![{report.kind} by {by}]({report.picture})"
     for paragraph in report.text:
         yield f"\n{paragraph}"
 

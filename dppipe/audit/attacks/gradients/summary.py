@@ -75,7 +75,8 @@ def paragraphs(setting: Setting, trial: Trial, claim: Claim, *, seed: int) -> It
         f"it makes of it with the noise of step {setting.step.number} (noise multiplier "
         f"{setting.step.noise_multiplier:.4g}). *The run's release* is the same step on a batch of "
         f"{setting.step.batch_size} records, among them this one. *No privacy, batch* is the mean "
-        "gradient of that batch without clipping and noise, as the non-private twin would take it."
+        "gradient of that batch without clipping and noise, as the non-private twin would take it: "
+        "what the batch alone hides from these attacks, which is no guarantee."
     )
     yield (
         "*Exact* divides the gradient of a first linear layer's weights by that of its bias "
@@ -153,7 +154,9 @@ def _cells(outcome: Outcome | None) -> list[str]:
 def _bound_line(claim: Claim) -> str:
     prior = PRIORS[0]
     most = float(claim.blow_up(prior))
-    return f"Whoever guesses the record with chance {prior:g} hits with at most {most:.2g} now."
+    return (
+        f"A guess that is right with chance {prior:g} is right with at most {most:.2g} by this run."
+    )
 
 
 def _methods(trial: Trial) -> list[Method]:

@@ -30,7 +30,7 @@ PATIENCE = 100
 """A class stops after so many steps without a gain."""
 GOOD_ENOUGH = 0.01
 """A class stops at this cost."""
-VARIATION = 0.3
+VARIATION = 0.02
 """The weight of the total variation, where the attacker expects smooth images."""
 
 
