@@ -154,9 +154,7 @@ def _cells(outcome: Outcome | None) -> list[str]:
 def _bound_line(claim: Claim) -> str:
     prior = PRIORS[0]
     most = float(claim.blow_up(prior))
-    return (
-        f"A guess that is right with chance {prior:g} is right with at most {most:.2g} by this run."
-    )
+    return f"A guess that hits with chance {prior:g} hits with at most {most:.2g} by this run."
 
 
 def _methods(trial: Trial) -> list[Method]:
