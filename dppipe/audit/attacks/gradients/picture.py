@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dppipe.audit.attacks.drawing import draw_input
-from dppipe.audit.attacks.gradients.summary import verdict
+from dppipe.audit.attacks.gradients.summary import TELLS_APART, verdict
 from dppipe.audit.attacks.gradients.trial import SEEN, Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dppipe.audit.attacks.gradients.setting import Setting
+
+_TOLD = "#b00020"
+_HIDDEN = "#1b5e20"
 
 
 def draw_trial(figure: Figure, setting: Setting, trial: Trial) -> None:
@@ -32,18 +35,17 @@ def draw_trial(figure: Figure, setting: Setting, trial: Trial) -> None:
                 _leave_empty(axes[place])
                 continue
             draw_input(axes[place], outcome.found.record, limits=limits, beside=original)
-            _show_error(axes[place], outcome.mse, mean=trial.mean_mse)
+            is_told = outcome.place <= TELLS_APART * trial.candidates
+            colour = _TOLD if is_told else _HIDDEN
+            axes[place].set_xlabel(f"{outcome.mse:.1e}", fontsize=8, color=colour, labelpad=2)
     for axes, name in zip(grid[0], ["original", *methods], strict=True):
         axes.set_title(name, fontsize=9)
     figure.suptitle(verdict(trial).replace(". ", ".\n", 1), fontsize=10)
     figure.supxlabel(
-        f"Below each: mean squared error; the mean record's is {trial.mean_mse:.1e}", fontsize=8
+        f"Below each: mean squared error, red where it tells the record from "
+        f"{trial.candidates - 1} others; the mean record's is {trial.mean_mse:.1e}",
+        fontsize=8,
     )
-
-
-def _show_error(axes: Any, mse: float, *, mean: float) -> None:
-    colour = "#b00020" if mse < mean else "#1b5e20"
-    axes.set_xlabel(f"{mse:.1e}", fontsize=8, color=colour, labelpad=2)
 
 
 def _leave_empty(axes: Any) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from dppipe.learners.inputs.stages import InputTransform
     from dppipe.runs.directory import RunDirectory
 
-_KNOWS_NOTHING = 512
-"""How many made-up records the mean record is taken of."""
+DECOYS = 999
+"""Among how many other records the victim's has to be told by what an attack found."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Setting:
     """The records of the run's release; the first one is the victim's."""
     mean_record: Tensor
     """The guess of somebody who knows nothing but what records are like."""
+    decoys: Tensor
+    """`[n, *input_shape]`: other records of the same source, which no gradient was computed of."""
     record: int | None
     """The number of the training record; None for a made-up one."""
 
@@ -70,11 +72,11 @@ def make_setting(victim: Victim, *, record: int | None, seed: int) -> Setting:
     transforms = victim.model.transforms
     box = box_of(victim.spec.data, transforms)
     if record is None:
-        batch, mean_record = _made_up(victim, step.batch_size, box=box, seed=seed)
+        batch, others = _made_up(victim, step.batch_size, box=box, seed=seed)
     else:
-        batch, mean_record = _of_members(victim, record, step.batch_size, transforms, seed=seed)
+        batch, others = _of_members(victim, record, step.batch_size, transforms, seed=seed)
     known = _knowledge(victim, box=box, target=batch[1][:1])
-    return Setting(known, step, batch, mean_record, record)
+    return Setting(known, step, batch, others.mean(0), others[:DECOYS], record)
 
 
 def _knowledge(victim: Victim, *, box: Box | None, target: Tensor) -> Knowledge:
@@ -99,8 +101,7 @@ def _made_up(victim: Victim, size: int, *, box: Box | None, seed: int) -> tuple[
     shape = data.model_input_shape
     inputs = made_up_inputs(shape, size, box=box, seed=seed)
     targets = made_up_targets(data.task, data.outputs, size, seed=seed)
-    others = made_up_inputs(shape, _KNOWS_NOTHING, box=box, seed=seed + 1)
-    return (inputs, targets), others.mean(0)
+    return (inputs, targets), made_up_inputs(shape, DECOYS, box=box, seed=seed + 1)
 
 
 def _of_members(
@@ -126,8 +127,8 @@ def _of_members(
     others = order[order != record][: size - 1]
     chosen = torch.from_numpy(numpy.concatenate([[record], others]))
     inputs = _transformed(members.inputs[chosen], transforms)
-    mean_record = _transformed(victim.records.holdout.inputs, transforms).mean(0)
-    return (inputs, members.targets[chosen]), mean_record
+    holdout = _transformed(victim.records.holdout.inputs, transforms)
+    return (inputs, members.targets[chosen]), holdout
 
 
 def _transformed(inputs: Tensor, transforms: Sequence[InputTransform]) -> Tensor:

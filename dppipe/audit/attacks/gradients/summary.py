@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from dppipe.audit.attacks.claim import Claim
     from dppipe.audit.attacks.gradients.setting import Setting
 
-PRIORS = (1e-4, 0.01)
-"""Chances to hit the record without the run, for which a report states the most with it."""
 _HIDES_NOTHING = 0.1
 """An error below this share of the mean record's counts as a recovery."""
+TELLS_APART = 0.01
+"""A place among this share of the candidates counts as told from the others."""
 _LABEL = 20
 _CELL = 10
+_PLACE = 16
 
 
 def verdict(trial: Trial) -> str:
@@ -40,12 +41,13 @@ def _of_noise(trial: Trial) -> str:
     known = [error for error in errors if error is not None]
     if not known:
         return "None could be used on the noisy one."
-    best = min(known)
-    if best > trial.mean_mse:
+    places = [trial.best_place(seen) for seen in ("noised", "release")]
+    told = min(place for place in places if place is not None) <= TELLS_APART * trial.candidates
+    if min(known) > trial.mean_mse and not told:
         return "At the run's noise every attack is worse than the mean record."
-    if best > trial.mean_mse / 2:
-        return "At the run's noise the best attack is about as good as the mean record."
-    return "At the run's noise an attack is closer than the mean record."
+    if not told:
+        return f"At the run's noise no attack tells the record from {trial.candidates - 1} others."
+    return "At the run's noise an attack came close to the record."
 
 
 def screen_lines(setting: Setting, trial: Trial, claim: Claim) -> list[str]:
@@ -54,14 +56,17 @@ def screen_lines(setting: Setting, trial: Trial, claim: Claim) -> list[str]:
     clipping, noise = _of_clipping(trial), _of_noise(trial)
     lines = [clipping, noise, ""]
     heading = "".join(method.rjust(_CELL) for method in methods)
+    heading += f"place of {trial.candidates}".rjust(_PLACE)
     lines.append(f"{'squared error from'.ljust(_LABEL)}{heading}")
     for seen, row in trial.outcomes.items():
         cells = "".join(_cell(row[method]).rjust(_CELL) for method in methods)
-        lines.append(f"{SEEN[seen].ljust(_LABEL)}{cells}")
+        place = trial.best_place(seen)
+        best = "-" if place is None else f"{place}"
+        lines.append(f"{SEEN[seen].ljust(_LABEL)}{cells}{best.rjust(_PLACE)}")
     lines.append(f"{'the mean record'.ljust(_LABEL)}{_number(trial.mean_mse).rjust(_CELL)}")
     ratio = trial.noise_norm / max(trial.clipped_norm, 1e-30)
     lines.append(f"The noise is {ratio:,.0f} times as long as the clipped gradient.")
-    lines.append(_bound_line(claim))
+    lines.append(_bound_line(trial, claim))
     return lines
 
 
@@ -85,6 +90,12 @@ def paragraphs(setting: Setting, trial: Trial, claim: Claim, *, seed: int) -> It
         "the same direction (Geiping et al. 2020). An attack that fails proves nothing: a better "
         "one may succeed."
     )
+    yield (
+        f"*Place*: how many of {trial.candidates} records, the attacked one and others of the same "
+        "source, are at least as near to what the attack found; on the screen, the best of all "
+        "methods. Place 1 tells the record from all others. *The mean record* is the mean of those "
+        "others: the guess of somebody who knows nothing."
+    )
     if _lacks_exact(trial):
         yield (
             "The exact attack couldn't be used everywhere: it needs a first linear layer with a "
@@ -97,8 +108,8 @@ def paragraphs(setting: Setting, trial: Trial, claim: Claim, *, seed: int) -> It
         )
     yield (
         f"The certificate bounds every attack on all releases of the run together, not only these. "
-        f"{_bound_line(claim)} (Reconstruction robustness: Balle, Cherubin and Hayes 2022; Hayes, "
-        "Mahloujifar and Balle 2023.)"
+        f"{_bound_line(trial, claim)} (Reconstruction robustness: Balle, Cherubin and Hayes 2022; "
+        "Hayes, Mahloujifar and Balle 2023.)"
     )
 
 
@@ -120,7 +131,8 @@ def as_data(setting: Setting, trial: Trial, claim: Claim) -> dict[str, Any]:
         "mean_record_mse": trial.mean_mse,
         "outcomes": rows,
         "claim": claim.to_data(),
-        "most_hits_at_prior": {f"{prior:g}": float(claim.blow_up(prior)) for prior in PRIORS},
+        "candidates": trial.candidates,
+        "most_hits_among_candidates": float(claim.blow_up(1 / trial.candidates)),
     }
 
 
@@ -132,29 +144,29 @@ def _whose_record(setting: Setting, *, seed: int) -> str:
 
 
 def _full_table(trial: Trial) -> Iterator[str]:
-    yield "| seen | method | MSE | PSNR, dB | SSIM | target found |"
-    yield "|---|---|---|---|---|---|"
+    yield "| seen | method | MSE | PSNR, dB | SSIM | target found | place |"
+    yield "|---|---|---|---|---|---|---|"
     for seen, row in trial.outcomes.items():
         for method, outcome in row.items():
             yield f"| {SEEN[seen]} | {method} | {' | '.join(_cells(outcome))} |"
-    yield f"| nothing | the mean record | {_number(trial.mean_mse)} | | | |"
+    yield f"| nothing | the mean record | {_number(trial.mean_mse)} | | | | |"
 
 
 def _cells(outcome: Outcome | None) -> list[str]:
     if outcome is None:
-        return ["can't be used", "", "", ""]
+        return ["can't be used", "", "", "", ""]
     psnr = "" if outcome.psnr is None else f"{outcome.psnr:.1f}"
     ssim = "" if outcome.ssim is None else f"{outcome.ssim:.3f}"
     found = ""
     if outcome.target_is_right is not None:
         found = "yes" if outcome.target_is_right else "no"
-    return [_number(outcome.mse), psnr, ssim, found]
+    return [_number(outcome.mse), psnr, ssim, found, str(outcome.place)]
 
 
-def _bound_line(claim: Claim) -> str:
-    prior = PRIORS[0]
+def _bound_line(trial: Trial, claim: Claim) -> str:
+    prior = 1 / trial.candidates
     most = float(claim.blow_up(prior))
-    return f"A guess that hits with chance {prior:g} hits with at most {most:.2g} by this run."
+    return f"Place 1 by chance: {prior:.2g}; by all releases of this run: at most {most:.2g}."
 
 
 def _methods(trial: Trial) -> list[Method]:
@@ -187,6 +199,7 @@ def _outcome_data(outcome: Outcome | None) -> dict[str, Any] | None:
         "psnr": outcome.psnr,
         "ssim": outcome.ssim,
         "target_is_right": outcome.target_is_right,
+        "place": outcome.place,
         "cost": outcome.found.cost,
         "finished": outcome.found.finished,
     }

@@ -58,6 +58,9 @@ class Outcome:
     """For images."""
     target_is_right: bool | None
     """Whether the target was found; None where the attack doesn't look for one."""
+    place: int
+    """How many records are at least as near to what was found, of the victim's and the decoys: 1
+    where the attack tells the victim's from all others."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,18 @@ class Trial:
     """The length of the noise that was added to one record's gradient."""
     values: int
     """How many numbers the gradient has."""
+    candidates: int
+    """How many records there are to choose from: the victim's and the decoys."""
 
     def best(self, seen: str) -> float | None:
         """Return the least error of all methods; None where none could be used."""
         errors = [outcome.mse for outcome in self.outcomes[seen].values() if outcome is not None]
         return min(errors) if errors else None
+
+    def best_place(self, seen: str) -> int | None:
+        """Return the victim's best place of all methods; None where none could be used."""
+        places = [outcome.place for outcome in self.outcomes[seen].values() if outcome is not None]
+        return min(places) if places else None
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,7 @@ def run_trial(
         float(clipped.norm()),
         float((flat(seen["noised"]) - clipped).norm()),
         clipped.numel(),
+        1 + len(setting.decoys),
     )
 
 
@@ -161,7 +172,15 @@ def _judged(setting: Setting, found: Recovered) -> Outcome:
     is_right = None
     if found.target is not None and known.task != "regression" and known.known_target is None:
         is_right = bool((found.target.flatten() == targets.flatten().to(found.target)).all())
-    return Outcome(found, mse, psnr, ssim, is_right)
+    return Outcome(found, mse, psnr, ssim, is_right, _place(setting, found.record))
+
+
+def _place(setting: Setting, found: Tensor) -> int:
+    """Return the victim's place among the decoys, by the distance to what was found."""
+    record = setting.victim[0][0]
+    distance = (found - record).double().norm()
+    others = (setting.decoys - found).double().flatten(1).norm(dim=1)
+    return 1 + int((others <= distance).sum())
 
 
 def _span(image: Tensor) -> float:
