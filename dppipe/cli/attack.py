@@ -127,7 +127,7 @@ def _attack(
     from dppipe.audit.attacks.progress import Shown
     from dppipe.audit.attacks.victim import open_victim
 
-    refuse_options(options)
+    refuse_options(options, kind=kind)
     victim = open_victim(run, nonprivate=nonprivate, plugins=options.plugins)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with Shown(console) as progress:

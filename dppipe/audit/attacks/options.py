@@ -42,9 +42,25 @@ class AttackOptions:
     progress: Progress = field(default_factory=Silent)
 
 
-def refuse_options(options: AttackOptions) -> None:
-    """Refuse numbers that make no sense, all at once, before anything is read."""
-    faults = []
+_OF_KINDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "twin": ("--twin", ("membership", "inversion")),
+    "twin_epochs": ("--twin-epochs", ("membership", "inversion")),
+    "shadows": ("--shadows", ("membership",)),
+    "members": ("--members", ("membership", "inversion")),
+    "class_number": ("--class", ("inversion",)),
+    "prior": ("--prior", ("inversion",)),
+    "column": ("--column", ("inversion",)),
+    "generator": ("--generator", ("inversion",)),
+    "record": ("--record", ("gradients",)),
+    "steps": ("--steps", ("gradients",)),
+    "starts": ("--starts", ("gradients",)),
+}
+"""The options that only some kinds take: their name on the command line, and those kinds."""
+
+
+def refuse_options(options: AttackOptions, *, kind: str) -> None:
+    """Refuse what makes no sense for a kind, all at once, before anything is read."""
+    faults = _of_other_kinds(options, kind)
     epochs = options.twin_epochs
     if epochs is not None and not (math.isfinite(epochs) and epochs > 0):
         faults.append(f"attack: --twin-epochs: expected a number > 0, got {epochs:g}.")
@@ -66,3 +82,18 @@ def refuse_options(options: AttackOptions) -> None:
             faults.append(f"attack: {name}: expected at least 1, got {value}.")
     if faults:
         raise UsageError("\n".join(faults))
+
+
+def _of_other_kinds(options: AttackOptions, kind: str) -> list[str]:
+    """Return what is wrong with options that another kind takes, and this one doesn't."""
+    defaults = AttackOptions()
+    faults = []
+    for field_name, (option, kinds) in _OF_KINDS.items():
+        is_given = getattr(options, field_name) != getattr(defaults, field_name)
+        if is_given and kind not in kinds:
+            others = " or ".join(kinds)
+            faults.append(
+                f"attack: {option}: expected only with --kind {others}, got --kind {kind}. "
+                "Leave it out."
+            )
+    return faults

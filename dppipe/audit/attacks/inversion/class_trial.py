@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dppipe.audit.attacks.inversion.class_inversion import (
     Inverted,
@@ -15,7 +15,6 @@ from dppipe.audit.attacks.inversion.class_inversion import (
     invert_classes,
 )
 from dppipe.audit.attacks.inversion.generator import (
-    generator_of_class,
     invert_by_generator,
     train_generator,
 )
@@ -62,17 +61,16 @@ class Attacker:
     images: Tensor
     """`[n, *input_shape]`: what a generator learns to draw."""
     seed: int
-    generator: str | None = None
-    """The class path of a generator of the attacker's own."""
+    generator: nn.Module | None = None
+    """A generator of the attacker's own; None to train one."""
 
     def invert(self, model: Predictor, classes: tuple[int, ...]) -> Inverted:
         """Return an input of each class."""
         if self.prior != "generator":
             smooth = self.prior == "tv"
             return invert_classes(model, classes, start=self.start, box=self.box, smooth=smooth)
-        if self.generator is not None:
-            drawing = generator_of_class(self.generator, tuple(self.start.shape))
-        else:
+        drawing = self.generator
+        if drawing is None:
             drawing = train_generator(model, self.images, box=self.box, seed=self.seed)
         return invert_by_generator(model, drawing, classes, seed=self.seed)
 

@@ -18,6 +18,7 @@ from dppipe.audit.attacks.inversion.class_trial import (
     run_class_trial,
 )
 from dppipe.audit.attacks.inversion.columns import find_place, places_of, values_of
+from dppipe.audit.attacks.inversion.generator import generator_of_class
 from dppipe.audit.attacks.inversion.own_records import take_sides
 from dppipe.audit.attacks.report import Report
 from dppipe.audit.attacks.training import temporary_folder
@@ -26,6 +27,8 @@ from dppipe.errors import UsageError
 from dppipe.spec.messages.suggestions import suggest_name
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from dppipe.audit.attacks.options import AttackOptions
     from dppipe.audit.attacks.predictor import Predictor
     from dppipe.audit.attacks.victim import Victim
@@ -44,6 +47,7 @@ def attack(victim: Victim, options: AttackOptions) -> Report:
 def _invert_classes(victim: Victim, options: AttackOptions) -> Report:
     classes = _classes(victim, options.class_number)
     prior = _prior(victim, options)
+    generator = _own_generator(victim, options.generator)
     sides = take_sides(victim, most=options.members, seed=SEED)
     box = box_of(victim.spec.data, ())
     public = victim.spec.data.holdout == "public"
@@ -53,7 +57,7 @@ def _invert_classes(victim: Victim, options: AttackOptions) -> Report:
         start=sides.own.inputs.mean(0),
         images=images_to_draw(sides, box=box, public=public, seed=SEED),
         seed=SEED,
-        generator=options.generator,
+        generator=generator,
     )
     models = _models(victim, options)
     options.progress.next("inverting classes")
@@ -91,6 +95,13 @@ def _infer_attribute(victim: Victim, options: AttackOptions) -> Report:
         picture="inversion.png",
         draw=partial(attribute_report.draw_hits, trial=trial, claim=claim),
     )
+
+
+def _own_generator(victim: Victim, class_path: str | None) -> nn.Module | None:
+    """Return the attacker's own generator; a mistake in it shows before anything is read."""
+    if class_path is None:
+        return None
+    return generator_of_class(class_path, tuple(victim.spec.data.input_shape))
 
 
 def _models(victim: Victim, options: AttackOptions) -> Mapping[str, Predictor]:

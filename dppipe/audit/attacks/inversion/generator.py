@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from dppipe.audit.attacks.inversion.class_inversion import Inverted, confidences_of
 from dppipe.audit.attacks.predictor import Predictor, log_probabilities
 from dppipe.class_path import describe_failure, import_class
-from dppipe.errors import UsageError
+from dppipe.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
     from dppipe.audit.attacks.box import Box
@@ -114,7 +114,10 @@ def invert_by_generator(
 
 def generator_of_class(class_path: str, shape: tuple[int, ...]) -> nn.Module:
     """Build a user's own generator: a module with `latent`, the size of its codes."""
-    found = import_class(class_path, block="generator")
+    try:
+        found = import_class(class_path, block="--generator")
+    except SpecError as error:
+        raise UsageError(f"attack: --generator: {error.problems[0].message}") from error
     try:
         generator = found()
         codes = torch.zeros(2, int(generator.latent))
@@ -123,12 +126,13 @@ def generator_of_class(class_path: str, shape: tuple[int, ...]) -> nn.Module:
         got = tuple(drawn.shape)
     except Exception as error:
         raise UsageError(
-            "--generator: expected a module without arguments, with an attribute `latent`, that "
-            f"draws inputs from codes [n, latent], got {describe_failure(error)} of {class_path}."
+            "attack: --generator: expected a module without arguments, with an attribute `latent`, "
+            f"that draws inputs from codes [n, latent], got "
+            f"{describe_failure(error)} of {class_path}."
         ) from error
     if got != (2, *shape):
         raise UsageError(
-            f"--generator: expected drawings of shape {[2, *shape]} from two codes, got "
+            f"attack: --generator: expected drawings of shape {[2, *shape]} from two codes, got "
             f"{list(got)} of {class_path}."
         )
     module: nn.Module = generator.eval().requires_grad_(False)
