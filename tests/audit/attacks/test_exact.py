@@ -22,9 +22,7 @@ def knowledge(model, *, task="multiclass", outputs=3, shape=(5,), box=None) -> K
 
 def network(outputs=3, *, inputs=5, seed=0):
     torch.manual_seed(seed)
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs)
-    )
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 8), nn.Tanh(), nn.Linear(8, outputs))
 
 
 @settings(deadline=None, max_examples=60)

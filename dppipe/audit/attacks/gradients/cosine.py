@@ -82,5 +82,7 @@ def _descend(
 
 def _mismatch(known: Knowledge, inputs: Tensor, target: Tensor, given: Tensor) -> Tensor:
     found = flat(known.gradient(inputs, target, keep_graph=True))
-    cost = 1 - F.cosine_similarity(found, given, dim=0)
+    likeness = F.cosine_similarity(found, given, dim=0)
+    # A regression's target decides the sign: on the wrong side of it a search would be stuck.
+    cost = 1 - (likeness.abs() if known.task == "regression" else likeness)
     return cost + VARIATION * total_variations(inputs).sum() if known.is_image else cost
