@@ -21,7 +21,7 @@ def test_exact_recovery_raw_and_clipped_and_worse_than_the_mean_image_at_noise()
     images = torch.tensor(digits.data / 16, dtype=torch.float32)
     record, label = images[:1], torch.tensor(digits.target[:1])
     mean_mse = mean_squared_error(images.mean(0), record[0])
-    assert round(mean_mse, 4) == 0.0611
+    assert round(mean_mse, 4) == 0.0606
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 32), nn.Sigmoid(), nn.Linear(32, 10))
     loss = Objective("multiclass", 10).per_sample_loss
