@@ -12,6 +12,7 @@ import typer
 import dppipe
 from dppipe.cli import budget, ledger, plugins, recipes
 from dppipe.cli.account import account
+from dppipe.cli.attack import attack
 from dppipe.cli.audit import audit
 from dppipe.cli.bench import bench
 from dppipe.cli.compare import compare
@@ -64,6 +65,7 @@ app.command()(bench)
 app.command()(evaluate)
 app.command()(predict)
 app.command()(audit)
+app.command()(attack)
 app.command()(compare)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)

@@ -77,6 +77,16 @@ class RunDirectory:
         return self.path / "projection.pt"
 
     @property
+    def attacks(self) -> Path:
+        """The folder of what attacks on the model have found, without noise."""
+        return self.path / "nonprivate" / "attack"
+
+    @property
+    def made_up_attacks(self) -> Path:
+        """The folder of what attacks on made-up records have found; no real record is in it."""
+        return self.path / "attack"
+
+    @property
     def last_checkpoint(self) -> Path:
         """Lightning's checkpoint, for resume."""
         return self.path / "checkpoints" / "last.ckpt"

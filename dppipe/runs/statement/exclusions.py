@@ -31,6 +31,10 @@ _PRIVATE_TEST = (
 _DIAGNOSTICS = (
     "Training diagnostics were recorded without noise, under `nonprivate/`. Don't release them."
 )
+_ATTACKS = (
+    "Attacks on the model used its training records and its holdout without noise. What they found "
+    "is under `nonprivate/attack/`. Don't release it, nor choose a model by it."
+)
 _OTHER_RUNS = (
     "Other runs on the same records, and hyper-parameters chosen by looking at such runs, are not "
     "accounted for: their costs add to this one."
@@ -71,6 +75,8 @@ def not_covered(statement: Statement) -> dict[str, str]:
     said["diagnostics"] = "No training diagnostics were recorded."
     if statement.diagnostics:
         said["diagnostics"] = _DIAGNOSTICS
+    if statement.files.attacks:
+        said["attacks"] = _ATTACKS
     said["earlier_runs_and_tuning"] = _other_runs(statement)
     said["timing"] = _TIMING
     said["faults"] = _FAULTS

@@ -39,6 +39,8 @@ class Files:
     final_weights: bool = False
     checkpoint: bool = False
     curves: bool = False
+    attacks: bool = False
+    """Whether `dppipe attack` has left results, which no guarantee covers."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,6 +107,7 @@ def _files(run: RunDirectory) -> Files:
         final_weights=run.final_checkpoint.exists(),
         checkpoint=run.last_checkpoint.exists(),
         curves=any(run.path.glob("events.out.tfevents.*")),
+        attacks=run.attacks.exists(),
     )
 
 

@@ -1,0 +1,136 @@
+"""What a membership attack has found, in lines, as data and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dppipe.audit.attacks.claim import SHOWN_RATES, Claim
+from dppipe.audit.attacks.membership.picture import RocPicture
+from dppipe.audit.attacks.membership.roc import Rate, Roc
+from dppipe.audit.attacks.report import Report
+from dppipe.privacy.printing import shown, shown_delta
+
+if TYPE_CHECKING:
+    from dppipe.audit.attacks.membership.roc import Point
+
+_TITLE_RATE = 0.01
+_ABOUT_USERS = "A subject is one record of each user; the certificate's bound is about whole users."
+_SEEDED = "The run is seeded: who knows its seed is bound by nothing, and the bound doesn't hold."
+_NOTES = (
+    "A member is a training record, a non-member one of the holdout; both are drawn by the spec's "
+    "public seed. The bounds in brackets are Clopper-Pearson's, 95 % between both, at one "
+    "threshold. The certificate's bound holds for every attack on one unit, and for the average "
+    "over many. An attack that stays below it proves nothing: a better one may exist."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """One attack on two models."""
+
+    method: str
+    shadows: int
+    private: Roc
+    twin: Roc
+    twin_name: str
+    claim: Claim
+    seed: int
+    chosen: Mapping[str, float]
+    seeded: bool
+
+    @property
+    def above(self) -> Point | None:
+        """A point of the private run's lower band that lies above the certificate's bound."""
+        return self.private.above(self.claim.blow_up)
+
+
+def report_of(found: Findings) -> Report:
+    """Return the report of a membership attack."""
+    title = _title(found)
+    return Report(
+        kind="membership",
+        method=found.method,
+        lines=[*title.split("\n"), *_table(found), *_remarks(found)],
+        data=_data(found),
+        text=[_NOTES],
+        picture="roc.png",
+        draw=RocPicture(title, found.private, found.twin, found.twin_name, found.claim),
+    )
+
+
+def _title(found: Findings) -> str:
+    private = found.private.at(_TITLE_RATE).value
+    twin = found.twin.at(_TITLE_RATE).value
+    most = float(found.claim.blow_up(_TITLE_RATE))
+    return (
+        f"At 1 % false positives, {found.method} finds {_percent(private)} of the private run's "
+        f"members\nand {_percent(twin)} of the twin's. The certificate allows at most "
+        f"{_percent(most)}."
+    )
+
+
+def _table(found: Findings) -> Iterator[str]:
+    claim = found.claim
+    yield f"  {'':<18}{'private run':<22}{'twin':<22}{'most allowed':>12}"
+    for rate in SHOWN_RATES:
+        name = f"found at FPR {_percent(rate)}"
+        cells = [_band(found.private.at(rate)), _band(found.twin.at(rate))]
+        most = float(claim.blow_up(rate))
+        yield f"  {name:<18}{cells[0]:<22}{cells[1]:<22}{most:>12.4f}"
+    yield f"  {'TPR - FPR':<18}{found.private.advantage:<22.4f}{found.twin.advantage:<22.4f}" + (
+        f"{claim.advantage:>12.4f}"
+    )
+    yield f"  {'AUC':<18}{found.private.area:<22.4f}{found.twin.area:<22.4f}"
+    budget = f"epsilon {shown(claim.epsilon)} at delta {shown_delta(claim.delta)}"
+    trained = f"{found.shadows} shadows a model" if found.shadows else "no shadows"
+    counts = f"{found.private.members} members, {found.private.non_members} non-members"
+    yield f"  {counts}; {trained}; {budget}, {claim.relation}"
+
+
+def _remarks(found: Findings) -> Iterator[str]:
+    """Yield at most three sentences, each on one line."""
+    point = found.above
+    if point is not None:
+        most = float(found.claim.blow_up(point.false_positives))
+        yield (
+            f"ABOVE THE BOUND: at least {point.true_positives:.4f} at FPR "
+            f"{point.false_positives:.4f}, where {most:.4f} is allowed."
+        )
+        yield (
+            "Members and non-members may differ in distribution; the bound is about membership by "
+            "chance. An audit tests the claim."
+        )
+    if found.claim.unit == "user":
+        yield _ABOUT_USERS
+    elif found.seeded:
+        yield _SEEDED
+
+
+def _data(found: Findings) -> dict[str, Any]:
+    point = found.above
+    at = {}
+    for rate in SHOWN_RATES:
+        rates = {"private": found.private.at(rate), "twin": found.twin.at(rate)}
+        at[f"{rate:g}"] = {name: one._asdict() for name, one in rates.items()}
+    return {
+        "claim": found.claim.to_data(),
+        "seeded": found.seeded,
+        "shadows": found.shadows,
+        "public_seed": found.seed,
+        "chosen": dict(found.chosen),
+        "confidence": 0.95,
+        "true_positives_at": at,
+        "above_the_bound": None if point is None else point._asdict(),
+        "private_run": found.private.to_data(),
+        "twin": found.twin.to_data(),
+    }
+
+
+def _band(rate: Rate) -> str:
+    return f"{rate.value:.4f} [{rate.low:.4f}, {rate.high:.4f}]"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
