@@ -73,20 +73,21 @@ def _title(found: Findings) -> str:
 
 def _table(found: Findings) -> Iterator[str]:
     claim = found.claim
-    yield f"  {'':<18}{'private run':<22}{'twin':<22}{'most allowed':>12}"
+    yield _row("", "private run", "twin without privacy", "allowed")
     for rate in SHOWN_RATES:
-        name = f"found at FPR {_percent(rate)}"
         cells = [_band(found.private.at(rate)), _band(found.twin.at(rate))]
-        most = float(claim.blow_up(rate))
-        yield f"  {name:<18}{cells[0]:<22}{cells[1]:<22}{most:>12.4f}"
-    yield f"  {'TPR - FPR':<18}{found.private.advantage:<22.4f}{found.twin.advantage:<22.4f}" + (
-        f"{claim.advantage:>12.4f}"
-    )
-    yield f"  {'AUC':<18}{found.private.area:<22.4f}{found.twin.area:<22.4f}"
+        yield _row(f"TPR at FPR {_percent(rate)}", *cells, f"{float(claim.blow_up(rate)):.4f}")
+    advantages = [f"{one.advantage:.4f}" for one in (found.private, found.twin)]
+    yield _row("largest TPR - FPR", *advantages, f"{claim.advantage:.4f}")
+    yield _row("AUC", f"{found.private.area:.4f}", f"{found.twin.area:.4f}", "")
+    trained = f"{found.shadows} shadows of each" if found.shadows else "no shadows"
+    members = f"{found.private.members} members, {found.private.non_members} non-members"
     budget = f"epsilon {shown(claim.epsilon)} at delta {shown_delta(claim.delta)}"
-    trained = f"{found.shadows} shadows a model" if found.shadows else "no shadows"
-    counts = f"{found.private.members} members, {found.private.non_members} non-members"
-    yield f"  {counts}; {trained}; {budget}, {claim.relation}"
+    yield f"  {members}; {trained}; {budget}"
+
+
+def _row(name: str, private: str, twin: str, allowed: str) -> str:
+    return f"  {name:<18} {private:<23} {twin:<23} {allowed:>8}".rstrip()
 
 
 def _remarks(found: Findings) -> Iterator[str]:
