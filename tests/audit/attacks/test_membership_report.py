@@ -31,7 +31,7 @@ def findings(*, shift: float, mu: float, unit: str = "example", seeded: bool = F
     private = make_roc(noise + shift * TRUTH, TRUTH)
     twin = make_roc(noise + 3 * TRUTH, TRUTH)
     return Findings(
-        method="lira",
+        method="lira-offline",
         shadows=16,
         private=private,
         twin=twin,
@@ -124,7 +124,7 @@ def test_results_appear_whole_and_after_the_statement(tmp_path, monkeypatch):
     (folder / "stale").write_text("of an earlier attack")
     write_report(run, report_of(findings(shift=0, mu=1)))
     assert {file.name for file in folder.iterdir()} == {"attack.json", "attack.md", "roc.png"}
-    assert [file.name for file in run.attacks.iterdir()] == ["membership-lira"]
+    assert [file.name for file in run.attacks.iterdir()] == ["membership-lira-offline"]
 
 
 def test_without_matplotlib_there_is_no_picture_and_the_rest_is_there(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TITLE_RATE = 0.01
 _ABOUT_USERS = "One record of each user is attacked; the bound is about whole users."
 _SEEDED = "The run is seeded: the bound doesn't hold for who knows the seed."
-_MAY_DIFFER = "Members and non-members may differ in distribution. `dppipe audit` tests a claim."
+_MAY_DIFFER = "Members and non-members may differ in distribution: see `dppipe audit`."
 _ABOUT_CHANCE = (
     "A point of the lower band lies above the certificate's bound. That bound is about membership "
     "by chance, while members and non-members of a given split may differ in distribution, and "
@@ -90,9 +90,9 @@ def _table(found: Findings) -> Iterator[str]:
     twin = f"{found.twin.advantage:.4f}"
     yield _row("largest TPR - FPR", private, twin, f"{claim.advantage:.4f}")
     yield _row("AUC", f"{found.private.area:.4f}", f"{found.twin.area:.4f}", "")
-    trained = f"{found.shadows} shadows of each" if found.shadows else "no shadows"
+    trained = f"{found.shadows} shadows each" if found.shadows else "no shadows"
     members = f"{found.private.members} members, {found.private.non_members} non-members"
-    budget = f"epsilon {shown(claim.epsilon)} at delta {shown_delta(claim.delta)}"
+    budget = f"epsilon {shown(claim.epsilon)}, delta {shown_delta(claim.delta)}"
     yield f"  {members}; {trained}; {budget}"
 
 
