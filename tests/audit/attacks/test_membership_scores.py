@@ -155,6 +155,7 @@ def test_a_rate_at_a_false_positive_rate_never_allows_more_false_positives():
     scores = np.concatenate([np.full(10, 2.0), np.full(3, 3.0), np.full(97, 1.0)])
     roc = make_roc(scores, np.arange(110) < 10)
     assert roc.at(0.01).value == 0.0  # three of a hundred stand above all members
+    assert roc.at(0.02).value == 0.0
     assert roc.at(0.03).value == 1.0
     assert roc.at(0.03).low == pytest.approx(lower_bound(10, 10, error=0.025))
 
