@@ -84,6 +84,18 @@ def diagnosed(facts: Facts) -> bool:
 form(r"Training diagnostics were recorded without noise, under `nonprivate/`\.", diagnosed)
 form(r"Don't release them\.", diagnosed)
 form(r"No training diagnostics were recorded\.", lambda f: f.private and not diagnosed(f))
+
+
+def attacked(facts: Facts) -> bool:
+    return any(file.startswith("nonprivate/attack/") for file in facts.files)
+
+
+form(
+    r"Attacks on the model used its training records and its holdout without noise\.",
+    attacked,
+)
+form(r"What they found is under `nonprivate/attack/`\.", attacked)
+form(r"Don't release it, nor choose a model by it\.", attacked)
 form(
     r"Other runs on the same records, and hyper-parameters chosen by looking at such runs, are "
     r"not accounted "

@@ -142,6 +142,7 @@ class RunMaker:
         statistics = (*SPECS["statistics"], "budget=none")
         made["evaluated_not_private"] = self.evaluated("evaluated_not_private", *statistics)
         made["evaluated_public"] = self.evaluated("evaluated_public", "data.holdout=public")
+        made["attacked"] = self.attacked()
         made["filtered"] = self.filtered()
         made["audited"] = self.audited("audited", "--on-data", "--number", "60")
         made["audited_inputs"] = self.audited("audited_inputs", "--canaries", "inputs")
@@ -238,6 +239,13 @@ class RunMaker:
         self.command("evaluate", name)
         self.command("evaluate", name)
         return MadeRun(made.path, made.began, made.ended, {"evaluations": 1})
+
+    def attacked(self) -> MadeRun:
+        """Make a run whose model was attacked."""
+        made = self.spec_run("attacked")
+        words = ("--kind", "membership", "--method", "loss", "--nonprivate")
+        self.command("attack", "attacked", *words)
+        return made
 
     def filtered(self) -> MadeRun:
         """Make a run whose noise follows its releases."""

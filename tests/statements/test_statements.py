@@ -30,7 +30,7 @@ KINDS = [
     *SPECS,
     *("user_interrupted", "user_resumed", "crashed", "failed", "scope"),
     *("evaluated_private", "evaluated_not_private", "evaluated_public", "filtered"),
-    *("audited", "audited_inputs"),
+    *("audited", "audited_inputs", "attacked"),
     *("earlier_same", "earlier_disjoint", "pretrained", "old_split"),
     *("callback_public", "callback_private", "callback_early", "callback_users"),
 ]
@@ -143,6 +143,17 @@ def take_file(name: str) -> Callable[[Facts], None]:
     return change
 
 
+def take_files(folder: str) -> Callable[[Facts], None]:
+    """Return a change that takes all files of a folder away."""
+
+    def change(facts: Facts) -> None:
+        gone = {file for file in facts.files if file.startswith(folder)}
+        assert gone
+        facts.files -= gone
+
+    return change
+
+
 def change_row(number: int, name: str, to: Any) -> Callable[[Facts], None]:
     """Return a change of one value in a row of the ledger."""
 
@@ -220,6 +231,7 @@ CHANGES: list[tuple[str, Callable[[Facts], None]]] = [
     ("user_resumed", set_value("origin", "begun", to="2020-01-01T00:00:00Z")),
     ("evaluated_private", set_value("summary", "evaluations", to=2)),
     ("evaluated_private", set_value("config", "data", "holdout", to="public")),
+    ("attacked", take_files("nonprivate/attack/")),
     ("failed", set_value("summary", "status", to="completed")),
     ("callback_early", set_value("known", "stopped_early", to=False)),
     ("add_remove", set_value("plan", "split", to="position")),

@@ -10,8 +10,8 @@ from dppipe.errors import UsageError
 from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.tradeoff.blow_up import BlowUp, blow_up_of
 from dppipe.privacy.tradeoff.one_point import OnePoint
-from dppipe.runs.certificate import certificate_of_run
 from dppipe.runs.files import read_plan
+from dppipe.runs.verification.certificate import certificate_of_run
 
 if TYPE_CHECKING:
     from dppipe.privacy.accountants.base import Certificate

@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from dppipe.audit.attacks.membership.roc import Point
 
 _TITLE_RATE = 0.01
-_ABOUT_USERS = "A subject is one record of each user; the certificate's bound is about whole users."
-_SEEDED = "The run is seeded: who knows its seed is bound by nothing, and the bound doesn't hold."
+_ABOUT_USERS = "One record of each user is attacked; the bound is about whole users."
+_SEEDED = "The run is seeded: the bound doesn't hold for who knows the seed."
+_MAY_DIFFER = "Members and non-members may differ in distribution: see `dppipe audit`."
+_ABOUT_CHANCE = (
+    "A point of the lower band lies above the certificate's bound. That bound is about membership "
+    "by chance, while members and non-members of a given split may differ in distribution, and "
+    "a band at each of many thresholds is left by chance now and then. `dppipe audit` tests the "
+    "claim itself."
+)
 _NOTES = (
     "A member is a training record, a non-member one of the holdout; both are drawn by the spec's "
     "public seed. The bounds in brackets are Clopper-Pearson's, 95 % between both, at one "
@@ -54,7 +61,7 @@ def report_of(found: Findings) -> Report:
         method=found.method,
         lines=[*title.split("\n"), *_table(found), *_remarks(found)],
         data=_data(found),
-        text=[_NOTES],
+        text=list(_paragraphs(found)),
         picture="roc.png",
         draw=RocPicture(title, found.private, found.twin, found.twin_name, found.claim),
     )
@@ -73,38 +80,51 @@ def _title(found: Findings) -> str:
 
 def _table(found: Findings) -> Iterator[str]:
     claim = found.claim
-    yield f"  {'':<18}{'private run':<22}{'twin':<22}{'most allowed':>12}"
+    yield _row("", "private run", "twin without privacy", "allowed")
     for rate in SHOWN_RATES:
-        name = f"found at FPR {_percent(rate)}"
-        cells = [_band(found.private.at(rate)), _band(found.twin.at(rate))]
+        private = _band(found.private.at(rate))
+        twin = _band(found.twin.at(rate))
         most = float(claim.blow_up(rate))
-        yield f"  {name:<18}{cells[0]:<22}{cells[1]:<22}{most:>12.4f}"
-    yield f"  {'TPR - FPR':<18}{found.private.advantage:<22.4f}{found.twin.advantage:<22.4f}" + (
-        f"{claim.advantage:>12.4f}"
-    )
-    yield f"  {'AUC':<18}{found.private.area:<22.4f}{found.twin.area:<22.4f}"
-    budget = f"epsilon {shown(claim.epsilon)} at delta {shown_delta(claim.delta)}"
-    trained = f"{found.shadows} shadows a model" if found.shadows else "no shadows"
-    counts = f"{found.private.members} members, {found.private.non_members} non-members"
-    yield f"  {counts}; {trained}; {budget}, {claim.relation}"
+        yield _row(f"TPR at FPR {_percent(rate)}", private, twin, f"{most:.4f}")
+    private = f"{found.private.advantage:.4f}"
+    twin = f"{found.twin.advantage:.4f}"
+    yield _row("largest TPR - FPR", private, twin, f"{claim.advantage:.4f}")
+    yield _row("AUC", f"{found.private.area:.4f}", f"{found.twin.area:.4f}", "")
+    trained = f"{found.shadows} shadows each" if found.shadows else "no shadows"
+    members = f"{found.private.members} members, {found.private.non_members} non-members"
+    budget = f"epsilon {shown(claim.epsilon)}, delta {shown_delta(claim.delta)}"
+    yield f"  {members}; {trained}; {budget}"
 
 
-def _remarks(found: Findings) -> Iterator[str]:
-    """Yield at most three sentences, each on one line."""
+def _row(name: str, private: str, twin: str, allowed: str) -> str:
+    return f"  {name:<18} {private:<23} {twin:<23} {allowed:>8}".rstrip()
+
+
+def _remarks(found: Findings) -> list[str]:
+    """Return what a reader must know beside the table, at most two lines of it."""
+    said = []
     point = found.above
     if point is not None:
         most = float(found.claim.blow_up(point.false_positives))
-        yield (
-            f"ABOVE THE BOUND: at least {point.true_positives:.4f} at FPR "
-            f"{point.false_positives:.4f}, where {most:.4f} is allowed."
+        said.append(
+            f"ABOVE THE BOUND: TPR at least {point.true_positives:.4f} at FPR "
+            f"{point.false_positives:.4f}; allowed: {most:.4f}"
         )
-        yield (
-            "Members and non-members may differ in distribution; the bound is about membership by "
-            "chance. An audit tests the claim."
-        )
+        said.append(_MAY_DIFFER)
+    if found.claim.unit == "user":
+        said.append(_ABOUT_USERS)
+    if found.seeded:
+        said.append(_SEEDED)
+    return said[:2]
+
+
+def _paragraphs(found: Findings) -> Iterator[str]:
+    yield _NOTES
+    if found.above is not None:
+        yield _ABOUT_CHANCE
     if found.claim.unit == "user":
         yield _ABOUT_USERS
-    elif found.seeded:
+    if found.seeded:
         yield _SEEDED
 
 
