@@ -12,6 +12,7 @@ import typer
 import dppipe
 from dppipe.cli import budget, ledger, plugins
 from dppipe.cli.account import account
+from dppipe.cli.audit import audit
 from dppipe.cli.bench import bench
 from dppipe.cli.compare import compare
 from dppipe.cli.doctor import doctor
@@ -59,6 +60,7 @@ app.command()(validate)
 app.command()(doctor)
 app.command()(bench)
 app.command()(evaluate)
+app.command()(audit)
 app.command()(compare)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)

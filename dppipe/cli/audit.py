@@ -1,0 +1,142 @@
+"""`dppipe audit`: does the code do what is charged? Probes on made-up records, or whole trainings.
+
+A spec gets the probes of `dppipe/audit/probes`. `--one-run` and `--runs` train; a run directory is
+audited from its files, or by the probes at its last weights.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dppipe.cli.options import AsJson, Overrides, Plugins
+from dppipe.cli.spec_file import read_spec
+from dppipe.errors import UsageError
+
+if TYPE_CHECKING:
+    from dppipe.audit.probes.verdict import AuditReport
+
+Target = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TARGET", help="A spec's YAML file, or a run directory.", show_default=False
+    ),
+]
+OneRun = Annotated[
+    bool, typer.Option("--one-run", help="Train once, with canaries whose presence is guessed.")
+]
+Canaries = Annotated[
+    Literal["reserved", "inputs"] | None,
+    typer.Option("--canaries", help="Of --one-run: coordinates of their own, or made-up records."),
+]
+Number = Annotated[
+    int | None, typer.Option("--number", min=1, metavar="M", help="Of --one-run: how many canaries.")
+]
+Runs = Annotated[
+    int | None, typer.Option("--runs", min=2, metavar="R", help="Train so often, in two worlds.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Where the files go; audits/NAME if not given."),
+]
+
+
+def audit(
+    target: Target,
+    one_run: OneRun = False,
+    canaries: Canaries = None,
+    number: Number = None,
+    runs: Runs = None,
+    out: Out = None,
+    overrides: Overrides = None,
+    plugins: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """Test a claim: does the code do what is charged?
+
+    A spec is tested by probes on made-up records. Nothing is read, and nothing is spent. A claim
+    that is rejected ends the command with exit code 4.
+    """
+    _refuse_together(one_run=one_run, canaries=canaries, number=number, runs=runs)
+    if target.is_dir():
+        if one_run or runs is not None or overrides:
+            raise UsageError(
+                f"{target}: expected a run directory alone, got options that need a spec. Leave "
+                "out --one-run, --runs and --set, or name the spec."
+            )
+        _training("audit_run_directory")(target, out=out, plugins=plugins, as_json=as_json)
+        return
+    chosen: dict[str, Any] = {
+        "overrides": overrides,
+        "plugins": plugins,
+        "out": out,
+        "as_json": as_json,
+    }
+    if one_run:
+        _training("audit_one_run")(target, canaries=canaries, number=number, **chosen)
+    elif runs is not None:
+        _training("audit_many_runs")(target, runs=runs, **chosen)
+    else:
+        audit_spec(target, **chosen)
+
+
+def audit_spec(
+    path: Path,
+    *,
+    overrides: list[str] | None,
+    plugins: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Probe a spec's releases, show the report, and write its files."""
+    from dppipe.audit.probes.audit_spec import audit as audit_releases
+    from dppipe.cli.printing.audit import progress_bar
+    from dppipe.spec.load import placing_problems
+
+    with placing_problems(path, overrides=overrides or ()):
+        spec = read_spec(path, overrides=overrides, plugins=plugins)
+        with progress_bar() as progress:
+            report = audit_releases(spec, progress=progress)
+    show_report(report, out or Path("audits") / spec.name, as_json=as_json)
+
+
+def show_report(report: AuditReport, folder: Path, *, as_json: bool) -> None:
+    """Write an audit's files and show it; a rejected claim ends the command with exit code 4."""
+    from dppipe.audit.audit_files import report_data, write_audit
+    from dppipe.audit.probes.verdict import EXIT_REJECTED
+    from dppipe.cli.printing.audit import report_text
+
+    files = write_audit(report, folder)
+    text = json.dumps(report_data(report), indent=2) if as_json else report_text(report, files)
+    typer.echo(text)
+    if report.rejected:
+        raise typer.Exit(EXIT_REJECTED)
+
+
+def _refuse_together(
+    *, one_run: bool, canaries: str | None, number: int | None, runs: int | None
+) -> None:
+    problems = []
+    if one_run and runs is not None:
+        problems.append("--runs: expected it without --one-run, got both. Leave one out.")
+    for name, value in (("--canaries", canaries), ("--number", number)):
+        if value is not None and not one_run:
+            problems.append(f"{name}: expected --one-run beside it, got {value} alone.")
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def _training(name: str) -> Any:
+    """Return a command of the audits that train; say so where this version has none."""
+    try:
+        module = importlib.import_module("dppipe.cli.audit_training")
+    except ModuleNotFoundError:
+        raise UsageError(
+            "audit: expected a spec alone, got an audit of a whole training, which this version "
+            "doesn't have. Leave out --one-run and --runs, and name a spec."
+        ) from None
+    return getattr(module, name)
