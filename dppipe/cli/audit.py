@@ -34,7 +34,8 @@ Canaries = Annotated[
     typer.Option("--canaries", help="Of --one-run: coordinates of their own, or made-up records."),
 ]
 Number = Annotated[
-    int | None, typer.Option("--number", min=1, metavar="M", help="Of --one-run: how many canaries.")
+    int | None,
+    typer.Option("--number", min=1, metavar="M", help="Of --one-run: how many canaries."),
 ]
 Runs = Annotated[
     int | None, typer.Option("--runs", min=2, metavar="R", help="Train so often, in two worlds.")

@@ -113,9 +113,7 @@ def _probe_steps(
     found = [influence.result, noise, fit, sampler]
     if transcript and can_transcribe(subject):
         counter.start("transcript", 2 * EPOCHS * STEPS)
-        found.append(
-            probe_transcript(subject, influence, seconds=seconds, progress=counter.add)
-        )
+        found.append(probe_transcript(subject, influence, seconds=seconds, progress=counter.add))
     return found
 
 

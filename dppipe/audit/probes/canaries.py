@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SCALES = (1e-3, 1.0, 20.0, -20.0, 1e3, 1e6)
 """What made-up inputs are multiplied by."""
+_FINER = tuple(10 ** (place / 12) for place in range(-24, 25) if place % 12)
+"""Scales in small steps from a hundredth to a hundred."""
 _ASCENT_STEPS = 50
 _STEP_LENGTH = 0.2
 """How far one step of ascent goes, relative to the input's norm."""
@@ -44,6 +46,8 @@ def make_canaries(subject: Subject) -> list[Canary]:
     for scale in SCALES:
         changed = _scaled(subject, row, scale)
         found.append(Canary(f"inputs x {scale:g}", _with_worst_target(subject, changed)))
+    for scale in _FINER:  # a clipper may leave most to a gradient of one size
+        found.append(Canary(f"inputs x {scale:.3g}", _scaled(subject, row, scale)))
     found.append(Canary("zero", _scaled(subject, row, 0.0)))
     for value in (math.nan, math.inf):
         found.append(Canary(f"{value}", _filled(subject, row, value)))

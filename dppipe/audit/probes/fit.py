@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special, stats
 
-from dppipe.audit.probes.verdict import SHARES, ProbeResult
+from dppipe.audit.probes.verdict import LEAST_P, SHARES, ProbeResult
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,8 +55,8 @@ class FitTests:
 
     @property
     def p_value(self) -> float:
-        """The smallest p-value times their number."""
-        return min(1.0, min(self.p_values.values()) * len(self.p_values))
+        """The smallest p-value times their number; never 0, which a test of noise can't show."""
+        return min(1.0, max(min(self.p_values.values()), LEAST_P) * len(self.p_values))
 
 
 def probe_fit(subject: Subject, counts: list[Tensor], *, progress: Progress) -> ProbeResult:

@@ -7,14 +7,13 @@ that a formula expects would miss a layer that isn't clipped.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
+from dppipe.audit.probes.observed_step import TIMED_STEPS
 from dppipe.audit.probes.threshold_tests import (
     count_worlds,
     detection_rate,
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _OTHERS = 4
-_TIMED = 10
-"""Draws that are timed, and thrown away, before the number of draws is fixed."""
 _LEAST_DRAWS = 100
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _PILOT = 2000
@@ -102,7 +99,7 @@ def probe_noise(
     """
     level = SHARES["noise"]
     wanted = draws_for(subject.multiplier)
-    records, step = subject.full(others=_OTHERS, steps=2 * wanted + _TIMED)
+    records, step = subject.full(others=_OTHERS, steps=2 * wanted + TIMED_STEPS)
     claim = step.claim()
     # The sums of this many placeholders: counts of an adaptive clipper see them.
     silent_records, silent = subject.full(others=_OTHERS, steps=2, silent=True)
@@ -111,11 +108,7 @@ def probe_noise(
         silent_records.hold(None if canary is None else canary.row)
         sums.append(silent.draw())
     score = Score.of_sums(claim, *sums)
-    started = time.monotonic()
-    for _ in range(_TIMED):
-        step.draw()
-    each = (time.monotonic() - started) / _TIMED
-    draws = max(_LEAST_DRAWS, min(wanted, int(seconds / each / 2)))
+    draws = max(_LEAST_DRAWS, min(wanted, int(seconds / step.seconds_each() / 2)))
     thresholds = fixed_thresholds(score)
     scores: list[list[float]] = [[], []]
     for _ in range(draws):

@@ -7,6 +7,8 @@ and there is no ledger, as nothing is spent.
 from __future__ import annotations
 
 import math
+import statistics
+import time
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Relation
     from dppipe.randomness.gaussian import NoiseSource
 
+TIMED_STEPS = 11
+"""Steps that are timed before the number of draws is fixed."""
+
 
 class _Silence:
     """A source without noise: it only divides."""
@@ -68,6 +73,15 @@ class ObservedStep(PrivateStep):
         """Take a step; return its noisy sums, in float64."""
         self(self.batch, place=lambda rows: rows)
         return self.released
+
+    def seconds_each(self) -> float:
+        """Return how long a step takes: the median of a few, which are thrown away."""
+        found = []
+        for _ in range(TIMED_STEPS):
+            started = time.monotonic()
+            self.draw()
+            found.append(time.monotonic() - started)
+        return statistics.median(found)
 
     def claim(self) -> StepClaim:
         """Return what is claimed of each release in the clipper's present state."""

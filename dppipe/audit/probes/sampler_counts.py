@@ -189,9 +189,7 @@ def _test_draws(kind: str, tests: SamplerTests, drawn: _Draws) -> None:
 def _test_sizes(tests: SamplerTests, drawn: _Draws) -> None:
     """Test the total, and how many batches have a middle size: all, if sizes are fixed."""
     draws = len(drawn.sizes)
-    tests.binomial(
-        "the number of draws", int(drawn.sizes.sum()), draws * drawn.units, drawn.rate
-    )
+    tests.binomial("the number of draws", int(drawn.sizes.sum()), draws * drawn.units, drawn.rate)
     sizes = stats.binom(drawn.units, drawn.rate)
     low, high = sizes.ppf(0.25), sizes.ppf(0.75)
     middle = int(((drawn.sizes >= low) & (drawn.sizes <= high)).sum())

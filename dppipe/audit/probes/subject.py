@@ -79,7 +79,11 @@ class Subject:
     ) -> tuple[MadeUpRecords, ObservedStep]:
         """Return records and a step that draws all of them, so that the canary is always in."""
         return self.set_up(
-            FullBatch(), rate=1.0, multiplier=self.multiplier, others=others, steps=steps,
+            FullBatch(),
+            rate=1.0,
+            multiplier=self.multiplier,
+            others=others,
+            steps=steps,
             silent=silent,
         )
 
@@ -177,7 +181,9 @@ def make_subject(
         weights: The network's tensors; those that training would start from, if None.
     """
     if spec.budget == "none":
-        raise UsageError("budget: expected a privacy budget to audit, got none: nothing is claimed.")
+        raise UsageError(
+            "budget: expected a privacy budget to audit, got none: nothing is claimed."
+        )
     if plan.block > 1:
         raise UsageError(
             "noise: expected noise that is independent from step to step, got correlated noise. "

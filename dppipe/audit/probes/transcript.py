@@ -8,13 +8,13 @@ epochs a world show it (`docs/audit.md`).
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
 from dppipe.audit.probes.noise import Score
+from dppipe.audit.probes.observed_step import TIMED_STEPS
 from dppipe.audit.probes.threshold_tests import (
     count_worlds,
     detection_rate,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from dppipe.audit.probes.influence import Influence
     from dppipe.audit.probes.noise import Progress
-    from dppipe.audit.probes.observed_step import ObservedStep
     from dppipe.audit.probes.subject import Subject
     from dppipe.privacy.accountants.base import Composition
 
@@ -63,12 +62,12 @@ def probe_transcript(
     level = SHARES["transcript"]
     sampler = subject.parts.sampler
     settings = {"rate": 1 / STEPS, "multiplier": PROBE_NOISE, "others": _OTHERS}
-    records, step = subject.set_up(sampler, steps=(2 * EPOCHS + 1) * STEPS, **settings)
+    records, step = subject.set_up(sampler, steps=2 * EPOCHS * STEPS + TIMED_STEPS, **settings)
     certificate = _certificate(subject)
     shifts, direction = _shifts(subject, influence)
     thresholds = np.unique(np.quantile(_score(_pilot(), shifts), _QUANTILES))
-    each = _seconds_each(step)
-    epochs = max(_LEAST_EPOCHS, min(EPOCHS, int(seconds / each / STEPS / 2)))
+    each = step.seconds_each() * STEPS
+    epochs = max(_LEAST_EPOCHS, min(EPOCHS, int(seconds / each / 2)))
     scores: list[list[Floats]] = [[], []]
     for _ in range(epochs):
         for world, canary in enumerate((influence.without, influence.with_)):
@@ -136,13 +135,6 @@ def _shifts(subject: Subject, influence: Influence) -> tuple[tuple[float, float]
     scored = Score.of_sums(claim, without, with_)
     centred = Score(claim, claim.scaled(empty), scored.moved)
     return (centred(without), centred(with_)), centred
-
-
-def _seconds_each(step: ObservedStep) -> float:
-    started = time.monotonic()
-    for _ in range(STEPS):
-        step.draw()
-    return (time.monotonic() - started) / STEPS
 
 
 def _score(steps: Floats, shifts: tuple[float, float]) -> Floats:  # [epochs, STEPS] -> [epochs]

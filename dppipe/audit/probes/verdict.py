@@ -13,6 +13,8 @@ LEVEL = 0.01
 """How often an audit of correct code rejects its claim, at most."""
 SHARES = {"influence": 0.0, "noise": 0.005, "fit": 0.002, "sampler": 0.001, "transcript": 0.002}
 """The part of the level that each probe of a noised sum may use. Influence is exact."""
+LEAST_P = 1e-300
+"""The smallest p-value that is told apart from 0."""
 EXIT_REJECTED = 4
 """The exit code of a command whose audit has rejected the claim."""
 
@@ -86,7 +88,7 @@ class AuditReport:
             return "no probe for this learner: not audited"
         if self.rejected:
             found = [probe.probe for probe in self.probes if probe.rejected]
-            return f"CLAIM REJECTED (p = {shown_p(self.p_value)}) by {_listed(found)}"
+            return f"CLAIM REJECTED (p {_relation(shown_p(self.p_value))}) by {_listed(found)}"
         weakest = self._stated()
         return (
             f"no contradiction; would have found {weakest.fault} with probability "
@@ -104,8 +106,14 @@ class AuditReport:
 def shown_p(p_value: float) -> str:
     """Return a p-value in few digits."""
     if p_value == 0:
-        return "0"
+        return "0, exact"
+    if p_value < 1e-15:
+        return "< 1e-15"
     return f"{p_value:.1e}" if p_value < 1e-3 else f"{p_value:.2g}"
+
+
+def _relation(shown: str) -> str:
+    return shown if shown.startswith("<") else f"= {shown}"
 
 
 def shown_power(power: float) -> str:
