@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dppipe.audit.probes.made_up_records import Row
+from dppipe.audit.probes.made_up_records import Columns, Row
 from dppipe.errors import RECORD_ERRORS
 
 if TYPE_CHECKING:
-    from dppipe.audit.probes.subject import Subject
+    from dppipe.engine.contracts import PerSampleLoss
 
 SCALES = (1e-3, 1.0, 20.0, -20.0, 1e3, 1e6)
 """What made-up inputs are multiplied by."""
@@ -39,39 +40,47 @@ class Canary:
     row: Row
 
 
-def make_canaries(subject: Subject) -> list[Canary]:
+@dataclass(frozen=True)
+class Evaluated:
+    """A model as canaries are found for it."""
+
+    columns: Columns
+    examples: Row
+    """Made-up examples, one tensor for each column."""
+    network: nn.Module
+    loss: PerSampleLoss
+    """The loss of each example."""
+    parameters: Mapping[str, Tensor]
+
+
+def make_canaries(subject: Evaluated) -> list[Canary]:
     """Return canaries for a model: scaled, zero, not finite, and one for each parameter."""
+    columns = subject.columns
     row = _with_worst_target(subject, tuple(column[:1] for column in subject.examples))
     found = []
     for scale in SCALES:
-        changed = _scaled(subject, row, scale)
+        changed = scaled_rows(columns, row, scale)
         found.append(Canary(f"inputs x {scale:g}", _with_worst_target(subject, changed)))
     for scale in _FINER:  # a clipper may leave most to a gradient of one size
-        found.append(Canary(f"inputs x {scale:.3g}", _scaled(subject, row, scale)))
-    found.append(Canary("zero", _scaled(subject, row, 0.0)))
+        found.append(Canary(f"inputs x {scale:.3g}", scaled_rows(columns, row, scale)))
+    found.append(Canary("zero", scaled_rows(columns, row, 0.0)))
     for value in (math.nan, math.inf):
-        found.append(Canary(f"{value}", _filled(subject, row, value)))
+        found.append(Canary(f"{value}", scaled_rows(columns, row, value, fill=True)))
     return found + _ascents(subject, row)
 
 
-def _scaled(subject: Subject, row: Row, scale: float) -> Row:
-    return _changed(subject, row, lambda column: column * scale)
-
-
-def _filled(subject: Subject, row: Row, value: float) -> Row:
-    return _changed(subject, row, lambda column: torch.full_like(column, value))
-
-
-def _changed(subject: Subject, row: Row, change) -> Row:  # type: ignore[no-untyped-def]
-    """Return a row with other inputs, where they are floating-point numbers."""
-    columns = []
+def scaled_rows(columns: Columns, row: Row, scale: float, *, fill: bool = False) -> Row:
+    """Return a row whose floating-point inputs are multiplied by a number, or set to it."""
+    changed = []
     for place, column in enumerate(row):
-        is_input = place < subject.columns.inputs and column.is_floating_point()
-        columns.append(change(column) if is_input else column.clone())
-    return tuple(columns)
+        if place >= columns.inputs or not column.is_floating_point():
+            changed.append(column.clone())
+        else:
+            changed.append(torch.full_like(column, scale) if fill else column * scale)
+    return tuple(changed)
 
 
-def _with_worst_target(subject: Subject, row: Row) -> Row:
+def _with_worst_target(subject: Evaluated, row: Row) -> Row:
     """Return a row with that one of the made-up targets which has the largest loss."""
     inputs = subject.columns.inputs
     targets = subject.examples[inputs:]
@@ -88,14 +97,14 @@ def _with_worst_target(subject: Subject, row: Row) -> Row:
     return (*row[:inputs], *(target[worst : worst + 1].clone() for target in targets))
 
 
-def _ascents(subject: Subject, row: Row) -> list[Canary]:
+def _ascents(subject: Evaluated, row: Row) -> list[Canary]:
     """Return the canaries of gradient ascent, for as many parameters as time allows."""
     found: list[Canary] = []
     place = _float_input(subject, row)
     if place is None:
         return found
     until = time.monotonic() + _MOST_SECONDS
-    for name, parameter in subject.engine.parameters.items():
+    for name, parameter in subject.parameters.items():
         if time.monotonic() > until:
             break
         climbed = _climb(subject, row, place, parameter)
@@ -104,14 +113,14 @@ def _ascents(subject: Subject, row: Row) -> list[Canary]:
     return found
 
 
-def _float_input(subject: Subject, row: Row) -> int | None:
+def _float_input(subject: Evaluated, row: Row) -> int | None:
     for place in range(subject.columns.inputs):
         if row[place].is_floating_point():
             return place
     return None
 
 
-def _climb(subject: Subject, row: Row, place: int, parameter: Tensor) -> Row | None:
+def _climb(subject: Evaluated, row: Row, place: int, parameter: Tensor) -> Row | None:
     """Return an input with a large gradient of one parameter; None if none can be computed.
 
     Steps have a fixed length relative to the input, so the input may grow.
@@ -130,7 +139,7 @@ def _climb(subject: Subject, row: Row, place: int, parameter: Tensor) -> Row | N
     return (*row[:place], moved, *row[place + 1 :])
 
 
-def _slope(subject: Subject, row: Row, start: Tensor, parameter: Tensor) -> Tensor | None:
+def _slope(subject: Evaluated, row: Row, start: Tensor, parameter: Tensor) -> Tensor | None:
     try:
         with torch.enable_grad():
             loss = subject.loss(subject.network, subject.columns.batch(row)).sum()

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dppipe.audit.probes.noise import Progress
+    from dppipe.audit.probes.probed import Probed
     from dppipe.audit.probes.step_claim import StepClaim
-    from dppipe.audit.probes.subject import Subject
 
 DRAWS = 20
 _OTHERS = 20
@@ -59,7 +59,7 @@ class FitTests:
         return min(1.0, max(min(self.p_values.values()), LEAST_P) * len(self.p_values))
 
 
-def probe_fit(subject: Subject, counts: list[Tensor], *, progress: Progress) -> ProbeResult:
+def probe_fit(subject: Probed, counts: list[Tensor], *, progress: Progress) -> ProbeResult:
     """Draw releases without the canary and compare their noise with the claim.
 
     Args:

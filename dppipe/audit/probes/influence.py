@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dppipe.audit.probes.canaries import Canary, make_canaries
 from dppipe.audit.probes.verdict import SHARES, ProbeResult
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from dppipe.audit.probes.canaries import Canary
+    from dppipe.audit.probes.probed import Probed
     from dppipe.audit.probes.step_claim import StepClaim
-    from dppipe.audit.probes.subject import Subject
 
 TOLERANCE = 1e-5
 """How far rounding may move a measured influence above the bound, relative to it."""
@@ -59,13 +59,13 @@ class _Pair:
         return f"{self.without.name} replaced by {self.with_.name}"
 
 
-def measure_influence(subject: Subject) -> Influence:
+def measure_influence(subject: Probed) -> Influence:
     """Measure how far each canary moves the sum; under `replace_one`, each pair of canaries.
 
     Guarantee: a result above the bound is a counterexample to the sensitivity that noise is scaled
     to, for the model at these weights.
     """
-    canaries = make_canaries(subject)
+    canaries = subject.canaries()
     records, step = subject.full(others=_OTHERS, steps=len(canaries) + 1, silent=True)
     claim = step.claim()
     replaced = claim.relation == "replace_one"

@@ -80,14 +80,31 @@ class MadeUpRecords:
     """
 
     def __init__(
-        self, columns: Row, *, others: int, canary_rows: int = 1, by_users: bool = False
+        self,
+        columns: Row,
+        *,
+        others: int,
+        canary_rows: int = 1,
+        by_users: bool = False,
+        present: bool = True,
     ) -> None:
-        # columns: made-up examples, [n, ...] each
+        """Make up records.
+
+        Args:
+            columns: Made-up examples, one tensor `[n, ...]` for each column.
+            others: How many units there are beside the canary's.
+            canary_rows: How many records the canary's unit has.
+            by_users: Whether each record says whose it is.
+            present: Whether there is a column of placeholders; else others are ordinary records.
+        """
         rows = canary_rows + others
         repeated = torch.arange(rows) % len(columns[0])
         tensors = [column[repeated].clone() for column in columns]
         self.present = torch.zeros(rows, dtype=torch.float32)
-        self.dataset = TensorDataset(*tensors, self.present)
+        self.dataset = TensorDataset(*tensors, *([self.present] if present else []))
+        self.units = 1 + others
+        self.world = 0
+        """A number for what the canary's place holds: each change has another."""
         with_valid(self.dataset, numpy.ones(rows, dtype=bool))
         self.valid: numpy.ndarray = self.dataset.valid  # type: ignore[attr-defined]
         self._canary = slice(0, canary_rows)
@@ -98,6 +115,7 @@ class MadeUpRecords:
 
     def hold(self, canary: Row | None) -> None:
         """Put a canary into its place, or mark the place as bad."""
+        self.world = 0 if canary is None else id(canary)
         self.valid[self._canary] = canary is not None
         self.present[self._canary] = 1.0
         if canary is not None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from dppipe.audit.probes.influence import Influence
+    from dppipe.audit.probes.probed import Probed
     from dppipe.audit.probes.step_claim import StepClaim
-    from dppipe.audit.probes.subject import Subject
 
     Floats = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ class Score:
 
 
 def probe_noise(
-    subject: Subject,
+    subject: Probed,
     influence: Influence,
     *,
     seconds: float,
@@ -161,7 +161,7 @@ def _power(score: Score, thresholds: Floats, *, draws: int, level: float) -> flo
 
 
 def _result(
-    subject: Subject,
+    subject: Probed,
     score: Score,
     without: Floats,
     with_: Floats,

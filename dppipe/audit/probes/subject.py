@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from dppipe.audit.probes.canaries import Canary, Evaluated, make_canaries
 from dppipe.audit.probes.made_up_records import Columns, MadeUpRecords, Row
 from dppipe.audit.probes.observed_step import ObservedStep, make_loader, observe_step
 from dppipe.clipper_abilities import adapts, first_state
@@ -73,6 +74,12 @@ class Subject:
     def multiplier(self) -> float:
         """The smallest noise multiplier of the plan's steps."""
         return min(run.noise_multiplier for run in self.plan.noise)
+
+    def canaries(self) -> list[Canary]:
+        """Return canaries for the model."""
+        return make_canaries(
+            Evaluated(self.columns, self.examples, self.network, self.loss, self.engine.parameters)
+        )
 
     def full(
         self, *, others: int, steps: int, silent: bool = False
