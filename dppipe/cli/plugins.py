@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,6 +101,7 @@ def check(
 
     with redirect_stdout(sys.stderr):  # what a plugin prints isn't part of the report
         checked = check_file(file) if file is not None else check_folder(plugins)
+        checked = [_with_influence(kind) for kind in checked]
     if as_json:
         typer.echo(
             json.dumps(
@@ -114,6 +116,18 @@ def check(
         typer.echo("\n".join(line for kind in checked for line in checked_text(kind)))
     if not all(kind.ok for kind in checked):
         raise typer.Exit(1)
+
+
+def _with_influence(checked: CheckedKind) -> CheckedKind:
+    """Add the influence probe of an audit to the checks of a clipper or a learner."""
+    from dppipe.audit.plugin_influence import PROBED, probe_plugin
+    from dppipe.plugin_kit.checking import Outcome
+
+    if checked.block not in PROBED or not checked.ok:
+        return checked
+    ok, measured = probe_plugin(checked.block, checked.kind, folder=Path(checked.file).parent)
+    title = "in a real release no canary moves a sum by more than its bound"
+    return replace(checked, outcomes=(*checked.outcomes, Outcome(title, ok, measured)))
 
 
 def kinds_text(found: list[KindFacts]) -> Iterator[str]:

@@ -31,14 +31,20 @@ def none(audit: int) -> Iterator[None]:
 
 
 @contextmanager
-def noise_halved(audit: int) -> Iterator[None]:
+def noise_divided(by: float) -> Iterator[None]:
+    """Noise of a part of its size."""
     real = GaussianStream.add_
 
-    def halved(self, flat, std, *, over=1.0):
-        return real(self, flat, std / 2, over=over)
+    def smaller(self, flat, std, *, over=1.0):
+        return real(self, flat, std / by, over=over)
 
-    with mock.patch.object(GaussianStream, "add_", halved):
+    with mock.patch.object(GaussianStream, "add_", smaller):
         yield
+
+
+def noise_halved(audit: int) -> AbstractContextManager[None]:
+    """Noise of half its size."""
+    return noise_divided(2)
 
 
 def _places() -> dict[str, slice]:
@@ -159,7 +165,7 @@ def shuffled_batches(audit: int) -> Iterator[None]:
 
 
 @contextmanager
-def one_record_twice_as_often(audit: int) -> Iterator[None]:
+def one_record_more_often(times: int) -> Iterator[None]:
     """A record of the data, another one in each audit, that the audit can't know."""
     real = Poisson.draw
     chosen = int(np.random.default_rng().integers(RECORDS))
@@ -167,12 +173,17 @@ def one_record_twice_as_often(audit: int) -> Iterator[None]:
     def favouring(self, records, *, rate, generator):
         found = real(self, records, rate=rate, generator=generator)
         number = chosen % records
-        if number not in found and np.random.random() < rate / (1 - rate):
+        if number not in found and np.random.random() < (times - 1) * rate / (1 - rate):
             found = np.sort(np.append(found, number))
         return found
 
     with mock.patch.object(Poisson, "draw", favouring):
         yield
+
+
+def one_record_twice_as_often(audit: int) -> AbstractContextManager[None]:
+    """A record with twice the rate."""
+    return one_record_more_often(2)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dppipe.audit.probes.subject import Subject
     from dppipe.audit.probes.verdict import ProbeResult
     from dppipe.planning.plan import Plan
+    from dppipe.privacy.budget import Relation
     from dppipe.spec.spec import Spec
 
 Progress = Callable[[str, int, int], None]
@@ -62,13 +63,7 @@ def audit(
         progress: Is told how far each probe is.
     """
     started = time.monotonic()
-    if spec.budget == "none":
-        raise UsageError("budget: expected a privacy budget, got none: there is no claim to audit.")
-    if spec.reproducible:
-        raise PrivacyRefusal(
-            "reproducible: expected false for an audit, got true. Noise that follows from a public "
-            "seed protects nobody, and a probe of it says nothing."
-        )
+    relation = _relation(spec)
     plan = plan or make_plan(spec)
     if isinstance(plan, StepPlan):
         subject = make_subject(spec, plan, weights=weights)
@@ -84,7 +79,7 @@ def audit(
     return AuditReport(
         name=spec.name,
         learner=spec.learner.kind,
-        relation=spec.budget.relation,
+        relation=relation,
         unit=plan.unit,
         release="a step's noisy sum, before the optimizer sees it" if plan.steps else "the release",
         probes=tuple(probes),
@@ -92,6 +87,18 @@ def audit(
         seconds=time.monotonic() - started,
         settings=_settings(seconds),
     )
+
+
+def _relation(spec: Spec) -> Relation:
+    """Return what neighbouring data sets differ in; refuse a spec that claims nothing."""
+    if spec.budget == "none":
+        raise UsageError("budget: expected a privacy budget, got none: there is no claim to audit.")
+    if spec.reproducible:
+        raise PrivacyRefusal(
+            "reproducible: expected false for an audit, got true. Noise that follows from a public "
+            "seed protects nobody, and a probe of it says nothing."
+        )
+    return spec.budget.relation
 
 
 def _probe_steps(

@@ -57,6 +57,10 @@ class ObservedGate(Gate):
     known: Bounded | None = None
     """The value of this world, where it was computed before."""
 
+    def close(self) -> None:
+        """End the thread that would write a ledger: each draw has a gate of its own."""
+        self._writer.shutdown()
+
     def add_noise(self, release: Release, compute: Callable[[], Bounded]) -> Tensor:
         """Release a value with noise; one that was computed before is used again."""
 
@@ -70,10 +74,10 @@ class ObservedGate(Gate):
         return value
 
     def select(self, release: Release, scores: Callable[[], Bounded]) -> int:
-        """Select a candidate; the scores are kept."""
+        """Select a candidate; scores that were computed before are used again."""
 
         def observed() -> Bounded:
-            self.bounded = scores()
+            self.bounded = self.known or scores()
             return self.bounded
 
         chosen = super().select(release, observed)
@@ -162,7 +166,10 @@ class LearnerRelease:
         world = self._records.world
         gate.known = self._known.get(world)
         self.gate = gate
-        self._fit(gate)
+        try:
+            self._fit(gate)
+        finally:
+            gate.close()
         if gate.bounded is not None:
             self._known[world] = gate.bounded
             return gate.released * gate.bounded.over

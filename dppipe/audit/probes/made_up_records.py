@@ -62,13 +62,15 @@ class Columns:
 
             def masked_step(model: nn.Module, rows: Any) -> Tensor:
                 *columns, present = rows
-                return step(model, self.batch(columns)).reshape(()) * present.reshape(())
+                counted: Tensor = step(model, self.batch(columns)).reshape(()) * present.reshape(())
+                return counted
 
             return SingletonLoss(masked_step)
 
         def masked_loss(model: nn.Module, rows: Any) -> Tensor:
             *columns, present = rows
-            return loss(model, self.batch(columns)) * present
+            counted: Tensor = loss(model, self.batch(columns)) * present
+            return counted
 
         return masked_loss
 

@@ -23,6 +23,7 @@ from dppipe.audit.probes.threshold_tests import (
     normal_cells,
     p_value,
     sample_cells,
+    shown_counts,
 )
 from dppipe.audit.probes.verdict import SHARES, ProbeResult
 
@@ -177,9 +178,7 @@ def _result(
     claimed = claim.curve().epsilon(delta)
     epsilon = largest_epsilon(worlds, delta=delta, error=level)
     ceiling = epsilon_ceiling(draws, thresholds=len(thresholds), delta=delta, error=level)
-    notes = ()
-    if draws < wanted:
-        notes = (f"noise: {draws:,} draws a world instead of {wanted:,}, for time",)
+    fewer = f"noise: {draws:,} draws a world instead of {wanted:,}, for time"
     return ProbeResult(
         probe="noise",
         claimed=f"noise multiplier {claim.multiplier:.4g}: epsilon {claimed:.3g} a full release",
@@ -194,8 +193,7 @@ def _result(
             "noise_multiplier": claim.multiplier,
             "draws_a_world": draws,
             "thresholds": thresholds.tolist(),
-            "hits_without": [world.hits_without for world in worlds],
-            "hits_with": [world.hits_with for world in worlds],
+            **shown_counts(worlds),
             "delta": delta,
             "epsilon_claimed": claimed,
             "epsilon_at_least": epsilon,
@@ -203,7 +201,7 @@ def _result(
             "shift_without_noise": score.shift,
             "shift_claimed": claim.shift,
         },
-        notes=notes,
+        notes=(fewer,) if draws < wanted else (),
     )
 
 

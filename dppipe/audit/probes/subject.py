@@ -193,8 +193,8 @@ def make_subject(
         )
     if plan.block > 1:
         raise UsageError(
-            "noise: expected noise that is independent from step to step, got correlated noise. "
-            "No probe knows it."
+            "spec: expected a budget, and noise that is independent from step to step. No probe "
+            "knows another."
         )
     seed_weights(spec.seed)
     network, loss = network_and_loss(build_module(spec, steps=1))
@@ -206,17 +206,11 @@ def make_subject(
     parts = parts_of(spec)
     order: Literal[1, 2] = 1 if parts.noise.mechanism == "laplace" else 2
     engine = Engine(replica.module, evaluated, parts.clipping, order=order)
+    relation = spec.budget.relation
+    whole = from_clean_state(loss, replica)
     state = first_state(parts.clipping, engine.groups.sizes)
     subject = Subject(
-        parts,
-        plan,
-        spec.budget.relation,
-        engine,
-        replica.module,
-        from_clean_state(loss, replica),
-        columns,
-        examples,
-        state,
+        parts, plan, relation, engine, replica.module, whole, columns, examples, state
     )
     subject.warm_up()
     return subject

@@ -42,6 +42,14 @@ def count_worlds(without: Floats, with_: Floats, thresholds: Floats) -> list[Two
     return worlds
 
 
+def shown_counts(worlds: Sequence[TwoWorlds]) -> dict[str, list[int]]:
+    """Return the counts of each threshold, as a file keeps them."""
+    return {
+        "hits_without": [world.hits_without for world in worlds],
+        "hits_with": [world.hits_with for world in worlds],
+    }
+
+
 def p_value(worlds: Sequence[TwoWorlds], claim: Claim) -> float:
     """Return the smallest level at which some threshold contradicts the claim.
 

@@ -22,6 +22,7 @@ from dppipe.audit.probes.threshold_tests import (
     largest_epsilon,
     p_value,
     sample_cells,
+    shown_counts,
 )
 from dppipe.audit.probes.verdict import SHARES, ProbeResult
 from dppipe.errors import PrivacyRefusal
@@ -31,6 +32,7 @@ from dppipe.privacy.tradeoff.blow_up import blow_up_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dppipe.audit.counts import TwoWorlds
     from dppipe.audit.probes.influence import Influence
     from dppipe.audit.probes.noise import Progress
     from dppipe.audit.probes.subject import Subject
@@ -60,9 +62,13 @@ def probe_transcript(
 ) -> ProbeResult:
     """Release epochs in both worlds, and compare a score of each with the certificate's curve."""
     level = SHARES["transcript"]
-    sampler = subject.parts.sampler
-    settings = {"rate": 1 / STEPS, "multiplier": PROBE_NOISE, "others": _OTHERS}
-    records, step = subject.set_up(sampler, steps=2 * EPOCHS * STEPS + TIMED_STEPS, **settings)
+    records, step = subject.set_up(
+        subject.parts.sampler,
+        rate=1 / STEPS,
+        multiplier=PROBE_NOISE,
+        others=_OTHERS,
+        steps=2 * EPOCHS * STEPS + TIMED_STEPS,
+    )
     certificate = _certificate(subject)
     shifts, direction = _shifts(subject, influence)
     thresholds = np.unique(np.quantile(_score(_pilot(), shifts), _QUANTILES))
@@ -76,22 +82,35 @@ def probe_transcript(
         progress(2 * STEPS)
     found = [_score(np.array(world), shifts) for world in scores]
     worlds = count_worlds(found[0], found[1], thresholds)
-    claim = blow_up_of(certificate.curve)
-    delta = subject.plan.delta or 1e-5
+    shuffled = [sample_cells(thresholds, _score(_shuffled(one), shifts)) for one in shifts]
+    power = detection_rate(
+        shuffled[0], shuffled[1], blow_up_of(certificate.curve), draws=epochs, error=level
+    )
+    return _result(certificate, worlds, thresholds, delta=subject.plan.delta or 1e-5, power=power)
+
+
+def _result(
+    certificate: Composition,
+    worlds: list[TwoWorlds],
+    thresholds: Floats,
+    *,
+    delta: float,
+    power: float,
+) -> ProbeResult:
+    level = SHARES["transcript"]
+    epochs = worlds[0].draws_with
     claimed = certificate.epsilon(delta)
     epsilon = largest_epsilon(worlds, delta=delta, error=level)
     ceiling = epsilon_ceiling(epochs, thresholds=len(thresholds), delta=delta, error=level)
-    shuffled = [_score(_shuffled(shift), shifts) for shift in shifts]
-    cells = [sample_cells(thresholds, one) for one in shuffled]
+    steps = f"{STEPS} steps at noise {PROBE_NOISE:g}, rate {1 / STEPS:g}"
     return ProbeResult(
         probe="transcript",
-        claimed=f"{STEPS} steps at noise {PROBE_NOISE:g}, rate {1 / STEPS:g}: epsilon "
-        f"{claimed:.3g}",
+        claimed=f"{steps}: epsilon {claimed:.3g}",
         measured=f"epsilon >= {epsilon:.2g}, {epochs} epochs a world",
-        p_value=p_value(worlds, claim),
+        p_value=p_value(worlds, blow_up_of(certificate.curve)),
         level=level,
         fault="shuffled batches charged as Poisson",
-        power=detection_rate(cells[0], cells[1], claim, draws=epochs, error=level),
+        power=power,
         ratio=epsilon / claimed,
         ceiling=ceiling / claimed,
         numbers={
@@ -99,8 +118,7 @@ def probe_transcript(
             "steps": STEPS,
             "epochs_a_world": epochs,
             "thresholds": thresholds.tolist(),
-            "hits_without": [world.hits_without for world in worlds],
-            "hits_with": [world.hits_with for world in worlds],
+            **shown_counts(worlds),
             "delta": delta,
             "epsilon_claimed": claimed,
             "epsilon_at_least": epsilon,
@@ -121,8 +139,9 @@ def _certificate(subject: Subject) -> Composition:
 
 def _shifts(subject: Subject, influence: Influence) -> tuple[tuple[float, float], Score]:
     """Return how far a drawn canary of each world moves the score, and the score of one step."""
-    settings = {"rate": 1.0, "multiplier": PROBE_NOISE, "others": 0}
-    records, step = subject.set_up(subject.parts.sampler, steps=3, silent=True, **settings)
+    records, step = subject.set_up(
+        subject.parts.sampler, rate=1.0, multiplier=PROBE_NOISE, others=0, steps=3, silent=True
+    )
     claim = step.claim()
     sums = []
     for canary in (None, influence.without, influence.with_):

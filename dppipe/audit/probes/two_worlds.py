@@ -25,6 +25,7 @@ from dppipe.audit.probes.threshold_tests import (
     largest_epsilon,
     normal_cells,
     p_value,
+    shown_counts,
 )
 from dppipe.audit.probes.verdict import LEVEL, ProbeResult
 from dppipe.privacy.accountants.base import Composition
@@ -51,7 +52,7 @@ NOISED_SUMS = ("mean", "output_perturbation", "linear_regression")
 IN_TWO_WORLDS = ("objective_perturbation", "exponential", "output_perturbation")
 _PILOT = 60
 """Draws a world that fix direction and thresholds."""
-_MOST_DRAWS = 3000
+_MOST_DRAWS = 5000
 _LEAST_DRAWS = 100
 _QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 
@@ -106,8 +107,6 @@ class _Pilot:
 
     direction: torch.Tensor
     thresholds: Floats
-    means: tuple[float, float]
-    stds: tuple[float, float]
 
     def score(self, release: torch.Tensor) -> float:
         """Return a number that is larger in world 1."""
@@ -123,7 +122,7 @@ def _probe_worlds(subject: LearnerSubject, *, seconds: float, progress: Progress
     selects = subject.spec.learner.kind == "exponential"
     started = time.monotonic()
     pilot = _selection_pilot(records, release, canary) if selects else None
-    pilot = pilot or _pilot(records, release, canary)
+    pilot = pilot or _pilot(subject, records, release, canary)
     each = release.seconds_each()
     left = max(1.0, seconds - (time.monotonic() - started))
     draws = max(_LEAST_DRAWS, min(_MOST_DRAWS, int(left / each / 2)))
@@ -147,8 +146,19 @@ def _chosen(release: LearnerRelease, *, selects: bool) -> torch.Tensor:
 
 
 def _canary(subject: LearnerSubject) -> Canary:
-    """Return an ordinary but large record: the first made-up one, times 20."""
-    return next(one for one in subject.canaries() if one.name.endswith("x 20"))
+    """Return the canary that moves most what would be released, or scored, without noise."""
+    canaries = subject.canaries()
+    records, release = subject.full(others=0, steps=0, silent=True)
+
+    def seen(canary: Canary | None) -> torch.Tensor:
+        records.hold(None if canary is None else canary.row)
+        drawn = release.draw()
+        bounded = release.gate.bounded
+        return drawn if bounded is None else bounded.value.double()
+
+    without = seen(None)
+    moved = [float(torch.nan_to_num(seen(one) - without).std()) for one in canaries]
+    return canaries[int(np.argmax(moved))]
 
 
 def _certificate(subject: LearnerSubject) -> Composition:
@@ -157,22 +167,23 @@ def _certificate(subject: LearnerSubject) -> Composition:
     return subject.spec.accountant.compose(events, relation=subject.relation)
 
 
-def _pilot(records: MadeUpRecords, release: LearnerRelease, canary: Canary) -> _Pilot:
-    """Fix the direction between both worlds' means, and thresholds at quantiles."""
+def _pilot(
+    subject: LearnerSubject, records: MadeUpRecords, release: LearnerRelease, canary: Canary
+) -> _Pilot:
+    """Fix the direction between both worlds without noise, and thresholds at quantiles."""
+    silent_records, silent = subject.full(others=0, steps=0, silent=True)
     worlds = []
+    sums = []
     for held in (None, canary):
-        records.hold(None if held is None else held.row)
+        row = None if held is None else held.row
+        silent_records.hold(row)
+        sums.append(silent.draw())
+        records.hold(row)
         worlds.append(torch.stack([release.draw() for _ in range(_PILOT)]))
-    moved = worlds[1].mean(0) - worlds[0].mean(0)
     spread = torch.cat([world - world.mean(0) for world in worlds]).square().mean(0)
-    direction = moved / spread.clamp(min=1e-30)  # as if coordinates were independent
-    scores = [(world @ direction).numpy() for world in worlds]
-    return _Pilot(
-        direction,
-        np.unique(np.quantile(np.concatenate(scores), _QUANTILES)),
-        (float(scores[0].mean()), float(scores[1].mean())),
-        (float(scores[0].std()), float(scores[1].std())),
-    )
+    direction = (sums[1] - sums[0]) / spread.clamp(min=1e-30)  # as if coordinates were independent
+    scores = torch.cat(worlds) @ direction
+    return _Pilot(direction, np.unique(np.quantile(scores.numpy(), _QUANTILES)))
 
 
 def _selection_pilot(
@@ -189,7 +200,7 @@ def _selection_pilot(
     moved = scores[1] - scores[0]
     direction = torch.zeros_like(moved)
     direction[int((moved - moved.mean()).argmax())] = 1.0
-    return _Pilot(direction, np.array([0.5]), (0.0, 0.0), (1.0, 1.0))
+    return _Pilot(direction, np.array([0.5]))
 
 
 def _power(pilot: _Pilot, claim: BlowUp, scores: tuple[Floats, Floats], *, draws: int) -> float:
@@ -205,8 +216,9 @@ def _power(pilot: _Pilot, claim: BlowUp, scores: tuple[Floats, Floats], *, draws
             cells.append(np.array([1 / (1 + odds), odds / (1 + odds)]))
     else:
         cells = []
-        for mean, std in zip(pilot.means, pilot.stds, strict=True):
-            cells.append(normal_cells(pilot.thresholds, mean=mean, std=max(std, 1e-300) / 2))
+        for world in scores:
+            std = max(float(world.std()), 1e-300) / 2
+            cells.append(normal_cells(pilot.thresholds, mean=float(world.mean()), std=std))
     return detection_rate(cells[0], cells[1], claim, draws=draws, error=LEVEL)
 
 
@@ -239,8 +251,7 @@ def _result(
             "draws_a_world": draws,
             "pilot_draws_a_world": _PILOT,
             "thresholds": pilot.thresholds.tolist(),
-            "hits_without": [world.hits_without for world in worlds],
-            "hits_with": [world.hits_with for world in worlds],
+            **shown_counts(worlds),
             "delta": delta,
             "epsilon_claimed": claimed,
             "epsilon_at_least": epsilon,

@@ -89,18 +89,21 @@ class AuditReport:
         if self.rejected:
             found = [probe.probe for probe in self.probes if probe.rejected]
             return f"CLAIM REJECTED (p {_relation(shown_p(self.p_value))}) by {_listed(found)}"
-        weakest = self._stated()
-        return (
-            f"no contradiction; would have found {weakest.fault} with probability "
-            f"{shown_power(weakest.power)}"
-        )
+        fault, power = self._stated()
+        return f"no contradiction; would have found {fault} with probability {shown_power(power)}"
 
-    def _stated(self) -> ProbeResult:
-        """Return the probe whose power stands in the verdict: that of the noise, if there is."""
-        for probe in self.probes:
-            if probe.probe in ("noise", "two worlds"):
-                return probe
-        return min(self.probes, key=lambda probe: probe.power)
+    def _stated(self) -> tuple[str, float]:
+        """Return the fault of the verdict, and how often the audit finds it at least.
+
+        Noise that is too small everywhere is found by `noise` or by `fit`, whichever sees more:
+        the power of `fit` is that for its smallest tensor alone, which is less.
+        """
+        by_name = {probe.probe: probe for probe in self.probes}
+        stated = by_name.get("noise") or by_name.get("two worlds") or self.probes[0]
+        power = stated.power
+        if stated.probe == "noise" and "fit" in by_name:
+            power = max(power, by_name["fit"].power)
+        return stated.fault, power
 
 
 def shown_p(p_value: float) -> str:
