@@ -12,7 +12,7 @@ from pathlib import Path
 from dppipe.audit.probes.influence import measure_influence
 from dppipe.audit.probes.learner_subject import make_learner_subject
 from dppipe.audit.probes.subject import make_subject
-from dppipe.errors import DppipeError
+from dppipe.errors import RECORD_ERRORS, DppipeError
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.planning.step_plan import StepPlan
 from dppipe.spec.load import spec_from_text
@@ -55,6 +55,8 @@ def probe_plugin(block: str, kind: str, *, folder: Path) -> tuple[bool, str]:
                 result = measure_influence(subject).result
         else:
             result = measure_influence(make_learner_subject(spec, plan)).result
-    except (DppipeError, ValueError) as error:
+    except DppipeError as error:
         return True, f"not tried: {str(error).splitlines()[0][:120]}"
+    except RECORD_ERRORS as error:  # no record is involved, but the plugin needs another spec
+        return True, f"not tried: {type(error).__name__} in a small spec of its own"
     return not result.rejected, result.measured
