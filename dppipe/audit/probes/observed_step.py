@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from dppipe.privacy.budget import Relation
     from dppipe.randomness.gaussian import NoiseSource
 
-TIMED_STEPS = 11
-"""Steps that are timed before the number of draws is fixed."""
+TIMED_STEPS = 10
+"""Steps that are timed before draws are counted: whole epochs of the transcript probe."""
 
 
 class _Silence:
