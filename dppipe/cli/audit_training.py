@@ -50,7 +50,9 @@ def audit_one_run(
     show_result(result, Path(outcome.run_dir), as_json=as_json)
 
 
-def audit_run_directory(run_dir: Path, *, plugins: Path | None = None, as_json: bool) -> None:
+def audit_run_directory(
+    run_dir: Path, *, out: Path | None = None, plugins: Path | None = None, as_json: bool
+) -> None:
     """Work the audit of a run out again from its files; of an ordinary run, audit its step."""
     from dppipe.audit.one_run.result import assess
     from dppipe.pipeline.load import load_network, spec_of
@@ -60,10 +62,15 @@ def audit_run_directory(run_dir: Path, *, plugins: Path | None = None, as_json: 
     if run.audit_plan.exists():
         show_result(assess(run), run.path, as_json=as_json)
         return
-    from dppipe.audit.probes.audit_spec import audit  # type: ignore[import-not-found]
+    from dppipe.audit.probes.audit_spec import audit
+    from dppipe.cli.audit_report import show_report
+    from dppipe.cli.printing.audit import progress_bar
 
     spec = spec_of(run, plugins=plugins)
-    audit(spec, weights=load_network(run, spec).state_dict())
+    weights = load_network(run, spec).state_dict()
+    with progress_bar() as progress:
+        report = audit(spec, weights=weights, progress=progress)
+    show_report(report, out or Path("audits") / spec.name, as_json=as_json)
 
 
 def audit_many_runs(

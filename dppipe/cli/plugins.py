@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,6 +116,7 @@ def check(
         if options and file is None:
             raise UsageError("--set: expected FILE, whose kind has the option, got none. Name it.")
         checked = check_folder(plugins) if file is None else check_file(file, options=options)
+        checked = [_with_influence(kind) for kind in checked]
     if as_json:
         typer.echo(
             json.dumps(
@@ -129,6 +131,18 @@ def check(
         typer.echo("\n".join(line for kind in checked for line in checked_text(kind)))
     if not all(kind.ok for kind in checked):
         raise typer.Exit(1)
+
+
+def _with_influence(checked: CheckedKind) -> CheckedKind:
+    """Add the influence probe of an audit to the checks of a clipper or a learner."""
+    from dppipe.audit.plugin_influence import PROBED, probe_plugin
+    from dppipe.plugin_kit.checking import Outcome
+
+    if checked.block not in PROBED or not checked.ok:
+        return checked
+    ok, measured = probe_plugin(checked.block, checked.kind, folder=Path(checked.file).parent)
+    title = "in a real release no canary moves a sum by more than its bound"
+    return replace(checked, outcomes=(*checked.outcomes, Outcome(title, ok, measured)))
 
 
 def kinds_text(found: list[KindFacts]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from dppipe.data.csv import Csv
+from dppipe.data.columns.options import TableOptions
 from dppipe.errors import UsageError
 from dppipe.spec.messages.suggestions import suggest_name
 
@@ -63,15 +63,17 @@ def places_of(data: Data) -> dict[str, Place]:
     shape = tuple(data.input_shape)
     if len(shape) != 1 or data.feature_map is not None:
         return {}
-    if not isinstance(data, Csv):
+    if not isinstance(data, TableOptions):
         return {str(number): Place(str(number), number, 1) for number in range(shape[0])}
     found: dict[str, Place] = {}
     for number, numeric in enumerate(data.numeric):
         found[numeric.column] = Place(numeric.column, number, 1)
     start = len(data.numeric)
     for words in data.categorical:
-        found[words.column] = Place(words.column, start, len(words.values), words.values)
-        start += len(words.values)
+        if words.values is not None and data.categories == "one_hot":
+            # Other and missing words have inputs after those of the listed values.
+            found[words.column] = Place(words.column, start, len(words.values), words.values)
+        start += words.width if data.categories == "one_hot" else 1
     return found
 
 
