@@ -80,7 +80,16 @@ def _draw_row(axes: Any, probe: ProbeResult, place: int, *, right: float) -> Non
         arrow = {"arrowstyle": "->", "color": colour, "linewidth": 1.2}
         axes.annotate("", (shown + 0.1 * right, place), (shown, place), arrowprops=arrow)
     text = f"{ratio:.3g}"
-    axes.text(shown, place - 0.28, text, ha="center", fontsize=8.5, color=colour)
+    # Left of its dot, so that neither the claim's line nor an arrow runs through the number.
+    axes.annotate(
+        text,
+        (shown, place),
+        xytext=(-7, 6),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8.5,
+        color=colour,
+    )
     if probe.ceiling is not None and probe.ceiling < right:
         axes.plot([probe.ceiling] * 2, [place - 0.2, place + 0.2], color="#8a94a0", linewidth=2)
 
