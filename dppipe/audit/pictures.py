@@ -80,13 +80,15 @@ def _draw_row(axes: Any, probe: ProbeResult, place: int, *, right: float) -> Non
         arrow = {"arrowstyle": "->", "color": colour, "linewidth": 1.2}
         axes.annotate("", (shown + 0.1 * right, place), (shown, place), arrowprops=arrow)
     text = f"{ratio:.3g}"
-    # Left of its dot, so that neither the claim's line nor an arrow runs through the number.
+    # Left of its dot, so that the claim's line doesn't run through the number; not where the names
+    # of the probes stand.
+    near_names = shown < 0.12 * right
     axes.annotate(
         text,
         (shown, place),
-        xytext=(-7, 6),
+        xytext=(0, 8) if near_names else (-7, 6),
         textcoords="offset points",
-        ha="right",
+        ha="left" if near_names else "right",
         fontsize=8.5,
         color=colour,
     )
