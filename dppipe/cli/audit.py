@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,12 +29,16 @@ OneRun = Annotated[
     bool, typer.Option("--one-run", help="Train once, with canaries whose presence is guessed.")
 ]
 Canaries = Annotated[
-    Literal["reserved", "inputs"] | None,
-    typer.Option("--canaries", help="Of --one-run: coordinates of their own, or made-up records."),
+    str | None,
+    typer.Option(
+        "--canaries",
+        metavar="KIND",
+        help="Of --one-run: reserved (coordinates of their own) or inputs (made-up records).",
+    ),
 ]
 Number = Annotated[
     int | None,
-    typer.Option("--number", min=1, metavar="M", help="Of --one-run: how many canaries."),
+    typer.Option("--number", metavar="M", help="Of --one-run: how many canaries."),
 ]
 Runs = Annotated[
     int | None, typer.Option("--runs", min=2, metavar="R", help="Train so often, in two worlds.")
