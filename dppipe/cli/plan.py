@@ -23,9 +23,10 @@ def plan(
     plugins: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the noise, the steps and the epsilon curve of a run, or the cost of a private search.
+    """Show the noise, the steps and the epsilon curve of a run.
 
-    No record is read and nothing is written.
+    Of a spec with `tune` it shows the cost of the whole search. No record is read and nothing is
+    written.
     """
     from dppipe.cli.printing.scope_outlook import plan_outlook
     from dppipe.planning.any_plan import make_any_plan

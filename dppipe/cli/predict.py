@@ -33,7 +33,7 @@ def predict(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Predict new records with the model of a finished run, from their raw form.
+    """Predict new records, from their raw form, with a finished run.
 
     Scaling, columns, categories and features are the run's own. It costs no privacy.
     """

@@ -34,6 +34,7 @@ from dppipe.runs.directory import RunDirectory
 from dppipe.runs.follower import Follower
 from dppipe.runs.python_resume import check_resumed
 from dppipe.runs.record import RunRecord
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
@@ -197,7 +198,7 @@ def _refuse_without_canaries(run: RunDirectory, canaries: Canaries | None) -> No
     if run.audit_plan.exists() and canaries is None:
         raise UsageError(
             f"{run.path}: expected to go on with the canaries of its audit, got none. "
-            f"Go on with: dppipe resume {run.path}"
+            f"Go on with: {shown_command('resume', run.path)}"
         )
 
 

@@ -128,6 +128,8 @@ def test_truth_values_are_read_in_any_case_and_type():
     assert encode(column, [True, False]) == [[1], [0]]
     assert encode(column, [1, 0]) == [[1], [0]]
     assert math.isnan(encode(column, ["maybe"])[0][0])
+    uneven = one(Boolean, true=["a"], false=["b", "c", "d"])
+    assert encode(uneven, ["a", "b", "d"]) == [[1], [0], [0]]
 
 
 def test_dates_are_held_to_their_bounds_in_every_type():

@@ -13,6 +13,8 @@ from torch import nn
 
 from dppipe.clipping import Flat
 from dppipe.engine import clipped_sum
+from dppipe.engine.gradients.norms import rounding_of
+from dppipe.engine.groups import make_groups
 
 # Without it oneDNN's bf16 kernels can stop with an illegal instruction on machines that advertise
 # AMX but don't grant it.
@@ -149,3 +151,31 @@ def test_channels_last_gives_the_same():
     assert all(
         torch.allclose(found.sums[name], total, atol=1e-6) for name, total in expected.sums.items()
     )
+
+
+@pytest.mark.parametrize("order", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_norms_of_mixed_weights_are_raised_by_the_coarsest_of_them(order):
+    weights = {str(place): torch.zeros(3, dtype=dtype) for place, dtype in enumerate(order)}
+    assert make_groups(Flat(), weights).unit == rounding_of(torch.float32).unit
+
+
+class Weighing(nn.Module):
+    """Attention whose weights are used, so that no fused kernel computes them."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(12, 2, batch_first=True)  # 2 heads of width 6
+
+    def forward(self, x):
+        mixed, weights = self.attention(x, x, x, need_weights=True, average_attn_weights=False)
+        return mixed.flatten(1).square().sum(1) + weights.flatten(1).square().sum(1)
+
+
+def test_attention_whose_weights_are_used_agrees_with_autograd():
+    torch.manual_seed(0)
+    model = Weighing().double()
+    x = torch.randn(4, 5, 12, dtype=torch.float64)
+    found = clipped_sum(model, lambda model, batch: model(batch), x, Flat(max_grad_norm=1e9))
+    whole = torch.autograd.grad(model(x).sum(), list(model.parameters()))
+    for (name, _), expected in zip(model.named_parameters(), whole, strict=True):
+        torch.testing.assert_close(found.sums[name].double(), expected, rtol=1e-6, atol=1e-6)

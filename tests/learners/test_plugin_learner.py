@@ -251,3 +251,29 @@ def test_the_plan_of_a_plugin_learner_is_made_without_torch(
         [sys.executable, "-c", code], cwd=desk.folder, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['mean', 'selection'] False"
+
+
+@pytest.mark.parametrize(("mechanism", "order"), [("gaussian", 2), ("laplace", 1)])
+def test_units_are_clipped_in_the_norm_that_the_noise_needs(
+    tmp_path, monkeypatch, mechanism, order
+):
+    from typer.testing import CliRunner
+
+    from dppipe.cli.app import app
+    from dppipe.learners import plugin_gate
+
+    seen = []
+    true_sum = plugin_gate.clipped_unit_sum
+
+    def noting(*args, **options):
+        seen.append(options["order"])
+        return true_sum(*args, **options)
+
+    monkeypatch.setattr(plugin_gate, "clipped_unit_sum", noting)
+    plugin = NEAREST.replace("gaussian(scale)", f"{mechanism}(scale)")
+    plugin = plugin.replace("exponential, gaussian", f"exponential, {mechanism}")
+    desk = make_desk(tmp_path / "desk", plugin=plugin)
+    monkeypatch.chdir(desk.folder)
+    done = CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", "run"])
+    assert done.exit_code == 0, done.output
+    assert set(seen) == {order}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset, TensorDataset
 
-from dppipe.learners.records.reading import RecordReader
+from dppipe.learners.records.reading import RecordReader, make_reader
 
 RECORDS = 9
 OWNERS = numpy.arange(RECORDS) // 2 + 10
@@ -63,3 +63,11 @@ def test_rows_in_memory_stay_their_users_where_some_are_left_out():
     batch = RecordReader(values, valid=valid).read(drawn, OWNERS[drawn])
     assert batch.units.tolist() == owners_in(batch) == OWNERS[[0, 3, 2, 7]].tolist()
     assert batch.broken == 2
+
+
+def test_a_record_that_is_marked_as_bad_stays_out_where_ranges_are_stated():
+    dataset = TensorDataset(torch.arange(6.0)[:, None], torch.tensor([0, 1, 2, 1, 0, 9]))
+    dataset.valid = numpy.array([True, False, True, True, True, True])
+    reader = make_reader(dataset, collate=None, ranges=(None, range(3)))
+    batch = reader.read(numpy.arange(6), numpy.arange(6))
+    assert batch.units.tolist() == [0, 2, 3, 4]

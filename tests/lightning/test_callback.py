@@ -307,3 +307,26 @@ def test_a_fit_leaves_the_handlers_of_signals_as_they_were(tmp_path, dataset, en
     except ValueError:
         assert end == "by an error"
     assert [signal.getsignal(number) for number in numbers] == before
+
+
+class Draws(pl.Callback):
+    """Draws records from the training loader outside of a step."""
+
+    def __init__(self, loader):
+        self.loader = loader
+        self.refused = []
+
+    def on_train_batch_end(self, *args):
+        with pytest.raises(PrivacyRefusal, match="inside the gate's computation") as caught:
+            self.loader.draw(1)
+        self.refused.append(caught.value)
+
+
+def test_no_callback_draws_records_outside_of_a_step(tmp_path, dataset):
+    callback = private(tmp_path)
+    loader = callback.loader(dataset)
+    draws = Draws(loader)
+    fit = trainer(callback, max_steps=3)
+    fit.callbacks.append(draws)
+    fit.fit(Mine(), loader)
+    assert len(draws.refused) == 3

@@ -105,6 +105,15 @@ def test_ten_thousand_noise_multipliers_are_planned_in_seconds(multiplier):
     assert 0 < made.rounding_cost < 0.02 * made.epsilon
 
 
+@pytest.mark.parametrize("end", [0.25, 3.0])
+def test_epochs_of_growing_and_shrinking_batches_draw_each_record_that_often(end):
+    growing = Poisson(sample_rate=0.01, batch_schedule=schedules.Linear(end=end))
+    parts = PrivateParts(growing, Flat(), Constant(), Rdp(), Budget(epsilon=2.0, delta=1e-5))
+    made = plan_privacy(parts, name="t", records=10_000, epochs=5)
+    draws = [made.batch(step).sample_rate for step in range(1, made.steps + 1)]
+    assert sum(draws) == pytest.approx(5, abs=2 * max(draws))
+
+
 def said(made):
     return " ".join(plan_text(made).split())
 

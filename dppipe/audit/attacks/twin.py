@@ -13,6 +13,7 @@ from dppipe.pipeline.load import spec_of
 from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     from dppipe.audit.attacks.options import AttackOptions
@@ -60,7 +61,7 @@ def _read_twin(victim: Victim, place: Path, *, plugins: Path | None) -> Twin:
     if plan.private:
         raise UsageError(
             f"{place}: --twin: expected a run with `budget: none`, got a private one. Train the "
-            f"twin with: dppipe run {victim.run.config} --set budget=none"
+            f"twin with: {shown_command('run', victim.run.config, '--set', 'budget=none')}"
         )
     spec = spec_of(run, plugins=plugins)
     same_data = spec.data == victim.spec.data and spec.seed == victim.spec.seed

@@ -25,6 +25,7 @@ from dppipe.runs.outcome import software_versions
 from dppipe.runs.statement.audit_findings import audit_of_run, rounded_down, shown_p
 from dppipe.runs.statement.writing import STATED, write_statement
 from dppipe.runs.verification.certificate import certificate_of_run
+from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -199,5 +200,5 @@ def _refuse_unfinished(run: RunDirectory) -> None:
     if status not in ("completed", "budget_exhausted"):
         raise UsageError(
             f"{run.path}: expected a finished run, got one that is not: coins are secret until "
-            f"it ends. Go on with: dppipe resume {run.path}"
+            f"it ends. Go on with: {shown_command('resume', run.path)}"
         )
