@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dppipe.cli.options import AsJson, Plugins, RunPath
 from dppipe.cli.spec_file import first_rank
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dppipe.planning.tuning.tune_plan import TunePlan
+    from dppipe.runs.directory import RunDirectory
+    from dppipe.runs.outcome import Outcome
+    from dppipe.spec.spec import Spec
 
 
 def resume(
@@ -39,18 +48,35 @@ def resume(
     from dppipe.cli.run import progress_bars
     from dppipe.pipeline.resume import prepare_resume
     from dppipe.pipeline.run import run_spec
+    from dppipe.planning.tuning.tune_plan import TunePlan
     from dppipe.runs.showing.closing import closing_text
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     directory, spec, plan, taken = prepare_resume(
         run, plugins=plugins, accept_changes=accept_changes, original_is_gone=original_is_gone
     )
+    if isinstance(plan, TunePlan):
+        outcome = _resume_search(directory, spec, plan, console=console, plugins=plugins)
+        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+        return
     if first_rank():
         behind = f"{taken} of {plan.steps} steps are"
         if not plan.steps:
             behind = f"{taken} of {len(plan.releases)} releases are"
         console.print(f"{plan.name}: {behind} behind it")
     progress = progress_bars(plan, console, taken=taken)
-    outcome = run_spec(spec, plan, resume=directory, callbacks=progress)
-    if outcome is not None:
-        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    ended = run_spec(spec, plan, resume=directory, callbacks=progress)
+    if ended is not None:
+        typer.echo(json.dumps(ended.to_data(), indent=2) if as_json else closing_text(ended))
+
+
+def _resume_search(
+    run: RunDirectory, spec: Spec, plan: TunePlan, *, console: Console, plugins: Path | None
+) -> Outcome:
+    """Go on with a private search."""
+    from dppipe.cli.tune import searching
+    from dppipe.pipeline.tuning.search import resume_search
+    from dppipe.spec.kinds.registry import Registry
+
+    with searching(console):
+        return resume_search(run, spec, plan, registry=Registry(plugins))

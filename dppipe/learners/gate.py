@@ -19,6 +19,7 @@ import torch
 
 from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.gating.charging import charging
+from dppipe.learners.gating.covering import written_row
 from dppipe.learners.gating.medians import draw_medians, refuse_other_charge
 from dppipe.learners.gating.offered import refuse_other_release
 from dppipe.learners.gating.reading_window import ReadingWindow
@@ -218,19 +219,36 @@ class Gate:
             plan: The releases of the other gate.
             ledger: An empty ledger for them.
         """
-        with self._charged(release):
-            pass
-        if self._charge is not None:
-            self.on_release(self._charge)
         return Gate(
             ledger,
             PlannedReleases(plan),
             self.relation,
             self.unit,
             sources=self.sources,
-            covered_by=self.ledger.row_hash,
+            covered_by=self.cover(release),
             window=self.window,
         )
+
+    def cover(self, release: Release) -> str:
+        """Charge a release that pays for other ledgers; return the hash of its row.
+
+        A run that goes on finds the row that an earlier start has written, and charges nothing
+        again. A row that was cut off is written whole: nothing was drawn by it.
+
+        Guarantee: when this returns, the row is durable.
+        """
+        refuse_other_release(release, self._offered)
+        found = written_row(self.ledger, self.charge_of(release), number=self._number)
+        if found is not None:
+            self._charge = self.charge_of(release)
+            self.skip(release)
+        else:
+            with self._charged(release):
+                pass
+            found = self.ledger.row_hash
+        if self._charge is not None:
+            self.on_release(self._charge)
+        return found
 
     def _drawn(
         self, release: Release, compute: Callable[[], _Value], draw: Callable[[_Value], Tensor]

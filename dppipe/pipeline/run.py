@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from dppipe.learners.inputs.model_inputs import ModelInputs, made_up_batch, stag
 from dppipe.learners.ranks import leave_group, naming_lost_ranks
 from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.checkpoints import restoring
+from dppipe.lightning.covered import CoveredCallback
 from dppipe.lightning.module import SpecModule
 from dppipe.lightning.objectives import Objective
 from dppipe.lightning.own_modules import own_module
@@ -81,22 +83,52 @@ def train(
     run_dir: Path | None,
     resume: RunDirectory | None,
     callbacks: Sequence[Callable[[], pl.Callback]],
+    paid: Paid | None = None,
 ) -> Outcome | None:
-    """Train by DP-SGD, or without a budget by the same steps: the loop is a Trainer's."""
+    """Train by DP-SGD, or without a budget by the same steps: the loop is a Trainer's.
+
+    Args:
+        spec: What to train.
+        plan: The plan of the spec.
+        run_dir: Where a new run is written.
+        resume: The run to resume, in place of a new one.
+        callbacks: Makers of further callbacks.
+        paid: What one run of a search shares with the others; None for any other run.
+    """
     seed_weights(spec.seed)
     module = build_module(spec, steps=plan.steps)
     # The module loads Lightning, which then sets its own log level.
     quieten_lightning()
-    with fitting_memory("data"):
-        raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
-        inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
-    private = _private_callback(spec, plan, inputs, run_dir=run_dir, resume=resume)
+    inputs: ModelInputs | None = None
+    if paid is not None:
+        splits = paid.splits
+    else:
+        inputs = read_inputs(spec, plan)
+        splits = inputs.splits
+    private = _private_callback(spec, plan, inputs, run_dir=run_dir, resume=resume, paid=paid)
     others = [make() for make in callbacks]
-    _fit(spec, plan, module, inputs.splits, private=private, others=others, resume=resume)
+    _fit(spec, plan, module, splits, private=private, others=others, resume=resume)
     leave_group()
     if private.outcome is not None and private.outcome.status == "interrupted":
         raise interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
     return private.outcome
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What one run of a search is given: the row that has paid for it, and the records."""
+
+    row: str
+    """The hash of the row."""
+    splits: Splits
+    """The records as the model sees them, without those that runs are scored on."""
+
+
+def read_inputs(spec: Spec, plan: Plan) -> ModelInputs:
+    """Read the records that are trained and validated on, on their way to the model."""
+    with fitting_memory("data"):
+        raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+        return ModelInputs(stages_of(spec.data), raw._replace(test=None))
 
 
 def _fit(
@@ -141,12 +173,16 @@ def _fit(
 def _private_callback(
     spec: Spec,
     plan: StepPlan,
-    inputs: ModelInputs,
+    inputs: ModelInputs | None,
     *,
     run_dir: Path | None,
     resume: RunDirectory | None,
+    paid: Paid | None,
 ) -> DPCallback:
-    return DPCallback(
+    made: Callable[..., DPCallback] = DPCallback
+    if paid is not None:
+        made = partial(CoveredCallback, covered_by=paid.row)
+    return made(
         sampler=spec.sized_sampler(),
         clipping=spec.clipping,
         noise=spec.noise,
