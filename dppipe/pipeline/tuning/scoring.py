@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 from dppipe.data.reading.record_checks import usable_part
 from dppipe.errors import RECORD_ERRORS
@@ -52,22 +52,30 @@ def score_run(
     task = spec.data.task
     with torch.inference_mode():
         if planned.noise_std is None:
-            total = _public_sum(network, records, planned.metric, task)
+            score = _public_mean(network, records, planned.metric, task)
         else:
             total = _bounded_sum(network, records, planned.metric, task)
-    noisy = torch.tensor([total], dtype=torch.float64)
-    if planned.noise_std is not None:
-        sources.get("release").add_(noisy, std=planned.noise_std)
-    score = float(noisy)
+            noisy = torch.tensor([total], dtype=torch.float64)
+            sources.get("release").add_(noisy, std=planned.noise_std)
+            score = float(noisy)
     return score if math.isfinite(score) else None
 
 
-def _public_sum(network: nn.Module, records: Dataset[Any], metric: str, task: Any) -> float:
-    """Return the sum over a public holdout: right answers, or losses with a minus."""
-    total = 0.0
+def shown_score(score: float, planned: PlannedScore) -> tuple[str, float]:
+    """Return the name and value by which the winner's score is shown."""
+    if planned.noise_std is not None:
+        return "tune/score", score
+    if planned.metric == "loss":
+        return "val/loss", -score
+    return "val/accuracy", score
+
+
+def _public_mean(network: nn.Module, records: Dataset[Any], metric: str, task: Any) -> float:
+    """Return the mean over a public holdout: of right answers, or of losses with a minus."""
+    parts: list[Tensor] = []
     for inputs, targets in DataLoader(records, batch_size=SCORING_BATCH_SIZE):
-        total += float(_parts(network(inputs), targets, metric, task).sum())
-    return total
+        parts.append(_parts(network(inputs), targets, metric, task))
+    return float(torch.cat(parts).mean())
 
 
 def _bounded_sum(network: nn.Module, records: Dataset[Any], metric: str, task: Any) -> float:
@@ -76,7 +84,7 @@ def _bounded_sum(network: nn.Module, records: Dataset[Any], metric: str, task: A
     parts: list[float] = []
     for number in range(len(records)):  # type: ignore[arg-type]
         try:
-            inputs, targets = next(iter(DataLoader([records[number]])))  # type: ignore[arg-type]
+            inputs, targets = default_collate([records[number]])
             part = float(_parts(network(inputs), targets, metric, task).sum())
         except RECORD_ERRORS:
             part = worst

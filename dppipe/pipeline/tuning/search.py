@@ -26,8 +26,9 @@ from dppipe.learners.ranks import Ranks
 from dppipe.pipeline.run import read_inputs
 from dppipe.pipeline.tuning.candidates import Runner
 from dppipe.pipeline.tuning.ending import even_times, read_release, release_winner
+from dppipe.pipeline.tuning.scoring import shown_score
 from dppipe.pipeline.tuning.sealed import Sealed
-from dppipe.pipeline.tuning.starting import plan_candidates, starting_hashes
+from dppipe.pipeline.tuning.starting import check_models, plan_candidates, starting_hashes
 from dppipe.planning.privacy_plan import run_parts
 from dppipe.privacy.selection.drawing import draw_order
 from dppipe.privacy.selection.repetitions import Repetitions
@@ -59,6 +60,7 @@ def run_search(
     """
     # All that can go wrong before a record is read goes wrong before anything is charged.
     candidates = plan_candidates(spec, plan, registry=registry)
+    check_models(candidates)
     run = RunDirectory.create(spec.name, run_dir=run_dir)
     record = RunRecord.create(
         run, plan=plan, parts=run_parts(spec), config=spec.to_yaml(), data=spec.data
@@ -124,8 +126,9 @@ class _Search:
             )
         if stopped == "failed":
             raise DppipeError(
-                f"{self._run.path}: the search has ended and released no model. What it has "
-                "charged stays spent."
+                f"{self._run.path}: the search has ended and released no model: it has made no "
+                "run, or every run has failed. What it has charged stays spent. Try a candidate on "
+                "public or made-up records."
             )
         return outcome
 
@@ -200,7 +203,8 @@ class _Search:
         if stopped is None:
             weights = load_tensors(self._run.final_checkpoint)
             start = starting_hashes(self.candidates[winner["candidate"]].spec)
-            self._note_score(winner["score"])
+            name, score = shown_score(winner["score"], self.plan.search.score)
+            self.record.metrics[name] = score
         outcome = self.record.finish(
             weights,
             stopped=stopped,
@@ -213,6 +217,3 @@ class _Search:
         if stopped is None:
             even_times(self._run)
         return outcome
-
-    def _note_score(self, score: float) -> None:
-        self.record.metrics["tune/score"] = score

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.pipeline.doctor import find_build_problems
 from dppipe.pipeline.run import build_module
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.pipeline.tuning.candidates import Candidate
@@ -34,10 +35,18 @@ def plan_candidates(
         # What is released once was released by the search itself, before its runs.
         candidate = Candidate(one, own.model_copy(update={"releases": ()}))
         _refuse_own_module(candidate, number)
-        seed_weights(one.seed)
-        build_module(one, steps=own.steps)
         found.append(candidate)
     return tuple(found)
+
+
+def check_models(candidates: tuple[Candidate, ...]) -> None:
+    """Try each candidate's model on made-up records: nothing is charged for a mistake in it."""
+    for number, candidate in enumerate(candidates):
+        problems = find_build_problems(candidate.spec)
+        if problems:
+            place = f"tune.candidates.{number}"
+            said = [f"{'.'.join(map(str, one.path))}: {one.message}" for one in problems]
+            raise UsageError("\n".join(f"{place}: {line}" for line in said))
 
 
 def starting_hashes(spec: Spec) -> frozenset[str]:
