@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dppipe.lightning.callback import DPCallback
+if TYPE_CHECKING:
+    from dppipe.lightning.callback import DPCallback
 
 
-class CoveredCallback(DPCallback):
-    """The callback of one run of a search; only the search of the package makes one.
+def cover(callback: DPCallback, *, row: str) -> None:
+    """Say which row has paid for a callback's fit; only the search of the package does.
 
-    Guarantee: each row of its ledger counts nothing, and names the row that has paid. It reserves
-    in no scope, and leaves no curves and no statement.
+    Guarantee: each row of the fit's ledger counts nothing, and names the row that has paid. The fit
+    reserves in no scope, and leaves no curves and no statement.
+
+    Args:
+        callback: A callback that wasn't fitted yet.
+        row: The hash of the row.
     """
-
-    def __init__(self, *, covered_by: str, **options: Any) -> None:
-        """Take the hash of the row that has paid, and the options of a `DPCallback`."""
-        super().__init__(**options)
-        training = self._training
-        training.options = replace(training.options, covered_by=covered_by)
+    training = callback._training
+    training.options = replace(training.options, covered_by=row)

@@ -15,7 +15,7 @@ from dppipe.learners.inputs.model_inputs import ModelInputs, made_up_batch, stag
 from dppipe.learners.ranks import leave_group, naming_lost_ranks
 from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.checkpoints import restoring
-from dppipe.lightning.covered import CoveredCallback
+from dppipe.lightning.covered import cover
 from dppipe.lightning.module import SpecModule
 from dppipe.lightning.objectives import Objective
 from dppipe.lightning.own_modules import own_module
@@ -105,7 +105,9 @@ def train(
     else:
         inputs = read_inputs(spec, plan)
         splits = inputs.splits
-    private = _private_callback(spec, plan, inputs, run_dir=run_dir, resume=resume, paid=paid)
+    private = _private_callback(spec, plan, inputs, run_dir=run_dir, resume=resume)
+    if paid is not None:
+        cover(private, row=paid.row)
     others = [make() for make in callbacks]
     _fit(spec, plan, module, splits, private=private, others=others, resume=resume)
     leave_group()
@@ -177,12 +179,8 @@ def _private_callback(
     *,
     run_dir: Path | None,
     resume: RunDirectory | None,
-    paid: Paid | None,
 ) -> DPCallback:
-    made: Callable[..., DPCallback] = DPCallback
-    if paid is not None:
-        made = partial(CoveredCallback, covered_by=paid.row)
-    return made(
+    return DPCallback(
         sampler=spec.sized_sampler(),
         clipping=spec.clipping,
         noise=spec.noise,

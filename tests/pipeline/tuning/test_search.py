@@ -142,9 +142,7 @@ def test_an_interrupted_search_goes_on_and_names_no_run(
     run = tmp_path / "run"
     with pytest.raises(Interrupted) as error:
         begin(write_spec(tmp_path), run)
-    assert str(error.value) == (
-        f"{run}: the search was stopped. Go on with: dppipe resume {run}"
-    )
+    assert str(error.value) == (f"{run}: the search was stopped. Go on with: dppipe resume {run}")
     assert error.value.__context__ is None
     assert error.value.exit_code == 130
     assert json.loads((run / "summary.json").read_text())["status"] == "interrupted"
@@ -225,7 +223,7 @@ def test_private_statistics_are_released_once(
     known_order(monkeypatch, 1, 0, 1)
     private = (
         "classes: 3,",
-        "classes: 3, normalize: {kind: private, noise_multiplier: 20, clip_to: 3},",
+        "classes: 3, normalize: {kind: private, noise_multiplier: 20},",
     )
     run = tmp_path / "run"
     stopped_spec = write_spec(tmp_path, private)
@@ -237,11 +235,24 @@ def test_private_statistics_are_released_once(
     command("evaluate", str(run))
 
 
+TO_ANOTHER_LEARNER = (
+    (
+        "optimizer: {kind: sgd, lr: 0.5}\n",
+        "learner: {kind: output_perturbation, regularization: 0.1}\n",
+    ),
+    ("sampler:   {kind: poisson, sample_rate: 0.05}\n", ""),
+    ("clipping:  {kind: flat, max_grad_norm: 1.0}\n", ""),
+    ("noise:     {kind: constant, noise_multiplier: 2.0}\n", ""),
+    ("train:     {steps: 3, checkpoint_every: 2}\n", ""),
+    ("{optimizer.lr: [0.1, 0.5]}", "{learner.regularization: [0.1, 0.2]}"),
+)
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ((("model:     {kind: logistic}", "learner: mean"),), "dp_sgd"),
-        ((("train:     {steps: 3", "performance: {devices: 2}\ntrain:     {steps: 3"),), "one process"),
+        (TO_ANOTHER_LEARNER, "dp_sgd"),
+        ((("train:  ", "performance: {devices: 2}\ntrain:  "),), "one process"),
         ((("seed: 7", "seed: 7\nreproducible: true"),), "reproducible"),
     ],
 )
