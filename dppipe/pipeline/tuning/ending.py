@@ -60,6 +60,12 @@ def read_release(run: RunDirectory) -> dict[str, Any] | None:
     return dict(found)
 
 
+def clean_up(run: RunDirectory) -> None:
+    """Remove what a crash has left half-written under `tune/`."""
+    for leftover in (run.path / "tune").rglob(".*.tmp-*"):
+        leftover.unlink()
+
+
 def even_times(run: RunDirectory) -> None:
     """Set the times of all files to that of the plan: theirs would tell how long the search took.
 

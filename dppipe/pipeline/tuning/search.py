@@ -25,7 +25,7 @@ from dppipe.learners.inputs.lost_releases import refuse_lost_releases
 from dppipe.learners.ranks import Ranks
 from dppipe.pipeline.run import read_inputs
 from dppipe.pipeline.tuning.candidates import Runner
-from dppipe.pipeline.tuning.ending import even_times, read_release, release_winner
+from dppipe.pipeline.tuning.ending import clean_up, even_times, read_release, release_winner
 from dppipe.pipeline.tuning.scoring import shown_score
 from dppipe.pipeline.tuning.sealed import Sealed
 from dppipe.pipeline.tuning.starting import check_models, plan_candidates, starting_hashes
@@ -137,6 +137,7 @@ class _Search:
             sealed = self._searched()
             release_winner(self._run, self.plan, sealed, self.candidates)
         Sealed(self._run, row="").delete()
+        clean_up(self._run)
 
     def _searched(self) -> Sealed:
         """Charge the search, then make every run that is left."""
