@@ -97,8 +97,7 @@ class Gate:
     def skip(self, release: Release) -> None:
         """Go on to the next release: an earlier start of the run has let this one out.
 
-        Nothing is charged or computed. Whoever skips a release has read its value from the run
-        directory, where each value has its row (`inputs/lost_releases.py`).
+        Whoever skips a release has read its value, which has its row (`inputs/lost_releases.py`).
         """
         refuse_other_release(release, self._offered)
         self.upcoming.charge(release)
@@ -142,8 +141,7 @@ class Gate:
 
         Args:
             release: What `next` has returned.
-            scores: Computes the score of each candidate; one unit's presence moves each of them by
-                at most the sensitivity.
+            scores: Computes each candidate's score; a unit moves it by at most the sensitivity.
         """
         mechanism = selecting_mechanism(release.event)
 
@@ -210,9 +208,7 @@ class Gate:
         return bounded.value
 
     def covered(self, release: Release, plan: Plan, ledger: Ledger) -> Gate:
-        """Charge a release, and return a gate whose releases this one charge has paid for.
-
-        Guarantee: every row of the other gate names the row that has paid, and counts nothing.
+        """Charge a release, and return a gate whose rows name its row and count nothing.
 
         Args:
             release: What `next` has returned; its event covers all that the plan releases.
@@ -230,25 +226,17 @@ class Gate:
         )
 
     def cover(self, release: Release) -> str:
-        """Charge a release that pays for other ledgers; return the hash of its row.
-
-        A run that goes on finds the row that an earlier start has written, and charges nothing
-        again. A row that was cut off is written whole: nothing was drawn by it.
-
-        Guarantee: when this returns, the row is durable.
-        """
+        """Return the hash of the durable row that pays for other ledgers, charged now or before."""
         refuse_other_release(release, self._offered)
-        found = written_row(self.ledger, self.charge_of(release), number=self._number)
+        charge = self.charge_of(release)
+        found = written_row(self.ledger, charge, number=self._number)
         if found is not None:
-            self._charge = self.charge_of(release)
             self.skip(release)
         else:
             with self._charged(release):
                 pass
-            found = self.ledger.row_hash
-        if self._charge is not None:
-            self.on_release(self._charge)
-        return found
+        self.on_release(charge)
+        return found or self.ledger.row_hash
 
     def _drawn(
         self, release: Release, compute: Callable[[], _Value], draw: Callable[[_Value], Tensor]
@@ -291,15 +279,11 @@ class Gate:
         self._offered = None
         if release.what != "step":
             self._number += 1
-        with (
-            charging(self.ledger, charge, writer=self._writer) as self._row,
-            self.window.opened(),
-        ):
+        with charging(self.ledger, charge, writer=self._writer) as self._row, self.window.opened():
             yield
 
     def _wait_until_durable(self) -> None:
-        """Wait for the row of the release that is being computed."""
-        self._row.result()
+        self._row.result()  # the row of the release that is being computed
 
     def charge_of(self, release: Release) -> Charge:
         """Return what a release costs, as the ledger keeps it."""
