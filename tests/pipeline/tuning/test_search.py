@@ -134,7 +134,7 @@ def test_an_interrupted_search_goes_on_and_names_no_run(
 
     def train(*args: Any, **options: Any) -> Any:
         calls.append(1)
-        if len(calls) == 2:
+        if len(calls) == 3:
             signal.raise_signal(signal.SIGINT)
         return usual(*args, **options)
 
@@ -146,6 +146,8 @@ def test_an_interrupted_search_goes_on_and_names_no_run(
     assert error.value.__context__ is None
     assert error.value.exit_code == 130
     assert json.loads((run / "summary.json").read_text())["status"] == "interrupted"
+    assert not (run / "tune" / "sealed" / "0").exists()  # it has lost to the second run
+    assert LOST.encode() not in b"".join(all_bytes(run).values())
     command("resume", str(run))
     assert len(drawn) == 1
     assert len(calls) == 4
