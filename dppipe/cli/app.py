@@ -26,6 +26,7 @@ from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
 from dppipe.cli.tensorboard import tensorboard
+from dppipe.cli.tune import tune
 from dppipe.cli.validate import validate
 
 app = typer.Typer(
@@ -58,6 +59,7 @@ def options(
 
 app.command()(run)
 app.command()(resume)
+app.command()(tune)
 app.command()(plan)
 app.command()(validate)
 app.command()(doctor)

@@ -12,7 +12,11 @@ from dppipe.cli.options import AsJson, Plugins, RunPath
 from dppipe.cli.spec_file import first_rank
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dppipe.pipeline.audited import Audited
+    from dppipe.planning.tuning.tune_plan import TunePlan
+    from dppipe.runs.directory import RunDirectory
     from dppipe.runs.outcome import Outcome
     from dppipe.spec.spec import Spec
 
@@ -45,12 +49,17 @@ def resume(
     from dppipe.cli.run import progress_bars
     from dppipe.pipeline.resume import prepare_resume
     from dppipe.pipeline.run import run_spec
+    from dppipe.planning.tuning.tune_plan import TunePlan
     from dppipe.runs.showing.closing import closing_text
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     directory, spec, plan, taken = prepare_resume(
         run, plugins=plugins, accept_changes=accept_changes, original_is_gone=original_is_gone
     )
+    if isinstance(plan, TunePlan):
+        outcome = _resume_search(directory, spec, plan, console=console, plugins=plugins)
+        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+        return
     if first_rank():
         behind = f"{taken} of {plan.steps} steps are"
         if not plan.steps:
@@ -62,13 +71,13 @@ def resume(
         from dppipe.audit.one_run.training import canaries_of_run
 
         audited = canaries_of_run(directory, spec, plan)
-    outcome = run_spec(spec, plan, resume=directory, callbacks=progress, audited=audited)
-    if outcome is None:
+    ended = run_spec(spec, plan, resume=directory, callbacks=progress, audited=audited)
+    if ended is None:
         return
     if audited is not None:
-        _show_audit(outcome, spec, audited, as_json=as_json)
+        _show_audit(ended, spec, audited, as_json=as_json)
         return
-    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    typer.echo(json.dumps(ended.to_data(), indent=2) if as_json else closing_text(ended))
 
 
 def _show_audit(outcome: Outcome, spec: Spec, audited: Audited, *, as_json: bool) -> None:
@@ -86,3 +95,15 @@ def _show_audit(outcome: Outcome, spec: Spec, audited: Audited, *, as_json: bool
     typer.echo(json.dumps(outcome.to_data() | {"audit": result.to_data()}, indent=2))
     if result.rejected:
         raise typer.Exit(REJECTED)
+
+
+def _resume_search(
+    run: RunDirectory, spec: Spec, plan: TunePlan, *, console: Console, plugins: Path | None
+) -> Outcome:
+    """Go on with a private search."""
+    from dppipe.cli.tune import searching
+    from dppipe.pipeline.tuning.search import resume_search
+    from dppipe.spec.kinds.registry import Registry
+
+    with searching(console):
+        return resume_search(run, spec, plan, registry=Registry(plugins))

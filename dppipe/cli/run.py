@@ -50,7 +50,7 @@ def run(
         made = make_plan(spec)
         if first_rank():
             # Others of a group would see the room that the first has reserved by then.
-            shared = _shared_budget(spec, made)
+            shared = shared_budget(spec, made)
             console.print(fit_terminal(f"{_opening(made)}{shared}", stream=console.file))
         from dppipe.pipeline.run import run_spec
 
@@ -59,7 +59,7 @@ def run(
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
 
 
-def _shared_budget(spec: Spec, plan: Plan) -> str:
+def shared_budget(spec: Spec, plan: Plan) -> str:
     """Refuse a run that doesn't fit into its scope, else say what is left there.
 
     A run without a scope, whose records stand in one, gets a warning.

@@ -19,6 +19,7 @@ import torch
 
 from dppipe.learners.gating.bounded import Bounded
 from dppipe.learners.gating.charging import charging
+from dppipe.learners.gating.covering import written_row
 from dppipe.learners.gating.medians import draw_medians, refuse_other_charge
 from dppipe.learners.gating.offered import refuse_other_release
 from dppipe.learners.gating.reading_window import ReadingWindow
@@ -96,8 +97,7 @@ class Gate:
     def skip(self, release: Release) -> None:
         """Go on to the next release: an earlier start of the run has let this one out.
 
-        Nothing is charged or computed. Whoever skips a release has read its value from the run
-        directory, where each value has its row (`inputs/lost_releases.py`).
+        Whoever skips a release has read its value, which has its row (`inputs/lost_releases.py`).
         """
         refuse_other_release(release, self._offered)
         self.upcoming.charge(release)
@@ -141,8 +141,7 @@ class Gate:
 
         Args:
             release: What `next` has returned.
-            scores: Computes the score of each candidate; one unit's presence moves each of them by
-                at most the sensitivity.
+            scores: Computes each candidate's score; a unit moves it by at most the sensitivity.
         """
         mechanism = selecting_mechanism(release.event)
 
@@ -209,28 +208,35 @@ class Gate:
         return bounded.value
 
     def covered(self, release: Release, plan: Plan, ledger: Ledger) -> Gate:
-        """Charge a release, and return a gate whose releases this one charge has paid for.
-
-        Guarantee: every row of the other gate names the row that has paid, and counts nothing.
+        """Charge a release, and return a gate whose rows name its row and count nothing.
 
         Args:
             release: What `next` has returned; its event covers all that the plan releases.
             plan: The releases of the other gate.
             ledger: An empty ledger for them.
         """
-        with self._charged(release):
-            pass
-        if self._charge is not None:
-            self.on_release(self._charge)
         return Gate(
             ledger,
             PlannedReleases(plan),
             self.relation,
             self.unit,
             sources=self.sources,
-            covered_by=self.ledger.row_hash,
+            covered_by=self.cover(release),
             window=self.window,
         )
+
+    def cover(self, release: Release) -> str:
+        """Return the hash of the durable row that pays for other ledgers, charged now or before."""
+        refuse_other_release(release, self._offered)
+        charge = self.charge_of(release)
+        found = written_row(self.ledger, charge, number=self._number)
+        if found is not None:
+            self.skip(release)
+        else:
+            with self._charged(release):
+                pass
+        self.on_release(charge)
+        return found or self.ledger.row_hash
 
     def _drawn(
         self, release: Release, compute: Callable[[], _Value], draw: Callable[[_Value], Tensor]
@@ -273,15 +279,11 @@ class Gate:
         self._offered = None
         if release.what != "step":
             self._number += 1
-        with (
-            charging(self.ledger, charge, writer=self._writer) as self._row,
-            self.window.opened(),
-        ):
+        with charging(self.ledger, charge, writer=self._writer) as self._row, self.window.opened():
             yield
 
     def _wait_until_durable(self) -> None:
-        """Wait for the row of the release that is being computed."""
-        self._row.result()
+        self._row.result()  # the row of the release that is being computed
 
     def charge_of(self, release: Release) -> Charge:
         """Return what a release costs, as the ledger keeps it."""

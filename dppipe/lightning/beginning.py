@@ -57,6 +57,8 @@ class RunOptions:
     inputs: ModelInputs | None
     canaries: Canaries | None = None
     """What an audit of this run plants; None in an ordinary run."""
+    covered_by: str | None = None
+    """The hash of the row of another ledger that has paid for this run; None for any other run."""
 
 
 def plan_fit(
@@ -153,6 +155,7 @@ def _fit_of(
             seed=options.seed,
             restored=restored,
             resume=options.resume,
+            covered_by=options.covered_by,
         )
         if options.inputs is not None:
             options.inputs.prepare(plan, run, gate, ranks=ranks)
@@ -182,15 +185,28 @@ def _open_record(
 ) -> RunRecord | Follower:
     if not ranks.first:
         return Follower(plan)
+    covered = options.covered_by is not None
     if options.resume is not None:
         _refuse_without_canaries(options.resume, options.canaries)
         check_resumed(options.resume, plan, data=options.data)
         return RunRecord.reopen(
-            options.resume, plan=plan, parts=parts, restored=restored, data=options.data
+            options.resume,
+            plan=plan,
+            parts=parts,
+            restored=restored,
+            data=options.data,
+            covered=covered,
         )
     option = "--run-dir" if options.config is not None else "run_dir"
     run = RunDirectory.create(options.name, run_dir=options.run_dir, option=option)
-    return RunRecord.create(run, plan=plan, parts=parts, config=options.config, data=options.data)
+    return RunRecord.create(
+        run,
+        plan=plan,
+        parts=parts,
+        config=options.config,
+        data=options.data,
+        covered=covered,
+    )
 
 
 def _refuse_without_canaries(run: RunDirectory, canaries: Canaries | None) -> None:

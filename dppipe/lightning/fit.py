@@ -120,6 +120,7 @@ def open_gate(
     seed: int | None,
     restored: Mapping[str, Any],
     resume: RunDirectory | None,
+    covered_by: str | None = None,
 ) -> tuple[Gate, UpcomingSteps]:
     """Return the gate of a fit and its releases; steps go on after those that are charged."""
     ledger = record.ledger
@@ -137,6 +138,7 @@ def open_gate(
         sources=NoiseSources(seed, secure=plan.secure),
         ranks=ranks,
         process=noise_process(parts.noise),
+        covered_by=covered_by,
         on_release=record.release,
     )
     return gate, upcoming

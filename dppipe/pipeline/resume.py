@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.pipeline.load import spec_of
-from dppipe.planning.privacy_plan import make_plan
+from dppipe.planning.any_plan import make_any_plan
 from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.tuning.tune_plan import TunePlan
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.changes import check_unchanged
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan, refuse_finished, refuse_lost_rows
 from dppipe.runs.origin import check_origin
+from dppipe.spec.kinds.registry import Registry
 
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
@@ -42,14 +44,14 @@ def prepare_resume(
             f"{run.path}: expected a run that has begun, got one without a ledger. Start it anew "
             "in another directory."
         )
-    spec = spec_of(run, plugins=plugins)
     plan = read_plan(run)
+    spec = spec_of(_with_spec(run, plan), plugins=plugins)
     _refuse_old_split(plan, run)
     check_unchanged(spec, plan, run, accept_changes=accept_changes)
     check_origin(run, data=spec.data, original_is_gone=original_is_gone)
     ledger = read_ledger(run.ledger, plan=run.plan.read_bytes())
     if not ledger.rows:
-        _refuse_other_plan(spec, run)
+        _refuse_other_plan(spec, run, plugins=plugins)
     refuse_lost_rows(run, ledger)
     refuse_finished(run)
     if not isinstance(plan, StepPlan):
@@ -63,9 +65,18 @@ def prepare_resume(
     return run, spec, plan, taken
 
 
-def _refuse_other_plan(spec: Spec, run: RunDirectory) -> None:
+def _with_spec(run: RunDirectory, plan: Plan) -> RunDirectory:
+    """Return where the spec is that the run began with.
+
+    A search that has released its winner keeps its own spec under `tune/`.
+    """
+    kept = RunDirectory(run.path / "tune")
+    return kept if isinstance(plan, TunePlan) and kept.config.exists() else run
+
+
+def _refuse_other_plan(spec: Spec, run: RunDirectory, *, plugins: Path | None) -> None:
     """Refuse a plan that isn't the spec's, while no row of the ledger names the plan yet."""
-    if run.plan.read_bytes() != make_plan(spec).to_json():
+    if run.plan.read_bytes() != make_any_plan(spec, registry=Registry(plugins)).to_json():
         raise PrivacyRefusal(
             f"{run.plan}: expected the plan of {run.config}, got another. Start a new run."
         )

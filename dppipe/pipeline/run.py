@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from dppipe.learners.inputs.model_inputs import ModelInputs, made_up_batch, stag
 from dppipe.learners.ranks import leave_group, naming_lost_ranks
 from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.checkpoints import restoring
+from dppipe.lightning.covered import cover
 from dppipe.lightning.module import SpecModule
 from dppipe.lightning.objectives import Objective
 from dppipe.lightning.own_modules import own_module
@@ -88,25 +90,58 @@ def train(
     resume: RunDirectory | None,
     callbacks: Sequence[Callable[[], pl.Callback]],
     audited: Audited | None = None,
+    paid: Paid | None = None,
 ) -> Outcome | None:
-    """Train by DP-SGD, or without a budget by the same steps: the loop is a Trainer's."""
+    """Train by DP-SGD, or without a budget by the same steps: the loop is a Trainer's.
+
+    Args:
+        spec: What to train.
+        plan: The plan of the spec.
+        run_dir: Where a new run is written.
+        resume: The run to resume, in place of a new one.
+        callbacks: Makers of further callbacks.
+        audited: What an audit plants into the run; None for any other run.
+        paid: What one run of a search shares with the others; None for any other run.
+    """
     seed_weights(spec.seed)
     module = build_module(spec, steps=plan.steps)
     # The module loads Lightning, which then sets its own log level.
     quieten_lightning()
-    with fitting_memory("data"):
-        raw = _records(spec, plan, audited)
-        inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
+    inputs: ModelInputs | None = None
+    if paid is not None:
+        splits = paid.splits
+    else:
+        inputs = read_inputs(spec, plan, audited)
+        splits = inputs.splits
     canaries = None if audited is None else audited.canaries
     private = _private_callback(
         spec, plan, inputs, run_dir=run_dir, resume=resume, canaries=canaries
     )
+    if paid is not None:
+        cover(private, row=paid.row)
     others = [make() for make in callbacks]
-    _fit(spec, plan, module, inputs.splits, private=private, others=others, resume=resume)
+    _fit(spec, plan, module, splits, private=private, others=others, resume=resume)
     leave_group()
     if private.outcome is not None and private.outcome.status == "interrupted":
         raise interrupted(private.outcome, plan, exit_code=private.signals.exit_code)
     return private.outcome
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What one run of a search is given: the row that has paid for it, and the records."""
+
+    row: str
+    """The hash of the row."""
+    splits: Splits
+    """The records as the model sees them, without those that runs are scored on."""
+
+
+def read_inputs(spec: Spec, plan: Plan, audited: Audited | None = None) -> ModelInputs:
+    """Read the records that are trained and validated on, on their way to the model."""
+    with fitting_memory("data"):
+        raw = _records(spec, plan, audited)
+        return ModelInputs(stages_of(spec.data), raw._replace(test=None))
 
 
 def _fit(
@@ -151,7 +186,7 @@ def _fit(
 def _private_callback(
     spec: Spec,
     plan: StepPlan,
-    inputs: ModelInputs,
+    inputs: ModelInputs | None,
     *,
     run_dir: Path | None,
     resume: RunDirectory | None,
@@ -179,9 +214,9 @@ def _private_callback(
     )
 
 
-def _records(spec: Spec, plan: StepPlan, audited: Audited | None) -> Splits:
+def _records(spec: Spec, plan: Plan, audited: Audited | None) -> Splits:
     """Return the records of a spec; an audit may train on made-up ones, and then reads none."""
-    if audited is not None and audited.made_up:
+    if audited is not None and audited.made_up and isinstance(plan, StepPlan):
         return made_up_splits(spec.data, plan)
     return split_records(spec.data, seed=spec.seed, by=plan.splits_by)
 

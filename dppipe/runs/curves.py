@@ -79,3 +79,19 @@ class Curves:
             yield
         except OSError as error:
             raise cannot_write(self._directory / "events.out.tfevents.*", error) from error
+
+
+class NoCurves:
+    """The curves of a run of which nothing may be seen: none."""
+
+    def privacy(self, step: int, facts: Mapping[str, float]) -> None:
+        """Do nothing."""
+
+    def release(self, epsilon: float, *, at: int) -> None:
+        """Do nothing."""
+
+    def metrics(self, values: Mapping[str, float], *, step: int) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -146,6 +146,14 @@ class Ledger:
             raise DppipeError(f"{self.path}: expected a torn last line, got whole rows only.")
         self._append(charge)
 
+    def last_row(self) -> tuple[Charge, str]:
+        """Read the last whole row back: what it charges, and its `hash`."""
+        found = read_ledger(self.path, plan=self._plan)
+        if not found.rows:
+            raise DppipeError(f"{self.path}: expected a row, got none.")
+        line = self.path.read_bytes()[: found.size].splitlines()[-1]
+        return found.charges[-1], line[-66:-2].decode()
+
     def catch_up(self) -> None:
         """Read from the file what is charged, if a charge was interrupted.
 

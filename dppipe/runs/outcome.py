@@ -63,7 +63,8 @@ class Outcome:
     validates: bool
     physical_batch_size: int | None
     independence: str | None
-    seconds: float
+    seconds: float | None
+    """How long the run took; None for a search, where it would tell the number of runs."""
     ledger_head: str | None
     begun: str | None = None
     """When the run first started, in UTC."""

@@ -17,7 +17,8 @@ from dppipe.planning.plan import Plan
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.planning.step_plan import StepPlan
 from dppipe.planning.torn_rows import torn_count
-from dppipe.runs.curves import Curves
+from dppipe.planning.tuning.tune_plan import TunePlan
+from dppipe.runs.curves import Curves, NoCurves
 from dppipe.runs.directory import RunDirectory, replacing, write_json, write_whole
 from dppipe.runs.files import read_summary, refuse_finished
 from dppipe.runs.ledger import Ledger
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 class RunRecord:
     """Writes one run directory, from the plan to the statement."""
 
-    def __init__(self, run: RunDirectory, *, plan: Plan, ledger: Ledger) -> None:
+    def __init__(
+        self, run: RunDirectory, *, plan: Plan, ledger: Ledger, covered: bool = False
+    ) -> None:
         """Use `create` or `reopen`."""
         self.run = run
         self.plan = plan
@@ -48,7 +51,8 @@ class RunRecord:
         self.validations = 0
         self.started = time.monotonic()
         self._binding: Binding | None = None
-        self._curves = Curves(run.path, plan=plan)
+        self._covered = covered
+        self._curves: Curves | NoCurves = NoCurves() if covered else Curves(run.path, plan=plan)
 
     @classmethod
     def create(
@@ -59,10 +63,13 @@ class RunRecord:
         parts: PrivateParts | LearnerParts,
         config: str | None,
         data: Component | None,
+        covered: bool = False,
     ) -> Self:
         """Start the record of a new run.
 
-        That is its spec and plan, an empty ledger, and its part of a shared budget.
+        That is its spec and plan, an empty ledger, and its part of a shared budget. A run that a
+        row of another ledger pays for (`covered`) has no part of its own, no curves and no
+        statement.
         """
         ledger: Ledger | None = None
         try:
@@ -71,9 +78,10 @@ class RunRecord:
             write_whole(run.plan, plan.to_json())
             ledger = Ledger.create(run.ledger, plan=run.plan.read_bytes())
             remember_origin(run, data=data, spec=config)
-            record = cls(run, plan=plan, ledger=ledger)
+            record = cls(run, plan=plan, ledger=ledger, covered=covered)
             # The binding comes last, so that whatever is reserved has a run that can settle it.
-            record._binding = _bind(run, plan=plan, parts=parts, data=data)
+            if not covered:
+                record._binding = _bind(run, plan=plan, parts=parts, data=data)
             return record
         except BaseException as error:
             if ledger is not None:
@@ -93,6 +101,7 @@ class RunRecord:
         parts: PrivateParts | LearnerParts,
         restored: Mapping[str, Any],
         data: Component | None,
+        covered: bool = False,
     ) -> Self:
         """Reopen the record of a run.
 
@@ -105,8 +114,9 @@ class RunRecord:
             refuse_finished(run)
             run.clean_up()
             remember_origin(run, data=data)
-            record = cls(run, plan=plan, ledger=ledger)
-            record._binding = _bind(run, plan=plan, parts=parts, data=data)
+            record = cls(run, plan=plan, ledger=ledger, covered=covered)
+            if not covered:
+                record._binding = _bind(run, plan=plan, parts=parts, data=data)
             counted = read_summary(run).get("validations", 0)
             record.validations = max(restored.get("validations", 0), counted)
             # After the next charge, what these files state would be below the truth.
@@ -175,8 +185,9 @@ class RunRecord:
                 save_tensors(weights, self.run.final_checkpoint)
             outcome = self._outcome(stopped=stopped, steps=steps, facts=facts)
             write_json(self.run.summary, outcome.to_data())
-            register_run(self.run, weights, start=start)
-            write_statement(self.run)
+            if not self._covered:
+                register_run(self.run, weights, start=start)
+                write_statement(self.run)
         finally:
             self.close()
         return outcome
@@ -184,6 +195,8 @@ class RunRecord:
     def _outcome(self, *, stopped: Stop | None, steps: int, facts: FitFacts) -> Outcome:
         charged, last_step = self._charged()
         started = dates(self.run)
+        # The time that a search takes tells the number of its runs, which is secret.
+        timed = not isinstance(self.plan, TunePlan)
         return Outcome(
             plan=self.plan,
             run_dir=str(self.run.path),
@@ -196,10 +209,10 @@ class RunRecord:
             validates=facts.get("validates", True),
             physical_batch_size=facts.get("physical_batch_size"),
             independence=facts.get("independence"),
-            seconds=round(time.monotonic() - self.started, 3),
+            seconds=round(time.monotonic() - self.started, 3) if timed else None,
             ledger_head=self.ledger.head,
-            begun=started["begun"],
-            ended=utc_now(),
+            begun=started["begun"] if timed else None,
+            ended=utc_now() if timed else None,
             starts=started["starts"],
             scope=self._binding.facts() if self._binding is not None else None,
         )

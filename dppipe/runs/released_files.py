@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dppipe.planning.tuning.tune_plan import TunePlan
 from dppipe.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ value that it was computed from."""
 
 def value_file(run: RunDirectory, plan: Plan, number: int) -> Path:
     """Return where the value of a release that isn't a step is saved; numbers start from 0."""
+    if isinstance(plan, TunePlan) and number == len(plan.releases) - 1:
+        return run.path / "tune.json"
     what = plan.releases[number].what
     own = {"projection": run.projection, "statistics": run.statistics}
     return own.get(what) or run.path / "released" / f"{number + 1:04d}.pt"

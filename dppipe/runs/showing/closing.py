@@ -47,7 +47,8 @@ def closing_text(outcome: Outcome) -> str:
     facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
     if outcome.physical_batch_size is not None:
         facts["physical batch"] = f"at most {outcome.physical_batch_size} records"
-    facts["time"] = f"{outcome.seconds:.1f} s"
+    if outcome.seconds is not None:
+        facts["time"] = f"{outcome.seconds:.1f} s"
     if outcome.status == "interrupted":
         facts["go on with"] = RunDirectory(Path(outcome.run_dir)).how_to_resume
     facts["read"] = f"{run_dir}/privacy.md"

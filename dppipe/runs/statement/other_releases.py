@@ -66,6 +66,20 @@ _KINDS = {
         without_noise="The largest counts of votes on {asked} public inputs, without noise.",
         facts=("asked", "queries", "threshold", "noise_scale"),
     ),
+    "selection": _Words(
+        planned="the best of a secret number of private runs ({mean:g} on average) of "
+        "{candidates} candidates",
+        assumption="Settings were chosen by a private search: one of {candidates} candidates was "
+        "drawn, trained privately and scored, and that was repeated a secret number of times, "
+        "{mean:g} on average. Only the run with the best score is released. The number of runs was "
+        "drawn in secret, and other runs and their scores were deleted. The whole search was "
+        "charged in the ledger before its first run, whatever that number was. The claim is about "
+        "what is released: who watches the machine can tell the number of runs by the clock.",
+        released="The run with the best score: its settings in `config.yaml`, its score in "
+        "`tune.json`, its plan and ledger in `tune/winner/`.",
+        without_noise="The run with the best score.",
+        facts=("candidates", "repetitions", "mean"),
+    ),
     "vote": _Words(
         planned="votes of {teachers} teachers on {queries} public inputs ({aggregator}, noise "
         "scale {noise_scale:g})",

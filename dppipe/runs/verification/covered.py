@@ -34,7 +34,7 @@ def open_covered(run: Path, name: str, plan: Plan) -> Ledger:
 def covered_faults(run: RunDirectory) -> Iterator[str]:
     """Report rows of covered runs that count themselves, or that no row of this run pays for."""
     paid = _row_hashes(run.ledger)
-    for place in sorted((run.path / "covered").glob("*")):
+    for place in _covered_runs(run):
         inner = RunDirectory(place)
         try:
             plan = plan_from_json(inner.plan.read_bytes())
@@ -50,6 +50,13 @@ def covered_faults(run: RunDirectory) -> Iterator[str]:
                     f"{place_of_row}: expected the hash of a row of {run.ledger}, got "
                     f"{charge.covered_by}."
                 )
+
+
+def _covered_runs(run: RunDirectory) -> list[Path]:
+    """Return the covered runs that a run has kept: those of a learner, or a search's winner."""
+    found = sorted((run.path / "covered").glob("*"))
+    winner = run.path / "tune" / "winner"
+    return [*found, winner] if winner.exists() else found
 
 
 def _row_hashes(ledger: Path) -> set[str]:

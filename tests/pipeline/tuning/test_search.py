@@ -1,0 +1,267 @@
+"""A private search: one charge, one winner, and nothing else that leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline.tuning.searches import (
+    LOST,
+    SCORES,
+    all_bytes,
+    begin,
+    command,
+    known_order,
+    known_scores,
+    rows,
+    write_spec,
+)
+
+from dppipe.errors import DppipeError, Interrupted
+from dppipe.pipeline.tuning import candidates
+from dppipe.runs.verify import verify_ledger
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    known_scores(monkeypatch)
+    known_order(monkeypatch, 0, 1, 0)
+    command("tune", str(write_spec(tmp_path)), "--run-dir", str(tmp_path / "run"))
+    return tmp_path / "run"
+
+
+def test_one_row_pays_for_everything_and_the_winner_counts_nothing(made: Path) -> None:
+    (paid,) = rows(made / "ledger.jsonl")
+    assert (paid["what"], paid["count"]) == ("selection", 1)
+    covered = rows(made / "tune" / "winner" / "ledger.jsonl")
+    assert len(covered) == 3
+    assert {row["count"] for row in covered} == {0}
+    assert {row["covered_by"] for row in covered} == {paid["hash"]}
+    found = verify_ledger(made)
+    assert found.intact, found.faults
+    assert found.charged == 1
+
+
+def test_the_winner_is_the_run(made: Path) -> None:
+    assert "lr: 0.5" in (made / "config.yaml").read_text()
+    assert "tune:" in (made / "tune" / "config.yaml").read_text()
+    summary = json.loads((made / "summary.json").read_text())
+    assert summary["metrics"] == {"val/accuracy": SCORES[0.5]}
+    command("evaluate", str(made))
+    assert "expected an unfinished run" in command("resume", str(made), code=2)
+
+
+def test_nothing_that_leaves_depends_on_the_number_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a search with one run and one with five the same winner leaves the same bytes."""
+    known_scores(monkeypatch)
+    spec = write_spec(tmp_path)
+    left: list[tuple[str, dict[str, bytes]]] = []
+    for order in [(1,), (0, 0, 1, 0, 0)]:
+        known_order(monkeypatch, *order)
+        run = tmp_path / "run"
+        said = command("tune", str(spec), "--run-dir", str(run))
+        left.append((said, all_bytes(run)))
+        for path in run.rglob("*"):
+            if path.name != "ledger.jsonl" or path.parent != run:
+                moment = (run / "plan.json").stat().st_mtime
+                assert path.stat().st_mtime == pytest.approx(moment, abs=1e-5, rel=0)
+        run.rename(tmp_path / f"of_{len(order)}")
+    (said, few), (again, many) = left
+    assert said == again
+    assert not [name for name in many if "sealed" in name]
+    own = ("origin.json", "checkpoints/final.ckpt")  # ids of the run, and weights with fresh noise
+    for name in few.keys() & many.keys():
+        if name not in own:
+            assert few[name] == many[name], name
+    assert {name for name in few.keys() ^ many.keys() if "tfevents" not in name} == set()
+    assert LOST.encode() not in b"".join(many.values())
+
+
+def test_a_run_that_fails_loses_and_is_not_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    known_scores(monkeypatch)
+    known_order(monkeypatch, 1, 0, 1)
+    trained: list[float] = []
+    usual = candidates.train
+
+    def train(spec: Any, *args: Any, **options: Any) -> Any:
+        trained.append(spec.optimizer.lr)
+        if spec.optimizer.lr == 0.5:
+            print("a secret")
+            raise RuntimeError("a record's value")
+        return usual(spec, *args, **options)
+
+    monkeypatch.setattr(candidates, "train", train)
+    begin(write_spec(tmp_path), tmp_path / "run")
+    assert trained == [0.5, 0.1, 0.5]
+    assert "lr: 0.1" in (tmp_path / "run" / "config.yaml").read_text()
+    assert "secret" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("order", [(), (0, 1)])
+def test_a_search_without_a_model_says_no_more_than_that(
+    order: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_order(monkeypatch, *order)
+
+    def fail(*args: Any, **options: Any) -> Any:
+        raise RuntimeError
+
+    monkeypatch.setattr(candidates, "train", fail)
+    run = tmp_path / "run"
+    said = command("tune", str(write_spec(tmp_path)), "--run-dir", str(run), code=1)
+    assert "it has made no run, or every run has failed" in " ".join(said.split())
+    assert json.loads((run / "tune.json").read_text())["winner"] is None
+    assert not (run / "tune" / "sealed").exists()
+    assert len(rows(run / "ledger.jsonl")) == 1
+    with pytest.raises(AssertionError):  # nor does it go on
+        command("resume", str(run))
+
+
+def test_an_interrupted_search_goes_on_and_names_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_scores(monkeypatch)
+    drawn = known_order(monkeypatch, 0, 1, 0)
+    usual = candidates.train
+    calls: list[int] = []
+
+    def train(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return usual(*args, **options)
+
+    monkeypatch.setattr(candidates, "train", train)
+    run = tmp_path / "run"
+    with pytest.raises(Interrupted) as error:
+        begin(write_spec(tmp_path), run)
+    assert str(error.value) == (f"{run}: the search was stopped. Go on with: dppipe resume {run}")
+    assert error.value.__context__ is None
+    assert error.value.exit_code == 130
+    assert json.loads((run / "summary.json").read_text())["status"] == "interrupted"
+    assert not (run / "tune" / "sealed" / "0").exists()  # it has lost to the second run
+    assert LOST.encode() not in b"".join(all_bytes(run).values())
+    command("resume", str(run))
+    assert len(drawn) == 1
+    assert len(calls) == 4
+    assert verify_ledger(run).intact
+
+
+@pytest.mark.parametrize("harm", ["missing", "damaged", "all of it", "progress"])
+def test_a_lost_order_is_refused_and_stays_charged(
+    harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_scores(monkeypatch)
+    drawn = known_order(monkeypatch, 0, 1, 0)
+    stopped(tmp_path, monkeypatch)
+    run = tmp_path / "run"
+    sealed = run / "tune" / "sealed"
+    assert sealed.stat().st_mode & 0o777 == 0o700
+    assert (sealed / "order.json").stat().st_mode & 0o777 == 0o600
+    if harm == "missing":
+        (sealed / "order.json").unlink()
+    elif harm == "damaged":
+        text = (sealed / "order.json").read_text()
+        (sealed / "order.json").write_text(text.replace("[0, 1, 0]", "[0, 1, 1]"))
+    elif harm == "progress":
+        (sealed / "progress.json").unlink()
+    else:
+        import shutil
+
+        shutil.rmtree(sealed)
+    before = (run / "ledger.jsonl").read_bytes()
+    for _ in range(2):
+        said = command("resume", str(run), code=3)
+        assert "may not be drawn a second time" in " ".join(said.split())
+    assert len(drawn) == 1
+    assert (run / "ledger.jsonl").read_bytes() == before
+    assert verify_ledger(run).charged == 1
+    assert not (run / "checkpoints" / "final.ckpt").exists()
+
+
+def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a search that was interrupted in its second run."""
+    usual = candidates.train
+    calls: list[int] = []
+
+    def train(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return usual(*args, **options)
+
+    monkeypatch.setattr(candidates, "train", train)
+    with pytest.raises(Interrupted):
+        begin(write_spec(folder), folder / "run")
+
+
+def test_a_whole_search_is_settled_in_its_scope(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_scores(monkeypatch)
+    known_order(monkeypatch, 1)
+    scoped = ("delta: 1.0e-5}", "delta: 1.0e-5, scope: shared}")
+    spec = write_spec(tmp_path, scoped)
+    command("budget", "create", "shared", "--like", str(spec), "--epsilon", "20")
+    run = tmp_path / "run"
+    command("tune", str(spec), "--run-dir", str(run))
+    shown = json.loads(command("budget", "show", "shared", "--json"))
+    (entry,) = shown["runs"]
+    assert entry["state"] == "settled"
+    assert shown["epsilon_spent"] >= json.loads((run / "summary.json").read_text())["epsilon"]
+
+
+def test_private_statistics_are_released_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_scores(monkeypatch)
+    known_order(monkeypatch, 1, 0, 1)
+    private = (
+        "classes: 3,",
+        "classes: 3, normalize: {kind: private, noise_multiplier: 20},",
+    )
+    run = tmp_path / "run"
+    stopped_spec = write_spec(tmp_path, private)
+    command("tune", str(stopped_spec), "--run-dir", str(run))
+    assert [row["what"] for row in rows(run / "ledger.jsonl")] == ["statistics", "selection"]
+    winner = rows(run / "tune" / "winner" / "ledger.jsonl")
+    assert {row.get("what", "step") for row in winner} == {"step"}
+    assert verify_ledger(run).intact
+    command("evaluate", str(run))
+
+
+TO_ANOTHER_LEARNER = (
+    (
+        "optimizer: {kind: sgd, lr: 0.5}\n",
+        "learner: {kind: output_perturbation, regularization: 0.1}\n",
+    ),
+    ("sampler:   {kind: poisson, sample_rate: 0.05}\n", ""),
+    ("clipping:  {kind: flat, max_grad_norm: 1.0}\n", ""),
+    ("noise:     {kind: constant, noise_multiplier: 2.0}\n", ""),
+    ("train:     {steps: 3, checkpoint_every: 2}\n", ""),
+    ("{optimizer.lr: [0.1, 0.5]}", "{learner.regularization: [0.1, 0.2]}"),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (TO_ANOTHER_LEARNER, "dp_sgd"),
+        ((("train:  ", "performance: {devices: 2}\ntrain:  "),), "one process"),
+        ((("seed: 7", "seed: 7\nreproducible: true"),), "reproducible"),
+    ],
+)
+def test_what_no_search_can_run_is_refused_before_anything_is_written(
+    changes: Any, expected: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(DppipeError, match=expected):
+        begin(write_spec(tmp_path, *changes), run)
+    assert not run.exists()
