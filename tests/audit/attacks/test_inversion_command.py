@@ -25,7 +25,14 @@ def folder(path: Path, method: str) -> Path:
     return path / "nonprivate" / "attack" / f"inversion-{method}"
 
 
-@pytest.mark.parametrize("words", [(), ("--class", "1"), ("--method", "generator")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--class", "1"),
+        pytest.param(("--method", "generator"), marks=pytest.mark.slow),
+    ],
+)
 def test_classes_are_inverted_beside_the_twin_and_guesses_without_a_model(run, words):
     made = run()
     result = attack(made.path, *words)
