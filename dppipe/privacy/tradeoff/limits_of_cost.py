@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dppipe.privacy.accountants.base import Certificate
 from dppipe.privacy.rounding import round_up
 from dppipe.privacy.tradeoff.attack_limits import AttackLimits, Recognition, Reconstruction
 from dppipe.privacy.tradeoff.blow_up import blow_up_of
+from dppipe.privacy.tradeoff.few_points import cheap_curve
 from dppipe.privacy.tradeoff.gaussian_cover import covering_mu
 from dppipe.privacy.tradeoff.one_point import OnePoint
 
@@ -29,6 +31,7 @@ def limits_of_cost(cost: Composition, *, delta: float) -> AttackLimits:
         cost: What everything that is released costs. The limits of an `Estimate` are estimates.
         delta: The delta of the run's claim; mu holds at this delta and at every larger one.
     """
+    cost = replace(cost, curve=cheap_curve(cost.curve, delta=delta))
     blow_up = blow_up_of(cost.curve, points=_POINTS)
     membership = []
     for rate in _FALSE_POSITIVE_RATES:
