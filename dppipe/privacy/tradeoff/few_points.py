@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dppipe.privacy.gaussian import GaussianCurve
-from dppipe.privacy.pld.curves import LossCurve
-from dppipe.privacy.rdp.curve import RenyiCurve
+from dppipe.privacy.rdp.concentrated import ConcentratedCurve, TruncatedCurve
+from dppipe.privacy.textbook.curve import TextbookCurve
 from dppipe.privacy.tradeoff.one_point import OnePoint
 
 if TYPE_CHECKING:
     from dppipe.privacy.accountants.base import PrivacyCurve
 
-_CHEAP = (GaussianCurve, LossCurve, OnePoint, RenyiCurve)
+_SLOW = (ConcentratedCurve, TextbookCurve, TruncatedCurve)
+_PARTS = ("curve", "own", "other")
+"""The names under which a curve holds the curves that it is made of."""
 _POINTS = 24
 _SMALLEST = 1e-9
 _LARGEST = 0.3
@@ -30,7 +31,7 @@ _LARGEST = 0.3
 class FewPoints:
     """The curve that some points of another one imply.
 
-    Guarantee: it is nowhere below the other curve: each point alone is a claim (`OnePoint`).
+    Guarantee: it bounds what the other curve bounds: each point alone is a claim (`OnePoint`).
     """
 
     points: tuple[OnePoint, ...]
@@ -55,7 +56,7 @@ def cheap_curve(curve: PrivacyCurve, *, delta: float) -> PrivacyCurve:
         curve: The curve.
         delta: The delta of the claim, which is one of the points.
     """
-    if isinstance(curve, _CHEAP):
+    if not _is_slow(curve):
         return curve
     deltas = {delta, *np.geomspace(_SMALLEST, _LARGEST, _POINTS).tolist()}
     points = []
@@ -64,3 +65,9 @@ def cheap_curve(curve: PrivacyCurve, *, delta: float) -> PrivacyCurve:
         if math.isfinite(epsilon):
             points.append(OnePoint(max(0.0, epsilon), each))
     return FewPoints(tuple(points))
+
+
+def _is_slow(curve: object) -> bool:
+    """Return whether reading a curve, or a part of it, costs much."""
+    parts = [getattr(curve, name) for name in _PARTS if hasattr(curve, name)]
+    return isinstance(curve, _SLOW) or any(_is_slow(part) for part in parts)
