@@ -61,7 +61,8 @@ class DPCallback(Callback):
         >>> from dppipe import Budget, DPCallback
         >>> from dppipe.sampling import Poisson
         >>> budget = Budget(epsilon=3.0, delta=1e-5)
-        >>> private = DPCallback(sampler=Poisson(sample_rate=0.1), budget=budget, run_dir="mine")
+        >>> sampler = Poisson(sample_rate=0.1)
+        >>> private = DPCallback(sampler=sampler, budget=budget, run_dir="mine", summary=False)
         >>> pl.Trainer(max_steps=10, callbacks=[private]).fit(module, private.loader(dataset))
         >>> private.outcome.epsilon <= 3.0
         True

@@ -151,8 +151,7 @@ def check_statement(run: Files) -> None:
     assert len(stated["releases"]) == len(plan["releases"])
     assert stated["noisy_counts"] == (plan["statistics_std"] is not None)
     assert stated["config_hash"] == _digest((run.path / "config.yaml").read_bytes())
-    there = {"final_weights": True, "checkpoint": True, "curves": True}
-    assert stated["files"] == there | {"attacks": False}
+    assert stated["files"] == {"final_weights": True, "checkpoint": True, "curves": True}
     for name in ("epsilon", "epsilon_spent"):
         exact, shown = summary[name], stated[name]
         assert shown is exact is None or exact <= shown <= exact * 1.002

@@ -17,7 +17,8 @@ from dppipe.runs.statement.releases import released
 from dppipe.runs.statement.step_ranges import planned_ranges
 
 if TYPE_CHECKING:
-    from dppipe.runs.statement.statement import Statement
+    from dppipe.planning.data_source import DataSource
+    from dppipe.runs.statement.statement import Files, Statement
 
 
 def statement_data(statement: Statement) -> dict[str, Any]:
@@ -47,12 +48,25 @@ def _run(statement: Statement) -> dict[str, Any]:
         "max_records_per_user": plan.max_records_per_user,
         "relation": plan.relation,
         "records": plan.records,
-        "source": None if plan.data is None else plan.data.model_dump(),
+        "source": None if plan.data is None else _source(plan.data),
         "split": statement.split,
         "begun": statement.begun,
         "ended": statement.ended,
         "starts": statement.starts,
     }
+
+
+def _files(files: Files) -> dict[str, bool]:
+    """Return which files exist; results of attacks stand there only if there are some."""
+    found = asdict(files)
+    if not files.attacks:
+        del found["attacks"]
+    return found
+
+
+def _source(source: DataSource) -> dict[str, Any]:
+    """Return where the records come from; bounds stand there only if values are held to some."""
+    return source.model_dump(exclude=None if source.bounds else {"bounds"})
 
 
 def _cost(statement: Statement) -> dict[str, Any]:
@@ -123,9 +137,9 @@ def _start(statement: Statement) -> dict[str, Any]:
 
 def _provenance(statement: Statement) -> dict[str, Any]:
     return {
-        "files": asdict(statement.files),
+        "files": _files(statement.files),
         "audit": statement.audit,
-        "kind": statement.kind,
+        **({} if statement.kind is None else {"kind": statement.kind}),
         "versions": dict(statement.versions),
         "config_hash": statement.config_hash,
         "ledger_head": statement.ledger_head,
