@@ -16,7 +16,7 @@ from redteam.running import Case, Command, Fit, distinguish
 import dppipe.lightning.callback as callback
 import dppipe.lightning.isolation.private_model as private_model
 import dppipe.lightning.isolation.replica as replica
-from dppipe.data.base import Data
+from dppipe.data.splitting import dividing
 from dppipe.engine.checks import check
 from dppipe.learners.records.reading import RecordReader
 from dppipe.learners.sgd.contributions import Contributed, Contributions
@@ -92,7 +92,7 @@ FIXES = {
         lambda: pair("large", "add_remove", keeps_row=True),
     ),
     "item5 records are split by their hash": (
-        [(Data, "_split_by_hash", Data._split_by_position)],
+        [(dividing, "divide_by_hash", dividing.divide_by_position)],
         Command(),
         lambda: pair("large", "add_remove", with_val=False, at=1),
     ),

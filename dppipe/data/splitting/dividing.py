@@ -33,7 +33,12 @@ class Divided(Protocol):
 def divide(ready: Splits, data: Divided, *, by: SplitBy, seed: int) -> Splits:
     """Divide the training records of `ready` by the public seed; a test part is kept."""
     if by == "hash":
-        return _divide_by_hash(ready, data, seed=seed)
+        return divide_by_hash(ready, data, seed=seed)
+    return divide_by_position(ready, data, seed=seed)
+
+
+def divide_by_position(ready: Splits, data: Divided, *, seed: int) -> Splits:
+    """Divide where the number of records is public."""
     records = len(cast(Sized, ready.train))
     if data.records not in (None, records):
         raise UsageError(
@@ -45,7 +50,8 @@ def divide(ready: Splits, data: Divided, *, by: SplitBy, seed: int) -> Splits:
     return split_by_order(ready, data.split, seed=seed)
 
 
-def _divide_by_hash(ready: Splits, data: Divided, *, seed: int) -> Splits:
+def divide_by_hash(ready: Splits, data: Divided, *, seed: int) -> Splits:
+    """Divide so that a record's part depends on the seed and that record alone."""
     from dppipe.data.splitting.by_hash import draw_parts
 
     split = data.split
