@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dppipe.pipeline.audited import Audited
+    from dppipe.planning.plan import Plan
     from dppipe.planning.tuning.tune_plan import TunePlan
     from dppipe.runs.directory import RunDirectory
     from dppipe.runs.outcome import Outcome
@@ -46,9 +47,7 @@ def resume(
     """
     from rich.console import Console
 
-    from dppipe.cli.run import progress_bars
     from dppipe.pipeline.resume import prepare_resume
-    from dppipe.pipeline.run import run_spec
     from dppipe.planning.tuning.tune_plan import TunePlan
     from dppipe.runs.showing.closing import closing_text
 
@@ -59,25 +58,41 @@ def resume(
     if isinstance(plan, TunePlan):
         outcome = _resume_search(directory, spec, plan, console=console, plugins=plugins)
         typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
-        return
+    else:
+        _resume_run(directory, spec, plan, taken=taken, console=console, as_json=as_json)
+
+
+def _resume_run(
+    run: RunDirectory, spec: Spec, plan: Plan, *, taken: int, console: Console, as_json: bool
+) -> None:
+    """Go on with one run, after so many of its steps or releases."""
+    from dppipe.cli.run import progress_bars
+    from dppipe.pipeline.run import run_spec
+    from dppipe.runs.showing.closing import closing_text
+
     if first_rank():
         behind = f"{taken} of {plan.steps} steps are"
         if not plan.steps:
             behind = f"{taken} of {len(plan.releases)} releases are"
         console.print(f"{plan.name}: {behind} behind it")
     progress = progress_bars(plan, console, taken=taken)
-    audited = None
-    if directory.audit_plan.exists():
-        from dppipe.audit.one_run.training import canaries_of_run
-
-        audited = canaries_of_run(directory, spec, plan)
-    ended = run_spec(spec, plan, resume=directory, callbacks=progress, audited=audited)
-    if ended is None:
+    audited = _audited(run, spec, plan)
+    outcome = run_spec(spec, plan, resume=run, callbacks=progress, audited=audited)
+    if outcome is None:
         return
     if audited is not None:
-        _show_audit(ended, spec, audited, as_json=as_json)
+        _show_audit(outcome, spec, audited, as_json=as_json)
         return
-    typer.echo(json.dumps(ended.to_data(), indent=2) if as_json else closing_text(ended))
+    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+
+
+def _audited(run: RunDirectory, spec: Spec, plan: Plan) -> Audited | None:
+    """Return the canaries of a run that is audited; None for any other run."""
+    if not run.audit_plan.exists():
+        return None
+    from dppipe.audit.one_run.training import canaries_of_run
+
+    return canaries_of_run(run, spec, plan)
 
 
 def _show_audit(outcome: Outcome, spec: Spec, audited: Audited, *, as_json: bool) -> None:

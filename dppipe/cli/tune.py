@@ -49,7 +49,7 @@ def tune(
         if spec.tune is None:
             raise UsageError(
                 f"{spec_path}: expected a spec with a tune block, got one without. `dppipe run` "
-                "makes one run; docs/tuning.md describes the block."
+                "makes one run; `dppipe recipes copy tuning/digits` copies a spec with the block."
             )
         registry = Registry(plugins)
         plan = make_tune_plan(spec, registry=registry)

@@ -23,7 +23,7 @@ def attack_blocks(plan: Plan) -> list[str]:
     limits = shown_limits(plan)
     if limits is None:
         return []
-    heading = "what any attacker can reach at most (docs/guarantee.md)"
+    heading = "what any attacker can reach at most"
     if not plan.certified:
         heading = "ESTIMATE, not a limit: what an attacker can reach"
     return [heading, table(_facts(plan, limits))]

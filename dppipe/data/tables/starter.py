@@ -87,7 +87,7 @@ def _whole(path: Path, lines: Iterable[str]) -> str:
     head = [
         f"# A private model of {path.name}. Replace each TODO by what is known without looking at",
         "# the records: constants that are computed from them would be a release of their own.",
-        "# Then: dppipe validate, dppipe plan, dppipe run. Options: docs/data.md.",
+        "# Then: dppipe validate, dppipe plan, dppipe run. `dppipe schema` lists all options.",
         "version: 1",
         f"name: {_scalar(path.stem)}",
         "seed: 7    # weights and public splits; never the sampler or the noise",

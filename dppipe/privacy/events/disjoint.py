@@ -11,17 +11,15 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.base import EventRule, make_event_class
 from dppipe.privacy.events.plain import plain_form
 from dppipe.privacy.events.sequences import as_one_event, merge
 from dppipe.privacy.events.several import (
-    each_has_proof,
     joint_profile,
     joint_reach,
     largest_divergences,
+    proofs_of_each,
 )
-from dppipe.privacy.proofs import EVERY_RELATION, Proof
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -56,14 +54,6 @@ def _distinct(event: Any) -> list[DpEvent]:
     return list(found)
 
 
-def _has_losses(event: Any, relation: Relation) -> bool:
-    return each_has_proof(event, "pld", relation)
-
-
-def _has_divergences(event: Any, relation: Relation) -> bool:
-    return each_has_proof(event, "rdp", relation)
-
-
 RULE = EventRule(
     name="DisjointDpEvent",
     fields={"events": "events"},
@@ -71,21 +61,9 @@ RULE = EventRule(
         "Several `events`, each about other records; no person has records in two of the sets. The "
         "relation is that of the events, and under `replace_one` a record stays in its set."
     ),
-    proofs=(
-        Proof(
-            accountants=("pld",),
-            relations=EVERY_RELATION,
-            source="McSherry 2009, parallel composition: the largest delta",
-            case="events that pld bounds",
-            holds=_has_losses,
-        ),
-        Proof(
-            accountants=("rdp",),
-            relations=EVERY_RELATION,
-            source="McSherry 2009, parallel composition: the largest divergence",
-            case="events that rdp bounds",
-            holds=_has_divergences,
-        ),
+    proofs=proofs_of_each(
+        losses="McSherry 2009, parallel composition: the largest delta",
+        divergences="McSherry 2009, parallel composition: the largest divergence",
     ),
     event_class=event_class,
     parts=_parts,

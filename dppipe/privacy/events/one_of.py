@@ -11,17 +11,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import PrivacyRefusal
-from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.base import EventRule, make_event_class
 from dppipe.privacy.events.plain import plain_form
 from dppipe.privacy.events.sequences import as_one_event, merge
 from dppipe.privacy.events.several import (
-    each_has_proof,
     joint_profile,
     joint_reach,
     largest_divergences,
+    proofs_of_each,
 )
-from dppipe.privacy.proofs import EVERY_RELATION, Proof
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -68,14 +66,6 @@ def _joined(event: Any) -> dict[DpEvent, float]:
     return {candidate: math.fsum(parts) for candidate, parts in weights.items()}
 
 
-def _has_losses(event: Any, relation: Relation) -> bool:
-    return each_has_proof(event, "pld", relation)
-
-
-def _has_divergences(event: Any, relation: Relation) -> bool:
-    return each_has_proof(event, "rdp", relation)
-
-
 RULE = EventRule(
     name="OneOfDpEvent",
     fields={"events": "events", "weights": "floats"},
@@ -83,21 +73,9 @@ RULE = EventRule(
         "One of `events`, drawn by `weights` that don't depend on records; which one is part of "
         "the output. The relation is that of the events."
     ),
-    proofs=(
-        Proof(
-            accountants=("pld",),
-            relations=EVERY_RELATION,
-            source="`selection/PROOF.md`, lemma 1: the weighted sum of the deltas",
-            case="events that pld bounds",
-            holds=_has_losses,
-        ),
-        Proof(
-            accountants=("rdp",),
-            relations=EVERY_RELATION,
-            source="`selection/PROOF.md`, lemma 1: at most the largest divergence",
-            case="events that rdp bounds",
-            holds=_has_divergences,
-        ),
+    proofs=proofs_of_each(
+        losses="`selection/PROOF.md`, lemma 1: the weighted sum of the deltas",
+        divergences="`selection/PROOF.md`, lemma 1: at most the largest divergence",
     ),
     event_class=event_class,
     parts=_parts,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dppipe.privacy.budget import Relation
 from dppipe.privacy.events.base import rule_of
 from dppipe.privacy.events.sequences import merge
+from dppipe.privacy.proofs import EVERY_RELATION, Proof
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +18,32 @@ if TYPE_CHECKING:
     from dppipe.privacy.selection.chords import Chords
 
 
-def each_has_proof(event: Any, accountant: str, relation: Relation) -> bool:
+def proofs_of_each(*, losses: str, divergences: str) -> tuple[Proof, Proof]:
+    """Return the proofs by pld and by rdp, which hold where each of the events has one.
+
+    Args:
+        losses: The source of the proof by pld.
+        divergences: The source of the proof by rdp.
+    """
+    return (
+        Proof(
+            accountants=("pld",),
+            relations=EVERY_RELATION,
+            source=losses,
+            case="events that pld bounds",
+            holds=lambda event, relation: _each_has_proof(event, "pld", relation),
+        ),
+        Proof(
+            accountants=("rdp",),
+            relations=EVERY_RELATION,
+            source=divergences,
+            case="events that rdp bounds",
+            holds=lambda event, relation: _each_has_proof(event, "rdp", relation),
+        ),
+    )
+
+
+def _each_has_proof(event: Any, accountant: str, relation: Relation) -> bool:
     """Whether an accountant has a proof, and no mere estimate, for every part of every event."""
     for one in event.events:
         for part in merge([(one, 1)]):
