@@ -114,11 +114,11 @@ class NamedPath(_Path):
         """Yield what the folder holds, with the names of the variables."""
         yield from self._named(self.real.iterdir())
 
-    def glob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:  # type: ignore[override]
+    def glob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:
         """Yield what matches, with the names of the variables."""
         yield from self._named(self.real.glob(pattern, **options))
 
-    def rglob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:  # type: ignore[override]
+    def rglob(self, pattern: str, **options: Any) -> Generator[Self, None, None]:
         """Yield what matches at any depth, with the names of the variables."""
         yield from self._named(self.real.rglob(pattern, **options))
 

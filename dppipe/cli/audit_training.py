@@ -14,13 +14,14 @@ from dppipe.cli.printing.wrapping import fit_terminal, short_path, table
 if TYPE_CHECKING:
     from dppipe.audit.one_run.plan import Kind
     from dppipe.audit.one_run.result import Result
+    from dppipe.spec.yaml.files import SpecFiles
 
 REJECTED = 4
 """The exit code of an audit that contradicts the claim."""
 
 
 def audit_one_run(
-    spec_path: Path,
+    spec_path: SpecFiles,
     *,
     overrides: list[str] | None = None,
     plugins: Path | None = None,
@@ -74,7 +75,7 @@ def audit_run_directory(
 
 
 def audit_many_runs(
-    spec_path: Path,
+    spec_path: SpecFiles,
     *,
     runs: int,
     overrides: list[str] | None = None,

@@ -115,9 +115,11 @@ def _read(path: Path) -> Like:
     from dppipe.planning.any_plan import make_any_plan
     from dppipe.planning.privacy_plan import run_parts
     from dppipe.spec.load import placing_problems
+    from dppipe.spec.yaml.files import split_files
 
-    with placing_problems(path):
-        spec = read_spec(path)
+    files = split_files(path)
+    with placing_problems(files):
+        spec = read_spec(files)
         plan = make_any_plan(spec)
         try:
             commitment = commit(plan, run_parts(spec))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
 from dppipe.cli.printing.wrapping import wrapped
 from dppipe.cli.spec_file import read_spec
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     as_json: AsJson = False,

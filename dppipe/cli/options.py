@@ -7,6 +7,14 @@ from typing import Annotated
 
 import typer
 
+SpecFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SPEC...",
+        help="The spec's YAML file; of several, each is laid over those before it.",
+        show_default=False,
+    ),
+]
 SpecPath = Annotated[
     Path, typer.Argument(metavar="SPEC", help="The spec's YAML file.", show_default=False)
 ]

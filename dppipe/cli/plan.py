@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
 from dppipe.cli.spec_file import read_spec
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
 from dppipe.cli.printing.wrapping import fit_terminal
 from dppipe.cli.spec_file import first_rank, read_spec
 from dppipe.privacy.printing import shown, shown_delta
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     run_dir: Annotated[

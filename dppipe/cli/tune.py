@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
 from dppipe.cli.printing.wrapping import fit_terminal
 from dppipe.cli.spec_file import read_spec
 from dppipe.privacy.printing import shown, shown_delta
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def tune(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     run_dir: Annotated[
@@ -42,13 +42,14 @@ def tune(
     from dppipe.runs.showing.closing import closing_text
     from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.load import placing_problems
+    from dppipe.spec.yaml.files import spec_name
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     with placing_problems(spec_path, overrides=overrides or ()):
         spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
         if spec.tune is None:
             raise UsageError(
-                f"{spec_path}: expected a spec with a tune block, got one without. `dppipe run` "
+                f"{spec_name(spec_path)}: expected a spec with a tune block, got one without. `dppipe run` "
                 "makes one run; `dppipe recipes copy tuning/digits` copies a spec with the block."
             )
         registry = Registry(plugins)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dppipe.errors import Problem
-from dppipe.spec.yaml.reader import Path
+from dppipe.spec.yaml.document import Path
 from dppipe.spec.yaml.source import Located, Source
 
 ALTERNATIVES = {

@@ -25,7 +25,7 @@ from dppipe.spec.messages.describe import (
     takes_path,
 )
 from dppipe.spec.spec import Spec
-from dppipe.spec.yaml.reader import Path
+from dppipe.spec.yaml.document import Path
 from dppipe.spec.yaml.source import Source, put_value
 
 _CANDIDATES = ("tune", "candidates")

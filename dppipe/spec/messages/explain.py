@@ -19,7 +19,7 @@ from dppipe.spec.messages.suggestions import (
     suggest_truth,
 )
 from dppipe.spec.spec import Spec
-from dppipe.spec.yaml.reader import MAX_FAULTS, Path
+from dppipe.spec.yaml.document import MAX_FAULTS, Path
 from dppipe.text_layout import shorten
 
 _HINTS: dict[Path, str] = {

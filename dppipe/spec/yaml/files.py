@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dppipe.errors import UsageError
-from dppipe.spec.yaml.reader import MAX_BYTES
+from dppipe.spec.yaml.document import MAX_BYTES
 from dppipe.spec.yaml.source import SpecFile
 
 SpecFiles = Path | str | Sequence[Path | str]
@@ -18,6 +18,17 @@ def spec_paths(files: SpecFiles) -> list[Path]:
     if isinstance(files, str | Path):
         return [Path(files)]
     return [Path(file) for file in files]
+
+
+def split_files(text: str | Path) -> list[Path]:
+    """Return the files of a spec that one word names: `base.yaml+cluster.yaml`.
+
+    For commands where several words are several specs. A file of that very name comes first.
+    """
+    whole = Path(text)
+    if whole.exists():
+        return [whole]
+    return [Path(part) for part in str(text).split("+") if part]
 
 
 def spec_name(files: SpecFiles) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dppipe.spec.kinds.families import FAMILIES
-from dppipe.spec.yaml.reader import Document, Path
+from dppipe.spec.yaml.document import Document, Path
 
 
 class Spot(NamedTuple):

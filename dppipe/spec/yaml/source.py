@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from dppipe.errors import Problem
 from dppipe.spec.kinds.families import FAMILIES
+from dppipe.spec.yaml.document import Path
 from dppipe.spec.yaml.merging import Layer, Spot, layer_of, merge
-from dppipe.spec.yaml.reader import Path, read_yaml
+from dppipe.spec.yaml.reader import read_yaml
 
 
 class Located(NamedTuple):
