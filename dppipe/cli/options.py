@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dppipe.cli.completion import complete_overrides
+
 SpecFiles = Annotated[
     list[Path],
     typer.Argument(
@@ -24,7 +26,10 @@ RunPath = Annotated[
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a value, such as clipping.max_grad_norm=0.5."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a value, such as clipping.max_grad_norm=0.5.",
+        autocompletion=complete_overrides,
     ),
 ]
 Plugins = Annotated[

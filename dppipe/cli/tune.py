@@ -49,8 +49,9 @@ def tune(
         spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
         if spec.tune is None:
             raise UsageError(
-                f"{spec_name(spec_path)}: expected a spec with a tune block, got one without. `dppipe run` "
-                "makes one run; `dppipe recipes copy tuning/digits` copies a spec with the block."
+                f"{spec_name(spec_path)}: expected a spec with a tune block, got one without. "
+                "`dppipe run` makes one run; `dppipe recipes copy tuning/digits` copies a spec "
+                "with the block."
             )
         registry = Registry(plugins)
         plan = make_tune_plan(spec, registry=registry)

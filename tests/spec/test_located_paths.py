@@ -32,7 +32,7 @@ train: {steps: 3}
 
 
 def npz(path: str) -> str:
-    data = f"{{kind: npz, path: {path}, records: 300, holdout: public}}"
+    data = f"{{kind: npz, path: {path}, records: 300, classes: 2, holdout: public}}"
     return CSV.replace(CSV.splitlines()[2], f"data: {data}")
 
 
