@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,10 +35,9 @@ def tune(
     """
     from rich.console import Console
 
-    from dppipe.cli.run import shared_budget
+    from dppipe.cli.run import shared_budget, show_outcome
     from dppipe.errors import UsageError
     from dppipe.planning.tuning.make_tune_plan import make_tune_plan
-    from dppipe.runs.showing.closing import closing_text
     from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.load import placing_problems
     from dppipe.spec.yaml.files import spec_name
@@ -61,7 +59,7 @@ def tune(
 
         with searching(console):
             outcome = run_search(spec, plan, run_dir=run_dir, registry=registry)
-    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    show_outcome(outcome, as_json=as_json)
 
 
 @contextmanager
