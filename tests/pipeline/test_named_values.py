@@ -109,7 +109,8 @@ def test_a_store_that_fails_is_told_by_its_name(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PW", "store-4711")
-    address = "postgresql://me:${env:PW}@localhost:9/x"
+    monkeypatch.setenv("HOST", "store-4711.invalid")  # the database's own error names it
+    address = "postgresql://me:${env:PW}@${env:HOST}:9/x"
     (here / "s.yaml").write_text(SPEC.replace("${env:STORE_PLACE}/s.db", address))
     failed = call("run", "s.yaml", "--run-dir", "r")
     assert failed.exit_code == 1
