@@ -35,17 +35,25 @@ def gradient_histograms(
     inputs: Tensor, *, orientations: int, grids: Sequence[int]
 ) -> Tensor:  # [n, channels, h, w] -> [n, orientations * sum of grids squared]
     """Return the features of each image, in the images' type."""
-    import torch
-
     width = orientations * sum(cells * cells for cells in grids)
     made = inputs.new_empty(len(inputs), width)
     for start in range(0, len(inputs), _BATCH):
-        images = inputs[start : start + _BATCH].permute(1, 2, 3, 0).contiguous()
-        counts = _directions(images, orientations)
-        parts = [_grid(counts, cells) for cells in grids]
-        features = torch.cat(parts) / math.sqrt(len(grids))
-        made[start : start + _BATCH] = features.T
+        images = inputs[start : start + _BATCH]
+        features = histograms_at_once(images, orientations=orientations, grids=grids)
+        made[start : start + _BATCH] = features
     return made
+
+
+def histograms_at_once(
+    inputs: Tensor, *, orientations: int, grids: Sequence[int]
+) -> Tensor:  # [b, channels, h, w] -> [b, features]
+    """Return the features of one batch of images, however large."""
+    import torch
+
+    images = inputs.permute(1, 2, 3, 0).contiguous()
+    counts = _directions(images, orientations)
+    parts = [_grid(counts, cells) for cells in grids]
+    return (torch.cat(parts) / math.sqrt(len(grids))).T
 
 
 def _directions(images: Tensor, orientations: int) -> Tensor:  # [c, h, w, b] -> [o, h, w, b]
