@@ -5,7 +5,7 @@ Guarantee: all of it is options of the spec, and what the run has released.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from dppipe.data.base import Data
@@ -24,7 +24,9 @@ def input_facts(data: Data) -> dict[str, Any]:
         "outputs": _meaning(data),
     }
     if hasattr(data, "encode_rows") and hasattr(data, "inputs"):
-        facts["columns"] = column_facts(data)  # type: ignore[arg-type]
+        table = cast("TableOptions", data)
+        facts["missing"] = list(table.missing)
+        facts["columns"] = column_facts(table)
     return facts
 
 
