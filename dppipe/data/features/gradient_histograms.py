@@ -26,34 +26,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _BATCH = 256
-_FLOOR = 0.25
+FLOOR = 0.25
 """What is added to a cell's norm, as a share of the mean norm of the image's cells."""
-_TINY = 1e-12
+TINY = 1e-12
 
 
 def gradient_histograms(
     inputs: Tensor, *, orientations: int, grids: Sequence[int]
 ) -> Tensor:  # [n, channels, h, w] -> [n, orientations * sum of grids squared]
     """Return the features of each image, in the images' type."""
+    import torch
+
     width = orientations * sum(cells * cells for cells in grids)
     made = inputs.new_empty(len(inputs), width)
     for start in range(0, len(inputs), _BATCH):
-        images = inputs[start : start + _BATCH]
-        features = histograms_at_once(images, orientations=orientations, grids=grids)
-        made[start : start + _BATCH] = features
+        images = inputs[start : start + _BATCH].permute(1, 2, 3, 0).contiguous()
+        counts = _directions(images, orientations)
+        parts = [_grid(counts, cells) for cells in grids]
+        features = torch.cat(parts) / math.sqrt(len(grids))
+        made[start : start + _BATCH] = features.T
     return made
-
-
-def histograms_at_once(
-    inputs: Tensor, *, orientations: int, grids: Sequence[int]
-) -> Tensor:  # [b, channels, h, w] -> [b, features]
-    """Return the features of one batch of images, however large."""
-    import torch
-
-    images = inputs.permute(1, 2, 3, 0).contiguous()
-    counts = _directions(images, orientations)
-    parts = [_grid(counts, cells) for cells in grids]
-    return (torch.cat(parts) / math.sqrt(len(grids))).T
 
 
 def _directions(images: Tensor, orientations: int) -> Tensor:  # [c, h, w, b] -> [o, h, w, b]
@@ -65,7 +57,7 @@ def _directions(images: Tensor, orientations: int) -> Tensor:  # [c, h, w, b] ->
     for number in range(orientations):
         angle = 2 * math.pi * number / orientations
         along = right * math.cos(angle) + down * math.sin(angle)
-        share = along.clamp(min=0) / (length + _TINY)
+        share = along.clamp(min=0) / (length + TINY)
         for _ in range(3):  # to the power of 8
             share = share * share
         each = length * share
@@ -91,9 +83,9 @@ def _grid(counts: Tensor, cells: int) -> Tensor:  # [o, h, w, b] -> [o * cells^2
     pooled = pooled.flatten(1, 2)
     norms = _sum(pooled * pooled).sqrt()
     mean = _sum(norms) / len(norms)
-    local = (pooled / (norms + _FLOOR * mean + _TINY)).flatten(0, 1)
+    local = (pooled / (norms + FLOOR * mean + TINY)).flatten(0, 1)
     centred = local - _sum(local) / len(local)
-    return centred / (_sum(centred * centred).sqrt() + _TINY)
+    return centred / (_sum(centred * centred).sqrt() + TINY)
 
 
 def _pooled(counts: Tensor, cells: int) -> Tensor:  # [o, h, w, b] -> [o, cells, w, b]

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from dppipe.data.features.gradient_histograms import histograms_at_once
 from dppipe.data.features.orientation_histograms import OrientationHistograms
 from dppipe.errors import UsageError
 from dppipe.learners.inputs.projection import Projection
+from dppipe.pipeline.exporting.histogram_graph import histograms_in_graph
 
 if TYPE_CHECKING:
     from dppipe.learners.inputs.stages import InputTransform
 
 _OPSET = 20
+_TOLERANCE = 1e-4
+"""Outputs on made-up inputs may be far larger than usual ones, and sums are rounded otherwise."""
 
 
 class WholePath(nn.Module):
@@ -43,13 +45,20 @@ class WholePath(nn.Module):
         outputs: Tensor = self.network(inputs)
         return outputs
 
+    def own_outputs(self, inputs: Tensor) -> Tensor:  # [n, ...] -> [n, outputs]
+        """Return the outputs as the run itself computes them."""
+        for transform in self._transforms:
+            inputs = transform.transformed(inputs)
+        outputs: Tensor = self.network(inputs)
+        return outputs
+
 
 def _in_graph(transform: InputTransform, inputs: Tensor) -> Tensor:
     """Apply a transform by operations that ONNX has, for any number of rows."""
     if isinstance(transform, Projection):
         return (inputs.flatten(1).double() @ transform.directions).to(inputs.dtype)
     if isinstance(transform, OrientationHistograms):
-        return histograms_at_once(
+        return histograms_in_graph(
             inputs, orientations=transform.orientations, grids=transform.cells
         )
     return transform.transformed(inputs)
@@ -72,23 +81,25 @@ def onnx_bytes(
     """
     try:
         import onnx
+        import onnxruntime  # noqa: F401  the graph is compared by it
         import onnxscript  # noqa: F401  torch's exporter needs it
     except ImportError:
         raise UsageError(
-            "--format onnx: expected the packages onnx and onnxscript, got none. Install "
-            "dppipe[onnx]."
+            "--format onnx: expected the packages onnx, onnxscript and onnxruntime, got none. "
+            "Install dppipe[onnx]."
         ) from None
+    path = WholePath(transforms, network).eval()
     try:
         with _silence(), torch.no_grad():
             program = torch.onnx.export(
-                WholePath(transforms, network).eval(),
+                path,
                 (example,),
                 input_names=["inputs"],
                 output_names=["outputs"],
                 dynamic_shapes=({0: torch.export.Dim("n")},),
                 opset_version=_OPSET,
                 dynamo=True,
-                optimize=True,
+                optimize=False,  # it drops small terms that keep a division from zero
                 verbose=False,
             )
     except Exception as error:
@@ -102,7 +113,25 @@ def onnx_bytes(
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.checker.check_model(model)
     data: bytes = model.SerializeToString()
+    _refuse_difference(data, path, example)
     return data
+
+
+def _refuse_difference(data: bytes, path: WholePath, example: Tensor) -> None:
+    """Refuse a graph that doesn't compute what the run's own model does, on made-up inputs."""
+    import onnxruntime
+
+    with _silence():
+        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        for inputs in (example, example[:1], torch.zeros_like(example), _larger(example)):
+            found = torch.from_numpy(session.run(["outputs"], {"inputs": inputs.numpy()})[0])
+            with torch.no_grad():
+                expected = path.own_outputs(inputs)
+            if not torch.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
+                raise UsageError(
+                    "--format onnx: expected a graph that computes what the model does, got other "
+                    "outputs on made-up inputs. Take --format safetensors."
+                )
 
 
 @contextmanager
@@ -122,3 +151,8 @@ def _silence() -> Iterator[None]:
     finally:
         for logger, level in zip(noisy, before, strict=True):
             logger.setLevel(level)
+
+
+def _larger(inputs: Tensor) -> Tensor:
+    """Return inputs of another size and sign; integers stay in their range."""
+    return inputs.abs() * 9 if inputs.is_floating_point() else inputs.flip(0)
