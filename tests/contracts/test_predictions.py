@@ -76,8 +76,6 @@ def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-
-
 def cases() -> Iterator[Any]:
     """Yield each kind with each way; some ways of similar kinds take their time apart."""
     for kind in KINDS:

@@ -227,9 +227,7 @@ def finished(tmp_path_factory):
         (["RUN"], "--format"),
     ],
 )
-def test_mistakes_are_named_and_nothing_is_written(
-    finished, tmp_path, monkeypatch, words, message
-):
+def test_mistakes_are_named_and_nothing_is_written(finished, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     Path("there.bin").write_text("kept")
     Path("card.bin.md").write_text("kept")

@@ -9,6 +9,7 @@ Guarantee: limits are public. However they are chosen, a record's vector has the
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,9 +71,7 @@ class LimitGroup(Options):
         numbers = []
         for name in self.features:
             if name not in names:
-                raise _fault(
-                    f"expected a numeric column, got {name!r}.{suggest_name(name, names)}"
-                )
+                raise _fault(f"expected a numeric column, got {name!r}.{suggest_name(name, names)}")
             numbers.append(str(names.index(name)))
         return LimitGroup(features=tuple(numbers), lower=self.lower, upper=self.upper)
 
@@ -124,8 +123,10 @@ def read_limits(path: Path) -> tuple[dict[str, Any], ...]:
                 f"{path}:{number}: expected a feature and two numbers, got another line. Correct "
                 "it."
             ) from None
-        if not low < high:
-            raise ValueError(f"{path}:{number}: expected lower < upper, got {lower} and {upper}.")
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(
+                f"{path}:{number}: expected lower < upper, both finite, got {lower} and {upper}."
+            )
         groups.append({"features": [feature.strip()], "lower": low, "upper": high})
     if not groups:
         raise ValueError(f"expected limits in {path}, got none.")

@@ -74,9 +74,7 @@ def export_run(
     """
     if file_format not in FORMATS:
         guess = suggest_name(file_format, FORMATS)
-        raise UsageError(
-            f"--format: expected {' or '.join(FORMATS)}, got {file_format!r}.{guess}"
-        )
+        raise UsageError(f"--format: expected {' or '.join(FORMATS)}, got {file_format!r}.{guess}")
     run = RunDirectory.open(run_dir)
     spec = spec_of(run, plugins=plugins)
     path = out if out is not None else Path(f"{_file_name(spec.name)}.{file_format}")
@@ -90,8 +88,8 @@ def export_run(
         )
     claim = read_claim(run)
     facts = input_facts(spec.data) if spec.trained_model is not None else {}
-    data = _safetensors(run, spec, claim) if file_format == "safetensors" else _onnx(
-        run, spec, claim
+    data = (
+        _safetensors(run, spec, claim) if file_format == "safetensors" else _onnx(run, spec, claim)
     )
     use = (_SAFETENSORS if file_format == "safetensors" else _ONNX).format(name=path.name)
     files: dict[Path, bytes] = {}

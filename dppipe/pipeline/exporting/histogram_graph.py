@@ -51,7 +51,7 @@ def _grid(counts: Tensor, cells: int) -> Tensor:  # [n, o, h, w] -> [n, o * cell
     """Return the features of one grid."""
     rows = _weights(counts.shape[2], cells).to(counts)
     columns = _weights(counts.shape[3], cells).to(counts)
-    pooled = (rows @ counts @ columns.T).flatten(2)  # [n, o, cells^2]
+    pooled = (columns @ counts.transpose(2, 3) @ rows.T).flatten(2)  # [n, o, cells^2]
     norms = (pooled * pooled).sum(dim=1, keepdim=True).sqrt()
     mean = norms.mean(dim=2, keepdim=True)
     local = (pooled / (norms + FLOOR * mean + TINY)).flatten(1)

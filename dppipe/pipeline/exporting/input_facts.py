@@ -83,8 +83,7 @@ def _encoding(column: Any, *, codes: bool) -> str:
         return f"1 for a text of `true`, 0 for one of `false`{filled}"
     if kind == "date":
         return (
-            "days, held to `earliest` and `latest`, which become -1 and 1, in proportion"
-            f"{filled}"
+            f"days, held to `earliest` and `latest`, which become -1 and 1, in proportion{filled}"
         )
     return _category(column, codes=codes)
 
