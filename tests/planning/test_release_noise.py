@@ -109,7 +109,7 @@ def test_at_a_warning_for_243_features_most_deviations_are_at_the_floor() -> Non
     noise = numpy.random.default_rng(1).normal(scale=20 * one.sensitivity(243), size=486)
     spread = numpy.array(one.constants(one.total(inputs, None) + noise, count=2000).std)
     announced = 0.5 * math.sqrt(2 * 20 * one.sensitivity(243) / 2000)
-    assert 0.05 < announced
+    assert announced > 0.25 * 0.5  # where the plan warns
     assert (spread <= 0.5 * 0.05 * 1.0001).sum() > 80
 
 
@@ -135,6 +135,7 @@ def test_every_release_before_the_steps_is_announced(
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_the_announcement_needs_no_torch(tmp_path: Path) -> None:
     import subprocess
 
