@@ -58,6 +58,6 @@ def _contradiction(source: Source, block: str, chosen: list[str]) -> Located:
 def _line(source: Source, chosen: Path, replaced: Path) -> str:
     block, key = replaced
     place = source.document.keys.get(replaced)
-    where = f" ({source.name}:{place.line}:{place.column})" if place is not None else ""
+    where = f" (`{source.name}:{place.line}:{place.column}`)" if place is not None else ""
     value = source.data[block][key]
     return f"{source.overrides[chosen]}: this takes the place of {block}.{key}: {value}{where}."
