@@ -78,7 +78,8 @@ def raw_images(data: Any, order: Sequence[int], folder: Path) -> Raw:
 
 def loaded(data: Data, order: Sequence[int], folder: Path) -> Raw:
     """Write the inputs as the data loads them before it scales them."""
-    dataset: Any = data.model_copy(update={"normalize": None}).load()
+    unscaled = {"normalize": None} if "normalize" in type(data).model_fields else {}
+    dataset: Any = data.model_copy(update=unscaled).load()
     inputs = numpy.stack([numpy.asarray(dataset[place][0]) for place in range(len(dataset))])
     return raw_array(inputs, order, folder)
 
