@@ -285,7 +285,7 @@ def test_a_loaded_model_predicts_as_the_run_has_scored_it(desk: Desk) -> None:
         splits = spec.data.splits(seed=spec.seed)
         scored = score_split(model, splits.val, spec, prefix="val/")  # type: ignore[arg-type]
         assert run.json("summary.json")["metrics"] == pytest.approx(scored)
-        raw = splits.val.tensors[0]  # type: ignore[union-attr]
+        raw = torch.stack([torch.as_tensor(splits.val[place][0]) for place in range(8)])
         predicted = Predictor.open(run.path).outputs(raw)
         torch.testing.assert_close(predicted, model(raw).reshape(len(raw), -1).detach())
         assert set(model.state_dict()) == set(run.weights())

@@ -238,7 +238,7 @@ def test_private_statistics_are_released_once(
     assert {row.get("what", "step") for row in winner} == {"step"}
     assert verify_ledger(run).intact
     command("evaluate", str(run))
-    inputs = torch.randn(5, 8, generator=torch.Generator().manual_seed(0)) * 10
+    inputs = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)) * 10
     predicted = Predictor.open(run).outputs(inputs)
     torch.testing.assert_close(predicted, dppipe.load_model(run)(inputs).detach())
     scaling = json.loads((run / "statistics.json").read_text())
