@@ -19,6 +19,7 @@ from dppipe.cli.compare import compare
 from dppipe.cli.doctor import doctor
 from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
+from dppipe.cli.export import export
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
 from dppipe.cli.predict import predict
@@ -67,6 +68,7 @@ app.command()(doctor)
 app.command()(bench)
 app.command()(evaluate)
 app.command()(predict)
+app.command()(export)
 app.command()(audit)
 app.command()(attack)
 app.command()(compare)

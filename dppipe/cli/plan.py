@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -30,8 +30,10 @@ def plan(
     Of a spec with `tune` it shows the cost of the whole search. No record is read and nothing is
     written.
     """
+    from dppipe.cli.printing.release_noise import noise_block
     from dppipe.cli.printing.scope_outlook import plan_outlook
     from dppipe.planning.any_plan import make_any_plan
+    from dppipe.planning.release_noise import release_noise
     from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.load import placing_problems
 
@@ -39,13 +41,20 @@ def plan(
         spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
         made = make_any_plan(spec, registry=Registry(plugins), allow_estimate=True)
         outlook = plan_outlook(spec, made)
+        noise = release_noise(spec.data, made)
     if not as_json:
-        say(plan_text(made, scope=outlook.lines() if outlook is not None else {}))
-    elif outlook is None:
-        typer.echo(made.to_json().decode().rstrip())
+        scope = outlook.lines() if outlook is not None else {}
+        say("\n\n".join([plan_text(made, scope=scope), *noise_block(noise)]))
+        return
+    more: dict[str, Any] = {}
+    if outlook is not None:
+        more["shared_budget"] = outlook.to_data()
+    if noise:
+        more["release_noise"] = [each.to_data() for each in noise]
+    if more:
+        typer.echo(json.dumps(json.loads(made.to_json()) | more, indent=2))
     else:
-        both = json.loads(made.to_json()) | {"shared_budget": outlook.to_data()}
-        typer.echo(json.dumps(both, indent=2))
+        typer.echo(made.to_json().decode().rstrip())
 
 
 def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:

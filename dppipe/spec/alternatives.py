@@ -65,7 +65,7 @@ def _contradiction(source: Source, block: str, chosen: list[str]) -> Located:
 def _line(source: Source, chosen: Path, replaced: Path) -> str:
     block, key = replaced
     place = source.layer.keys.get(replaced)
-    where = f" ({source.place(place)})" if place is not None else ""
+    where = f" (`{source.place(place)}`)" if place is not None else ""
     value = source.data[block][key]
     by = source.overrides.get(chosen)
     if by is None:

@@ -275,7 +275,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "list too short": (
         "{kind: digits, holdout: public}",
         "{kind: synthetic, normalize: {mean: []}}",
-        "expected at least 1 items, got 0.",
+        "expected at least 1 item, got 0.",
     ),
     "kind missing names them": (
         "{kind: pld}",
