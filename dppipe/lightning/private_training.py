@@ -26,6 +26,7 @@ from dppipe.lightning.patches import Patches
 from dppipe.lightning.refusals import refuse_unsafe_optimizers
 from dppipe.lightning.signals import StopSignals
 from dppipe.lightning.starting_weights import StartingWeights
+from dppipe.optim.known_noise import tell_noise
 from dppipe.planning.privacy_plan import PrivateParts
 from dppipe.planning.step_plan import StepPlan
 from dppipe.randomness.keystream import Keystream
@@ -99,7 +100,7 @@ class PrivateTraining:
         # A Trainer's own handler talks to the other ranks, whatever they wait for, and ends the run
         # without a checkpoint.
         self.signals.listen(terminated=trainer.received_sigterm)
-        refuse_unsafe_optimizers(trainer)
+        refuse_unsafe_optimizers(trainer, self.parts)
         self.provenance.refuse_unlogged(trainer, resumed=bool(self.restored))
         self.guard_holdout(trainer, module)
         # The first step begins the run, after all hooks of the module. A run that is resumed, or
@@ -149,6 +150,7 @@ class PrivateTraining:
             if name in fit.gradient and parameter.requires_grad:  # a hook may have frozen it
                 parameter.grad = fit.gradient[name].to(parameter.dtype)
         fit.gradient = {}
+        tell_noise(fit.trainer.optimizers[0], fit.step.noise_std)
         # Noted here: a scheduler changes them before the step is recorded.
         fit.learning_rates = learning_rates(fit.trainer.optimizers[0])
 

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.errors import PrivacyRefusal, SpecError, UsageError
 from dppipe.lightning.clocks import clock_faults
 from dppipe.lightning.metrics.monitors import callback_monitors, private_monitor_fault
 from dppipe.lightning.names.namespaces import classes, is_overridden
 from dppipe.lightning.strategies import PrivateDDP
+from dppipe.optim.known_noise import asks_for_noise
 from dppipe.privacy.budget import Relation
 from dppipe.runs.metric_names import Holdout
+from dppipe.spec.optimizer_rules import unknown_noise
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
+
+    from dppipe.planning.parts import PrivateParts
 
 PRECISIONS = ("32-true", "64-true", "bf16-mixed")
 _TRANSFER_HOOKS = (
@@ -44,7 +48,7 @@ def refuse_unsafe_trainer(
         raise PrivacyRefusal("\n".join(f"Trainer: {fault}" for fault in faults))
 
 
-def refuse_unsafe_optimizers(trainer: pl.Trainer) -> None:
+def refuse_unsafe_optimizers(trainer: pl.Trainer, parts: PrivateParts) -> None:
     """Refuse optimizers that a private step can't serve; they are known once training starts."""
     if len(trainer.optimizers) != 1:
         raise PrivacyRefusal(
@@ -61,6 +65,11 @@ def refuse_unsafe_optimizers(trainer: pl.Trainer) -> None:
             "configure_optimizers: LBFGS asks for several gradients a step. "
             "Use a first-order optimizer."
         )
+    if parts.budget is not None and asks_for_noise(trainer.optimizers[0]):
+        name = type(trainer.optimizers[0]).__name__
+        found = list(unknown_noise(parts.clipping, parts.noise, optimizer=name))
+        if found:
+            raise SpecError(found)
 
 
 def _step_faults(trainer: pl.Trainer, module: pl.LightningModule) -> Iterator[str]:

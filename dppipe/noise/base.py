@@ -86,6 +86,11 @@ class NoiseSchedule(Component):
         return dp_accounting.GaussianDpEvent(float(noise_multiplier))
 
     @property
+    def deviation(self) -> float:
+        """The standard deviation of noise that is drawn with scale 1."""
+        return math.sqrt(2) if self.mechanism == "laplace" else 1.0
+
+    @property
     def block(self) -> int:
         """How many steps one charge covers: more than 1 only where their noise is correlated."""
         return 1

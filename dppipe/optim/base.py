@@ -8,7 +8,7 @@ Read next: `sgd.py`, `schedules/base.py` (the learning rate over a run), `averag
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dppipe.component import Component, Field
 from dppipe.spec.component_field import ComponentOf, default_component
@@ -33,6 +33,9 @@ class Optimizer(Component):
         >>> type(Sgd(lr=0.1, momentum=0.9).build(nn.Linear(2, 1).parameters()))
         <class 'torch.optim.sgd.SGD'>
     """
+
+    uses_noise: ClassVar[bool] = False
+    """Whether it asks for the size of the noise (`known_noise.py`)."""
 
     schedule: LRSchedule = Field(
         default_factory=default_component("schedule", "constant"),

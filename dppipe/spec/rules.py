@@ -14,6 +14,7 @@ from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.privacy.support import Verdict, verdict
 from dppipe.spec.combinations import refuse_prelude, refuse_together
 from dppipe.spec.messages.layout import Refusal
+from dppipe.spec.optimizer_rules import optimizer_problems
 from dppipe.spec.public_data import public_data_problems
 from dppipe.spec.spec import Spec
 
@@ -21,7 +22,17 @@ from dppipe.spec.spec import Spec
 def check_rules(spec: Spec) -> list[Problem]:
     """Return every problem between the blocks of a spec."""
     rules: tuple[Callable[[Spec], Iterator[Problem]], ...]
-    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together, _features)
+    rules = (
+        optimizer_problems,
+        _rate,
+        _unit,
+        _secret,
+        _records,
+        _length,
+        _proof,
+        _together,
+        _features,
+    )
     if not spec.takes_steps:
         rules = (_learner_unit, _learner_devices, _learner_preludes, _learner_model, _secret)
         rules += (_features, _learner_public, _learner_options)
@@ -96,15 +107,6 @@ def _learner_devices(spec: Spec) -> Iterator[Problem]:
 
 def _relation(spec: Spec) -> str:
     return "zero_out" if spec.budget == "none" else spec.budget.relation
-
-
-def _optimizer(spec: Spec) -> Iterator[Problem]:
-    if spec.optimizer is None and spec.model.kind != "class_path":
-        message = (
-            "expected the name of an optimizer or a block with `kind`, got nothing. Add one, "
-            "such as {kind: sgd, lr: 0.1}."
-        )
-        yield Problem(("optimizer",), message)
 
 
 def _rate(spec: Spec) -> Iterator[Problem]:

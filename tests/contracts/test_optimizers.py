@@ -19,6 +19,8 @@ OPTIMIZERS = Registry().kinds("optimizer")
 SCHEDULES = Registry().kinds("schedule")
 ELSEWHERE = {"schedule", "averaging"}
 """Options that the torch optimizer itself doesn't take."""
+OWN = {"adam_bc", "debiased_momentum"}
+"""Kinds whose torch optimizer is dppipe's own."""
 
 
 def make_optimizer(kind: str, **options: object) -> Optimizer:
@@ -49,7 +51,7 @@ def test_every_optimizer_is_a_torch_optimizer_and_takes_a_generator_of_parameter
     module = nn.Linear(2, 2)
     optimizer = make_optimizer(kind).build(parameter for parameter in module.parameters())
     assert isinstance(optimizer, TorchOptimizer)
-    assert type(optimizer).__module__.startswith("torch.optim") or kind == "debiased_momentum"
+    assert type(optimizer).__module__.startswith("torch.optim") or kind in OWN
     assert [id(p) for group in optimizer.param_groups for p in group["params"]] == [
         id(p) for p in module.parameters()
     ]

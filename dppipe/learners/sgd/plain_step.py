@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 @dataclass
 class PlainStep:
     """One logical step without a budget."""
+
+    noise_std: ClassVar[float] = 0.0
+    """The noise on each coordinate of a gradient: none."""
 
     plan: StepPlan
     network: nn.Module

@@ -72,6 +72,8 @@ class PrivateStep:
     """What an audit of this run has planted; None in an ordinary run."""
     shown: dict[str, float] = field(default_factory=dict, init=False)
     """The sample rate, noise multiplier and bound of the last step."""
+    noise_std: float = field(default=0.0, init=False)
+    """The standard deviation of the noise on each coordinate of the last step's mean gradient."""
 
     def __post_init__(self) -> None:
         clipping = self.parts.clipping
@@ -123,6 +125,7 @@ class PrivateStep:
         self.gate.add_noise(charged, compute)
         self.shown = {name: float(charged.facts[name]) for name in _SHOWN}
         noise_std = bounded.noise_std(self.shown["noise_multiplier"]) / bounded.over
+        self.noise_std = noise_std * self.parts.noise.deviation
         if self.canaries is not None:
             self._show(self.canaries, step, bounds, buffers, bounded, place=place)
         return self._adapt(buffers, noise_std=noise_std, expected=bounded.over)
