@@ -46,7 +46,7 @@ class SpecModule(LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Build the optimizer and, on logical steps, its learning-rate schedule."""
-        optimizer = self._optimizer.build(p for p in self.network.parameters() if p.requires_grad)
+        optimizer = self._optimizer.prepare(p for p in self.network.parameters() if p.requires_grad)
         scheduler = self._optimizer.schedule.build(optimizer, steps=self._steps)
         return {
             "optimizer": optimizer,

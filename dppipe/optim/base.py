@@ -2,7 +2,8 @@
 
 The optimizer sees only privatised gradients. Whatever it does with them, weight decay and schedules
 included, is post-processing: it costs no privacy.
-Read next: `sgd.py`, `schedules/base.py` (the learning rate over a run), `averaging/base.py`.
+Read next: `sgd.py`, `schedules/base.py` (the learning rate over a run), `averaging/base.py`,
+`projection.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dppipe.component import Component, Field
+from dppipe.optim.projection import Projection
 from dppipe.spec.component_field import ComponentOf, default_component
 
 if TYPE_CHECKING:
@@ -45,9 +47,20 @@ class Optimizer(Component):
         None, description="Which mean of the weights is validated and saved; else the last one is."
     )
 
+    project: Projection | None = Field(
+        None, description="A ball that the trained parameters are put back into after each update."
+    )
+
     def build(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
         """Build the optimizer of these parameters."""
         raise self.unwritten("build(params)")
+
+    def prepare(self, params: Iterable[nn.Parameter]) -> TorchOptimizer:
+        """Build the optimizer, and have it project where that is asked for."""
+        optimizer = self.build(params)
+        if self.project is not None:
+            self.project.follow(optimizer)
+        return optimizer
 
 
 def torch_options(optimizer: Optimizer) -> dict[str, Any]:

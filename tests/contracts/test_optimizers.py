@@ -17,7 +17,7 @@ from dppipe.spec.kinds.registry import Registry
 
 OPTIMIZERS = Registry().kinds("optimizer")
 SCHEDULES = Registry().kinds("schedule")
-ELSEWHERE = {"schedule", "averaging"}
+ELSEWHERE = {"schedule", "averaging", "project"}
 """Options that the torch optimizer itself doesn't take."""
 OWN = {"adam_bc", "debiased_momentum"}
 """Kinds whose torch optimizer is dppipe's own."""
@@ -84,6 +84,29 @@ def test_the_rate_is_constant_unless_a_schedule_is_named(kind: str) -> None:
     made = make_optimizer(kind)
     assert made.schedule.kind == "constant"
     assert {made.schedule.factor_at(step, steps=9) for step in range(9)} == {1.0}
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_with_project_no_update_leaves_the_ball_and_within_it_nothing_changes(kind: str) -> None:
+    torch.manual_seed(0)
+    start = torch.randn(2, 3)
+    drawn = torch.randn(8, 2, 3)
+    moved = {}
+    farthest = 0.0
+    for radius in (0.5, 1e6, None):
+        layer = nn.ParameterList([nn.Parameter(row.clone()) for row in start])
+        ball = {} if radius is None else {"project": {"radius": radius}}
+        optimizer = make_optimizer(kind, lr=0.2, **ball).prepare(iter(layer))
+        for gradients in drawn:
+            for parameter, gradient in zip(layer, gradients, strict=True):
+                parameter.grad = gradient.clone()
+            optimizer.step()
+            weights = torch.cat([parameter.detach() for parameter in layer])
+            assert weights.norm() <= (radius or 1e6) * (1 + 1e-6)
+            farthest = max(farthest, weights.norm().item() if radius == 0.5 else 0.0)
+        moved[radius] = weights
+    assert torch.equal(moved[1e6], moved[None])
+    assert farthest == pytest.approx(0.5)  # it was reached, by all parameters together
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)

@@ -107,7 +107,7 @@ def _descend(
         return
     size = min(options.train.batch_size or len(inputs), len(inputs))
     batches = -(-len(inputs) // size)
-    solver = options.optimizer.build([one for one in network.parameters() if one.requires_grad])
+    solver = options.optimizer.prepare([one for one in network.parameters() if one.requires_grad])
     schedule = options.optimizer.schedule.build(solver, steps=options.train.epochs * batches)
     network.train()
     for _ in range(options.train.epochs):
