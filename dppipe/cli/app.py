@@ -25,6 +25,7 @@ from dppipe.cli.predict import predict
 from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
+from dppipe.cli.sweep import sweep
 from dppipe.cli.tensorboard import tensorboard
 from dppipe.cli.tune import tune
 from dppipe.cli.validate import validate
@@ -69,6 +70,7 @@ app.command()(predict)
 app.command()(audit)
 app.command()(attack)
 app.command()(compare)
+app.command()(sweep)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)
 app.command()(schema)

@@ -82,6 +82,9 @@ class Data(Component):
         description="Whether validation and test records are sensitive too; "
         "their metrics are then non-private.",
     )
+    public: bool | None = Field(
+        None, description="Whether no record needs protection, as in studies on published data."
+    )
     on_bad_record: Literal["refuse", "drop"] | None = Field(
         None,
         description="What becomes of a record that can't be used: `refuse` names its place and "
@@ -143,10 +146,7 @@ class Data(Component):
 
     @property
     def public_scaling(self) -> tuple[Constants | Limits, ...]:
-        """The public constants by which `load` scales the inputs, in this order.
-
-        A model of raw inputs repeats the scaling.
-        """
+        """The public constants by which `load` scales inputs, in order; raw inputs repeat it."""
         from dppipe.data.reading.scaling import Constants
 
         normalize = getattr(self, "normalize", None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from dppipe.planning.frozen_data import FrozenData
 
 
@@ -24,6 +26,16 @@ class DataSource(FrozenData):
     """Whether a record that can't be used is dropped, or keeps the run from starting."""
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
+    public: bool = False
+    """Whether the user says that no record needs protection."""
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave `public` out where it isn't said, so that other plans keep their bytes."""
+        data: dict[str, Any] = serialize(self)
+        if not self.public:
+            data.pop("public", None)
+        return data
 
 
 def source_of_data(data: Any) -> DataSource:
@@ -39,6 +51,7 @@ def source_of_data(data: Any) -> DataSource:
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
+        public=bool(data.public),
     )
 
 

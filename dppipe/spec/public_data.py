@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 PLACE = ("learner", "public")
 """The block of a spec that names the public inputs."""
-_HOW_USED = {"records", "users", "split", "holdout", "on_bad_record", "normalize", "features"}
+_HOW_USED = {
+    *("records", "users", "split", "holdout", "public", "on_bad_record", "normalize", "features"),
+}
 """Options of a data block that decide how records are used, not which records there are."""
 
 

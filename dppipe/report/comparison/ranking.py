@@ -174,7 +174,8 @@ def _notes(
         )
     if any(name in setting.options for setting in settings for name in _DATA):
         notes.append("Settings differ in their data: their metrics may not compare.")
-    if sum(run.claim == "epsilon" for run in runs) > 1:
+    claiming = [run for run in runs if run.claim == "epsilon"]
+    if len(claiming) > 1 and not all(run.options.get("data.public") for run in claiming):
         notes.append(
             "Each epsilon is that of one run. Runs on the same records add up, and so does "
             "choosing among them by scores on private records: see `dppipe budget` and "

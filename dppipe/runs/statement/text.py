@@ -144,7 +144,8 @@ def _unit(plan: Plan) -> str:
 
 def _source(source: DataSource) -> str:
     files = ", ".join(f"`{file}`" for file in source.files)
-    return f"{source.kind}: {files}" if files else source.kind
+    named = f"{source.kind}: {files}" if files else source.kind
+    return f"{named} (declared public: no record needs protection)" if source.public else named
 
 
 def _accountant(statement: Statement) -> str:
