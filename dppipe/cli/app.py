@@ -12,6 +12,7 @@ import typer
 import dppipe
 from dppipe.cli import budget, ledger, plugins, recipes
 from dppipe.cli.account import account
+from dppipe.cli.advise import advise
 from dppipe.cli.attack import attack
 from dppipe.cli.audit import audit
 from dppipe.cli.bench import bench
@@ -73,6 +74,7 @@ app.command()(compare)
 app.command()(sweep)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)
+app.command()(advise)
 app.command()(schema)
 app.command()(init)
 app.add_typer(budget.app, name="budget")
