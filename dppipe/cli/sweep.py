@@ -114,6 +114,7 @@ def _cost(made: SweepDirectory, runs: Sequence[SweepRun]) -> SweepCost:
 def _resume(path: Path, *, given: bool, jobs: int, plan: bool, as_json: bool) -> None:
     """Go on with a sweep by its directory alone."""
     from dppipe.pipeline.sweep.directory import SweepDirectory, holding, read_manifest
+    from dppipe.pipeline.sweep.points import kept_runs
 
     if given:
         raise UsageError(
@@ -123,9 +124,7 @@ def _resume(path: Path, *, given: bool, jobs: int, plan: bool, as_json: bool) ->
     made = SweepDirectory(path)
     facts = read_manifest(made)
     plugins = Path(facts["plugins"]) if facts.get("plugins") else None
-    runs: list[SweepRun] = []
-    for number, listed in enumerate(facts["runs"], start=1):
-        runs += _kept_run(made, number, listed, hashed=facts["specs"][number - 1], plugins=plugins)
+    runs = kept_runs(made, facts, plugins=plugins)
     cost = _cost(made, runs)
     grid = facts["grid"]
     _show_plan(runs, grid, cost, seeds=facts["seeds"], jobs=jobs, stop=plan, as_json=as_json)
@@ -134,28 +133,6 @@ def _resume(path: Path, *, given: bool, jobs: int, plan: bool, as_json: bool) ->
     cost.require()
     with holding(made):
         _run_all(made, [run.label for run in runs], jobs=jobs, plugins=plugins, as_json=as_json)
-
-
-def _kept_run(
-    made: SweepDirectory,
-    number: int,
-    listed: dict[str, Any],
-    *,
-    hashed: str,
-    plugins: Path | None,
-) -> list[SweepRun]:
-    """Return a run of a sweep that has begun; refuse a spec that was changed since."""
-    from dataclasses import replace
-
-    from dppipe.spec.spec import spec_hash
-
-    found = _planned(made.spec(number), {}, 1, overrides=None, plugins=plugins)
-    if spec_hash(found[0].spec) != hashed:
-        raise UsageError(
-            f"{made.spec(number)}: expected the spec that the sweep began with, got another. "
-            "Start a new sweep."
-        )
-    return [replace(one, options=listed["options"]) for one in found]
 
 
 def _show_plan(
@@ -198,13 +175,12 @@ def _run_all(
         line = f"{place}  {labels[one.number - 1]}  {how} after {one.seconds:.0f} s"
         typer.echo(line, err=as_json)
 
-    try:
-        Processes(made, jobs=jobs, plugins=plugins).run(numbers, ended=ended)
-    except Interrupted as stop:
+    stopped = Processes(made, jobs=jobs, plugins=plugins).run(numbers, ended=ended)
+    if stopped is not None:
         command = shown_command("sweep", made.path)
         raise Interrupted(
-            f"interrupted; finished runs are kept. Go on with `{command}`", exit_code=stop.exit_code
-        ) from None
+            f"interrupted; finished runs are kept. Go on with `{command}`.", exit_code=128 + stopped
+        )
     _compare(made, failed, as_json=as_json)
 
 

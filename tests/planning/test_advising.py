@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import subprocess
@@ -47,7 +48,7 @@ def test_a_rows_epsilon_is_confirmed_by_another_accountant(rows):
 
 
 def test_larger_batches_have_less_noise_at_fixed_examples_seen(rows):
-    for smaller, larger in zip(rows, rows[1:], strict=False):
+    for smaller, larger in itertools.pairwise(rows):
         assert larger.noise_to_batch < smaller.noise_to_batch
         assert larger.total_noise < 1.01 * smaller.total_noise
 
@@ -115,7 +116,7 @@ def few(monkeypatch):
 
 
 def command(*words):
-    base = "--records 200 --epsilon 1 --delta 1e-4 --examples-seen 400".split()
+    base = ["--records", "200", "--epsilon", "1", "--delta", "1e-4", "--examples-seen", "400"]
     return CliRunner().invoke(app, ["advise", *base, *words])
 
 

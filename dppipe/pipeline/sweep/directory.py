@@ -105,7 +105,7 @@ def read_manifest(sweep: SweepDirectory) -> dict[str, Any]:
         data = json.loads(sweep.manifest.read_bytes())
     except (OSError, ValueError, RecursionError):
         data = None
-    if not isinstance(data, dict) or not isinstance(data.get("runs"), list):
+    if not isinstance(data, dict) or not {"runs", "specs", "grid", "seeds"} <= data.keys():
         raise UsageError(
             f"{sweep.path}: expected the directory of a sweep, with a sweep.json in it."
         )

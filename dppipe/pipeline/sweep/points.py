@@ -17,6 +17,7 @@ from dppipe.spec.messages.layout import Refusal, SpecRefusal
 from dppipe.spec.spec import spec_hash
 
 if TYPE_CHECKING:
+    from dppipe.pipeline.sweep.directory import SweepDirectory
     from dppipe.planning.plan import Plan
     from dppipe.spec.spec import Spec
 
@@ -70,6 +71,31 @@ def plan_runs(
     if errors:
         raise _whole_error(errors)
     _refuse_equal(runs)
+    return runs
+
+
+def kept_runs(
+    sweep: SweepDirectory, manifest: Mapping[str, Any], *, plugins: Path | None
+) -> list[SweepRun]:
+    """Return the planned runs of a sweep that has begun; refuse a spec that was changed since."""
+    from dppipe.planning.privacy_plan import make_plan
+
+    plans: dict[str, Plan] = {}
+    runs: list[SweepRun] = []
+    listed = zip(manifest["runs"], manifest["specs"], strict=True)
+    for number, (run, hashed) in enumerate(listed, start=1):
+        path = sweep.spec(number)
+        with placing_problems(path):
+            spec = load_spec(path, plugins=plugins)
+            if spec_hash(spec) != hashed:
+                raise UsageError(
+                    f"{path}: expected the spec that the sweep began with, got another. Start a "
+                    "new sweep."
+                )
+            setting = repr(run["options"])
+            if setting not in plans:
+                plans[setting] = make_plan(spec)
+        runs.append(SweepRun(run["options"], spec, plans[setting]))
     return runs
 
 

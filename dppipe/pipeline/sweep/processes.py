@@ -18,9 +18,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dppipe.errors import Interrupted
 from dppipe.pipeline.sweep.directory import SweepDirectory, is_running
 
+COMMAND = (sys.executable, "-m", "dppipe.pipeline.sweep.child")
+"""What starts a run's process; the words of a `dppipe` command follow."""
 _POLL = 0.05
 """Seconds between two looks at the processes."""
 _PATIENCE = 60.0
@@ -46,8 +47,8 @@ class Processes:
         self._running: dict[int, tuple[subprocess.Popen[bytes], float]] = {}
         self._signal: int | None = None
 
-    def run(self, numbers: Sequence[int], *, ended: Callable[[Ended], None]) -> None:
-        """Run all of these; a signal stops those under way and raises Interrupted.
+    def run(self, numbers: Sequence[int], *, ended: Callable[[Ended], None]) -> int | None:
+        """Run all of these; return the signal that has stopped those under way, if one came.
 
         Args:
             numbers: The runs, in the order in which they start.
@@ -68,11 +69,7 @@ class Processes:
             self._end_all()
             for known, handler in before.items():
                 signal.signal(known, handler)
-        if self._signal is not None:
-            raise Interrupted(
-                f"interrupted: finished runs are kept. `dppipe sweep {self._sweep.path}` goes on.",
-                exit_code=128 + self._signal,
-            )
+        return self._signal
 
     def _start(self, number: int) -> None:
         sweep = self._sweep
@@ -85,7 +82,7 @@ class Processes:
             words = ["run", str(sweep.spec(number)), "--run-dir", str(run)]
         if self._plugins is not None:
             words += ["--plugins", str(self._plugins)]
-        command = [sys.executable, "-m", "dppipe.pipeline.sweep.child", *words]
+        command = [*COMMAND, *words]
         with sweep.log(number).open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -96,6 +93,8 @@ class Processes:
                 start_new_session=True,
             )
         self._running[number] = (process, time.monotonic())
+        if self._signal is not None:  # it came while the process started
+            process.send_signal(self._signal)
 
     def _wait_for(self, run: Path) -> None:
         """Wait for a process of a killed sweep that is still stopping."""
