@@ -27,15 +27,16 @@ class DataSource(FrozenData):
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
     public: bool = False
-    """Whether the user says that no record needs protection."""
+    """Whether the spec declares that no record needs protection. Left out of a plan if not."""
 
     @model_serializer(mode="wrap")
-    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave `public` out where it isn't said, so that other plans keep their bytes."""
-        data: dict[str, Any] = serialize(self)
+    def _leave_out_what_is_not_declared(
+        self, usual: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = usual(self)
         if not self.public:
-            data.pop("public", None)
-        return data
+            del found["public"]
+        return found
 
 
 def source_of_data(data: Any) -> DataSource:

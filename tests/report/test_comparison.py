@@ -182,7 +182,10 @@ def test_what_lies_inside_a_run_is_no_run_and_a_search_is_its_own_setting(write)
 
 @given(
     st.lists(
-        st.tuples(st.floats(0.1, 10), st.floats(0, 1)), min_size=1, max_size=8, unique_by=tuple
+        st.tuples(st.sampled_from([0.1, 0.5, 1.0, 3.0, 8.0]), st.floats(0, 1)),
+        min_size=1,
+        max_size=8,
+        unique_by=tuple,
     )
 )
 def test_no_setting_beats_one_of_the_frontier_and_each_other_is_beaten(points):
@@ -207,6 +210,13 @@ def test_no_setting_beats_one_of_the_frontier_and_each_other_is_beaten(points):
             for other in range(len(points))
         )
         assert beaten == (number not in frontier)
+
+
+def test_epsilons_that_are_shown_alike_are_one_epsilon_on_the_frontier(write):
+    write("1", metrics=accuracy(0.9), epsilon=2.9999999)
+    write("2", spec=lr(0.3), metrics=accuracy(0.8), epsilon=2.9999998)
+    (ranking,) = compare(write).rankings
+    assert len(ranking.frontier) == 1
 
 
 @pytest.mark.parametrize(

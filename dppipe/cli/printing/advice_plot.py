@@ -32,7 +32,7 @@ def write_advice_plot(advice: Advice, path: Path) -> None:
         label = f"ε = {epsilon:.3g}"
         _line(left, rows, chosen, [row.noise_to_batch for row in rows], label=label)
         _line(right, rows, chosen, [row.total_noise for row in rows], label=label)
-    left.set_ylabel("noise of a step's mean gradient, in bounds: z / batch")
+    left.set_ylabel("noise of one step, in bounds: z / batch")
     right.set_ylabel("total noise: z / (batch √steps)")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="batch size (ring: proposed)")

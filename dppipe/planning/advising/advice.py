@@ -107,8 +107,8 @@ class Advice:
         best = found.best
         return [
             f"Learner {best.learner}: the best at epsilon {found.epsilon:g} on {where}, the "
-            "measured task nearest to yours. All of them trained a linear model there; a deep one "
-            "needs dp_sgd. The table says what was measured, not what your records will give."
+            "measured task nearest to yours. All but pate trained a linear model there; a deep "
+            "one needs dp_sgd. The table says what was measured, not what your records will give."
         ]
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dppipe.errors import UsageError
-from dppipe.privacy.printing import shown_delta
+from dppipe.privacy.printing import EPSILON_DIGITS, shown_delta
+from dppipe.privacy.rounding import round_up
 from dppipe.report.comparison.reading import ComparedRun
 from dppipe.report.comparison.settings import Setting, Terms, group_settings, has_private_metrics
 
@@ -147,7 +148,9 @@ def _frontier(settings: Sequence[Setting], metric: str | None) -> tuple[Setting,
     for setting in settings:
         score = _score(setting, metric)
         if setting.epsilon is not None and score is not None:
-            known.append((setting.epsilon.most, -score, setting))
+            # What differs only beyond the digits that are shown is the same epsilon.
+            epsilon = round_up(setting.epsilon.most, EPSILON_DIGITS)
+            known.append((epsilon, -score, setting))
     best = math.inf
     kept = []
     for _, loss, setting in sorted(known, key=lambda found: found[:2]):

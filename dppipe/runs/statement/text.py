@@ -144,8 +144,7 @@ def _unit(plan: Plan) -> str:
 
 def _source(source: DataSource) -> str:
     files = ", ".join(f"`{file}`" for file in source.files)
-    named = f"{source.kind}: {files}" if files else source.kind
-    return f"{named} (declared public: no record needs protection)" if source.public else named
+    return f"{source.kind}: {files}" if files else source.kind
 
 
 def _accountant(statement: Statement) -> str:
