@@ -17,8 +17,8 @@ from dppipe.text_layout import shown_command
 if TYPE_CHECKING:
     from dppipe.pipeline.sweep.costs import SweepCost
     from dppipe.pipeline.sweep.directory import SweepDirectory
-    from dppipe.pipeline.sweep.points import SweepRun
     from dppipe.pipeline.sweep.processes import Ended
+    from dppipe.pipeline.sweep.sweep_run import SweepRun
 
 SomeFailed = 1
 """The exit code of a sweep in which some run has failed."""
@@ -60,7 +60,7 @@ def sweep(
     All runs are released, so their costs add up: the data is public (`data.public`), or a shared
     budget pays. What was stopped goes on with the same command, or with the sweep's directory.
     """
-    from dppipe.pipeline.sweep.directory import begin, holding, new_sweep
+    from dppipe.pipeline.sweep.directory import begin, check_place, holding, new_sweep
 
     if spec_path.is_dir():
         given = bool(grid or overrides or plugins or run_dir or seeds != 1)
@@ -75,7 +75,7 @@ def sweep(
         return
     cost.require()
     facts = {"grid": grid_values, "seeds": seeds, "plugins": str(plugins) if plugins else None}
-    made.path.mkdir(parents=True, exist_ok=True)
+    check_place(made)
     with holding(made):
         begin(made, runs, facts=facts)
         _run_all(made, [run.label for run in runs], jobs=jobs, plugins=plugins, as_json=as_json)

@@ -10,7 +10,7 @@ from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.pipeline.sweep.costs import SweepCost
-    from dppipe.pipeline.sweep.points import SweepRun
+    from dppipe.pipeline.sweep.sweep_run import SweepRun
 
 
 def plan_text(

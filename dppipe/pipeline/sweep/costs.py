@@ -20,7 +20,7 @@ from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:
     from dppipe.budgets.scopes import Status
-    from dppipe.pipeline.sweep.points import SweepRun
+    from dppipe.pipeline.sweep.sweep_run import SweepRun
     from dppipe.privacy.filters.filters import Amount
 
 _WAYS_OUT = (

@@ -23,7 +23,7 @@ from dppipe.runs.ledger_file import lock
 from dppipe.spec.spec import spec_hash
 
 if TYPE_CHECKING:
-    from dppipe.pipeline.sweep.points import SweepRun
+    from dppipe.pipeline.sweep.sweep_run import SweepRun
 
 State = Literal["new", "begun", "finished"]
 _VERSION = 1
@@ -119,6 +119,7 @@ def holding(sweep: SweepDirectory) -> Iterator[None]:
     """Keep every other process from running the same sweep."""
     path = sweep.path / ".lock"
     try:
+        sweep.path.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise cannot_write(path, error) from error
@@ -144,20 +145,28 @@ def is_running(run: Path) -> bool:
     return False
 
 
-def _make(sweep: SweepDirectory) -> None:
+def check_place(sweep: SweepDirectory) -> None:
+    """Refuse a directory with other files, before anything is written there.
+
+    A sweep that was killed before its manifest was whole has left nothing but specs.
+    """
     path = sweep.path
-    # A sweep that was killed before its manifest was whole has left nothing but specs.
-    begun = {child.name for child in path.iterdir()} if path.is_dir() else set()
-    if begun - {"specs", "logs", ".lock"}:
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path}: expected a directory, got a file. Choose another --run-dir.")
+    found = {child.name for child in path.iterdir()} if path.is_dir() else set()
+    if not sweep.manifest.exists() and found - {"specs", "logs", ".lock"}:
         raise UsageError(
             f"{path}: expected a new or empty directory, or one of a sweep. Choose another "
             "--run-dir."
         )
+
+
+def _make(sweep: SweepDirectory) -> None:
     try:
         sweep.spec(1).parent.mkdir(parents=True, exist_ok=True)
         sweep.log(1).parent.mkdir(exist_ok=True)
     except OSError as error:
-        raise cannot_write(path, error) from error
+        raise cannot_write(sweep.path, error) from error
 
 
 def _status(run: Path) -> str:

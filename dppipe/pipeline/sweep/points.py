@@ -6,12 +6,13 @@ Problems of all runs are reported at once, each with the `--grid` value that has
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import DppipeError, PrivacyRefusal, Problem, SpecError, UsageError
 from dppipe.pipeline.sweep.grid import MOST, as_override, list_points
+from dppipe.pipeline.sweep.sweep_run import SweepRun
 from dppipe.spec.load import load_spec, placing_problems
 from dppipe.spec.messages.layout import Refusal, SpecRefusal
 from dppipe.spec.spec import spec_hash
@@ -19,23 +20,6 @@ from dppipe.spec.spec import spec_hash
 if TYPE_CHECKING:
     from dppipe.pipeline.sweep.directory import SweepDirectory
     from dppipe.planning.plan import Plan
-    from dppipe.spec.spec import Spec
-
-
-@dataclass(frozen=True)
-class SweepRun:
-    """One run of a sweep, before it starts."""
-
-    options: Mapping[str, Any]
-    """What the grid sets."""
-    spec: Spec
-    plan: Plan
-
-    @property
-    def label(self) -> str:
-        """What tells the run from the others, for people."""
-        facts = dict(self.options) | {"seed": self.spec.seed}
-        return " ".join(f"{name}={value}" for name, value in facts.items())
 
 
 def plan_runs(
