@@ -37,7 +37,7 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what settings differ in, what they cost and what they reached.
+    """Show what settings differ in, their cost and their metrics.
 
     Runs of one setting are averaged. Runs that differ in more than their seed aren't.
     """
