@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dppipe.engine.allocator import keep_freed_memory
-from dppipe.errors import DppipeError, Interrupted, PrivacyRefusal
+from dppipe.errors import DppipeError, Interrupted, PrivacyRefusal, UsageError
 from dppipe.learners.gate import Gate
 from dppipe.learners.gating.sources import NoiseSources
 from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.inputs.lost_releases import refuse_lost_releases
 from dppipe.learners.ranks import Ranks
+from dppipe.pipeline.paid import Paid
 from dppipe.pipeline.run import read_inputs
 from dppipe.pipeline.tuning.candidates import Runner
 from dppipe.pipeline.tuning.ending import clean_up, even_times, read_release, release_winner
@@ -161,8 +162,11 @@ class _Search:
         row = gate.cover(release)
         sealed = Sealed(self._run, row=row)
         sealed.open(self._draw, candidates=len(self.candidates))
-        score = plan.search.score
-        runner = Runner(self.candidates, row, inputs.splits, score, sources)
+        splits = inputs.splits
+        if splits.val is None:
+            raise UsageError("data.split: expected validation records to score runs on, got none.")
+        paid = Paid(row, splits._replace(val=None, test=None), self._run)
+        runner = Runner(self.candidates, paid, splits.val, plan.search.score, sources)
         while not sealed.is_over:
             number = sealed.progress.done
             found = runner.score_of(sealed.place(number), sealed.order[number])

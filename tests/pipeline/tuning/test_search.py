@@ -88,7 +88,7 @@ def test_a_run_that_fails_loses_and_is_not_begun_again(
     known_scores(monkeypatch)
     known_order(monkeypatch, 1, 0, 1)
     trained: list[float] = []
-    usual = candidates.train
+    usual = candidates.run_paid
 
     def train(spec: Any, *args: Any, **options: Any) -> Any:
         trained.append(spec.optimizer.lr)
@@ -97,7 +97,7 @@ def test_a_run_that_fails_loses_and_is_not_begun_again(
             raise RuntimeError("a record's value")
         return usual(spec, *args, **options)
 
-    monkeypatch.setattr(candidates, "train", train)
+    monkeypatch.setattr(candidates, "run_paid", train)
     begin(write_spec(tmp_path), tmp_path / "run")
     assert trained == [0.5, 0.1, 0.5]
     assert "lr: 0.1" in (tmp_path / "run" / "config.yaml").read_text()
@@ -113,7 +113,7 @@ def test_a_search_without_a_model_says_no_more_than_that(
     def fail(*args: Any, **options: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(candidates, "train", fail)
+    monkeypatch.setattr(candidates, "run_paid", fail)
     run = tmp_path / "run"
     said = command("tune", str(write_spec(tmp_path)), "--run-dir", str(run), code=1)
     assert "it has made no run, or every run has failed" in " ".join(said.split())
@@ -129,7 +129,7 @@ def test_an_interrupted_search_goes_on_and_names_no_run(
 ) -> None:
     known_scores(monkeypatch)
     drawn = known_order(monkeypatch, 0, 1, 0)
-    usual = candidates.train
+    usual = candidates.run_paid
     calls: list[int] = []
 
     def train(*args: Any, **options: Any) -> Any:
@@ -138,7 +138,7 @@ def test_an_interrupted_search_goes_on_and_names_no_run(
             signal.raise_signal(signal.SIGINT)
         return usual(*args, **options)
 
-    monkeypatch.setattr(candidates, "train", train)
+    monkeypatch.setattr(candidates, "run_paid", train)
     run = tmp_path / "run"
     with pytest.raises(Interrupted) as error:
         begin(write_spec(tmp_path), run)
@@ -188,7 +188,7 @@ def test_a_lost_order_is_refused_and_stays_charged(
 
 def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a search that was interrupted in its second run."""
-    usual = candidates.train
+    usual = candidates.run_paid
     calls: list[int] = []
 
     def train(*args: Any, **options: Any) -> Any:
@@ -197,7 +197,7 @@ def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return usual(*args, **options)
 
-    monkeypatch.setattr(candidates, "train", train)
+    monkeypatch.setattr(candidates, "run_paid", train)
     with pytest.raises(Interrupted):
         begin(write_spec(folder), folder / "run")
 
