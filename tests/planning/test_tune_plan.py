@@ -127,7 +127,8 @@ def test_one_run_of_a_search_is_not_planned(plan: TunePlan) -> None:
 @pytest.mark.parametrize(
     "learner",
     [
-        "learner: {kind: mean, max_norm: 4.0}\n",
+        "learner: {kind: subsample_aggregate, blocks: 20, radius: 1.0, inner: {kind: ridge, "
+        "regularization: 1.0}}\nmodel: logistic\n",
         "learner: {kind: output_perturbation, regularization: 10.0}\nmodel: logistic\n",
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pipeline.tuning.searches import (
+    ANOTHER_LEARNER,
     LOST,
     SCORES,
     all_bytes,
@@ -17,27 +18,38 @@ from pipeline.tuning.searches import (
     known_order,
     known_scores,
     rows,
+    setting_of,
     write_spec,
 )
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from dppipe.errors import DppipeError, Interrupted
 from dppipe.pipeline.tuning import candidates
 from dppipe.runs.verify import verify_ledger
 
+LEARNERS = pytest.mark.parametrize(
+    "changes", [(), ANOTHER_LEARNER], ids=["dp_sgd", "output_perturbation"]
+)
+
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def made(changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     known_scores(monkeypatch)
     known_order(monkeypatch, 0, 1, 0)
-    command("tune", str(write_spec(tmp_path)), "--run-dir", str(tmp_path / "run"))
+    command("tune", str(write_spec(tmp_path, *changes)), "--run-dir", str(tmp_path / "run"))
     return tmp_path / "run"
 
 
-def test_one_row_pays_for_everything_and_the_winner_counts_nothing(made: Path) -> None:
+@LEARNERS
+def test_one_row_pays_for_everything_and_the_winner_counts_nothing(
+    made: Path, changes: Any
+) -> None:
     (paid,) = rows(made / "ledger.jsonl")
     assert (paid["what"], paid["count"]) == ("selection", 1)
     covered = rows(made / "tune" / "winner" / "ledger.jsonl")
-    assert len(covered) == 3
+    assert [row.get("what", "step") for row in covered] == (
+        ["weights"] if changes else ["step"] * 3
+    )
     assert {row["count"] for row in covered} == {0}
     assert {row["covered_by"] for row in covered} == {paid["hash"]}
     found = verify_ledger(made)
@@ -45,8 +57,10 @@ def test_one_row_pays_for_everything_and_the_winner_counts_nothing(made: Path) -
     assert found.charged == 1
 
 
-def test_the_winner_is_the_run(made: Path) -> None:
-    assert "lr: 0.5" in (made / "config.yaml").read_text()
+@LEARNERS
+def test_the_winner_is_the_run(made: Path, changes: Any) -> None:
+    option = "regularization" if changes else "lr"
+    assert f"{option}: 0.5" in (made / "config.yaml").read_text()
     assert "tune:" in (made / "tune" / "config.yaml").read_text()
     summary = json.loads((made / "summary.json").read_text())
     assert summary["metrics"] == {"val/accuracy": SCORES[0.5]}
@@ -54,12 +68,31 @@ def test_the_winner_is_the_run(made: Path) -> None:
     assert "expected an unfinished run" in command("resume", str(made), code=2)
 
 
+@LEARNERS
+def test_the_winner_s_curves_show_its_steps_and_no_time_of_the_search(
+    made: Path, changes: Any
+) -> None:
+    """`privacy/epsilon` is what the search costs: the winner's curves have another name."""
+    found = EventAccumulator(str(made / "tune" / "winner"))
+    found.Reload()
+    names = set(found.Tags()["scalars"])
+    of_steps = {"privacy/noise_multiplier", "privacy/max_grad_norm", "privacy/sample_rate"}
+    assert names == {"tune/epsilon_of_one_run", "val/accuracy"} | (set() if changes else of_steps)
+    covered = rows(made / "tune" / "winner" / "ledger.jsonl")
+    points = found.Scalars("tune/epsilon_of_one_run")
+    assert [point.value for point in points] == pytest.approx([row["epsilon"] for row in covered])
+    assert [point.step for point in points] == [1] if changes else [1, 2, 3]
+    moment = int((made / "plan.json").stat().st_mtime)
+    assert {point.wall_time for point in points} == {moment}
+
+
+@LEARNERS
 def test_nothing_that_leaves_depends_on_the_number_of_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a search with one run and one with five the same winner leaves the same bytes."""
     known_scores(monkeypatch)
-    spec = write_spec(tmp_path)
+    spec = write_spec(tmp_path, *changes)
     left: list[tuple[str, dict[str, bytes]]] = []
     for order in [(1,), (0, 0, 1, 0, 0)]:
         known_order(monkeypatch, *order)
@@ -82,8 +115,12 @@ def test_nothing_that_leaves_depends_on_the_number_of_runs(
     assert LOST.encode() not in b"".join(many.values())
 
 
+@LEARNERS
 def test_a_run_that_fails_loses_and_is_not_begun_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    changes: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     known_scores(monkeypatch)
     known_order(monkeypatch, 1, 0, 1)
@@ -91,16 +128,19 @@ def test_a_run_that_fails_loses_and_is_not_begun_again(
     usual = candidates.run_paid
 
     def train(spec: Any, *args: Any, **options: Any) -> Any:
-        trained.append(spec.optimizer.lr)
-        if spec.optimizer.lr == 0.5:
+        trained.append(setting_of(spec))
+        if setting_of(spec) == 0.5:
             print("a secret")
             raise RuntimeError("a record's value")
         return usual(spec, *args, **options)
 
     monkeypatch.setattr(candidates, "run_paid", train)
-    begin(write_spec(tmp_path), tmp_path / "run")
+    begin(write_spec(tmp_path, *changes), tmp_path / "run")
     assert trained == [0.5, 0.1, 0.5]
-    assert "lr: 0.1" in (tmp_path / "run" / "config.yaml").read_text()
+    assert (
+        f"{'regularization' if changes else 'lr'}: 0.1"
+        in (tmp_path / "run" / "config.yaml").read_text()
+    )
     assert "secret" not in "".join(capfd.readouterr())
 
 
@@ -218,8 +258,9 @@ def test_a_whole_search_is_settled_in_its_scope(
     assert shown["epsilon_spent"] >= json.loads((run / "summary.json").read_text())["epsilon"]
 
 
+@LEARNERS
 def test_private_statistics_are_released_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known_scores(monkeypatch)
     known_order(monkeypatch, 1, 0, 1)
@@ -228,32 +269,17 @@ def test_private_statistics_are_released_once(
         "classes: 3, normalize: {kind: private, noise_multiplier: 20},",
     )
     run = tmp_path / "run"
-    stopped_spec = write_spec(tmp_path, private)
-    command("tune", str(stopped_spec), "--run-dir", str(run))
+    command("tune", str(write_spec(tmp_path, private, *changes)), "--run-dir", str(run))
     assert [row["what"] for row in rows(run / "ledger.jsonl")] == ["statistics", "selection"]
     winner = rows(run / "tune" / "winner" / "ledger.jsonl")
-    assert {row.get("what", "step") for row in winner} == {"step"}
+    assert {row.get("what", "step") for row in winner} == {"weights" if changes else "step"}
     assert verify_ledger(run).intact
     command("evaluate", str(run))
-
-
-TO_ANOTHER_LEARNER = (
-    (
-        "optimizer: {kind: sgd, lr: 0.5}\n",
-        "learner: {kind: output_perturbation, regularization: 0.1}\n",
-    ),
-    ("sampler:   {kind: poisson, sample_rate: 0.05}\n", ""),
-    ("clipping:  {kind: flat, max_grad_norm: 1.0}\n", ""),
-    ("noise:     {kind: constant, noise_multiplier: 2.0}\n", ""),
-    ("train:     {steps: 3, checkpoint_every: 2}\n", ""),
-    ("{optimizer.lr: [0.1, 0.5]}", "{learner.regularization: [0.1, 0.2]}"),
-)
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        (TO_ANOTHER_LEARNER, "dp_sgd"),
         ((("train:  ", "performance: {devices: 2}\ntrain:  "),), "one process"),
         ((("seed: 7", "seed: 7\nreproducible: true"),), "reproducible"),
     ],
