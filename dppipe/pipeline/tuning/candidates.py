@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dppipe.errors import RECORD_ERRORS, Interrupted
+from dppipe.learners.ranks import LostProcess
 from dppipe.learners.records.silenced_output import silenced
 from dppipe.pipeline.load import load_network
 from dppipe.pipeline.paid import Paid
 from dppipe.pipeline.run import run_paid
+from dppipe.pipeline.tuning.processes import other_processes
 from dppipe.pipeline.tuning.scoring import score_run
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.ledger_reading import read_ledger
@@ -53,6 +55,8 @@ class Runner:
     """The records that runs are scored on."""
     score: PlannedScore
     sources: NoiseSources
+    plugins: Path | None = None
+    """The folder of plugin files."""
 
     def score_of(self, place: Path, candidate: int) -> float | None:
         """Make a run, or go on with it, and return its score; None if it has failed.
@@ -64,7 +68,7 @@ class Runner:
         try:
             with silenced():
                 return self._score_of(place, self.candidates[candidate])
-        except Interrupted:
+        except (Interrupted, LostProcess):
             raise
         except RECORD_ERRORS:
             return None
@@ -88,13 +92,22 @@ class Runner:
         resumed = _has_begun(run)
         if not resumed and run.path.exists():
             shutil.rmtree(run.path)  # no record was read for it
-        outcome = run_paid(
-            candidate.spec,
-            candidate.plan,
-            run_dir=None if resumed else run.path,
-            resume=run if resumed else None,
-            paid=self.paid,
-        )
+        resume = run if resumed else None
+        try:
+            with other_processes(
+                candidate.spec, candidate.plan, self.paid, resume=resume, plugins=self.plugins
+            ):
+                outcome = run_paid(
+                    candidate.spec,
+                    candidate.plan,
+                    run_dir=None if resumed else run.path,
+                    resume=resume,
+                    paid=self.paid,
+                )
+        except LostProcess:
+            # As after a crash of the whole run: it has not failed, and goes on later.
+            run.summary.unlink(missing_ok=True)
+            raise
         return outcome is not None and outcome.status in _TRAINED
 
 

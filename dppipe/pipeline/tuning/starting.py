@@ -10,6 +10,7 @@ from dppipe.pipeline.learn import starting_tensors, untrained_module
 from dppipe.pipeline.run import build_module
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.pipeline.tuning.candidates import Candidate
+from dppipe.pipeline.tuning.processes import refuse_other_machines
 from dppipe.planning.tuning.candidate_plan import plan_candidate
 from dppipe.privacy.release import is_built_in
 from dppipe.runs.registration import module_hashes
@@ -28,6 +29,7 @@ def plan_candidates(
     found: list[Candidate] = []
     for number in range(len(plan.search.candidates)):
         one, own = plan_candidate(spec, plan, number, registry=registry)
+        refuse_other_machines(one)
         candidate = Candidate(one, own)
         _refuse_own_module(candidate, number)
         found.append(candidate)
@@ -56,11 +58,6 @@ def _refuse_unsearchable(spec: Spec, plan: TunePlan) -> None:
     if plan.reproducible or not plan.private or not plan.certified:
         raise PrivacyRefusal(
             "tune: expected a private search with secret draws and a proven cost, got another."
-        )
-    settings = spec.performance
-    if settings.devices * settings.num_nodes > 1 or settings.strategy == "ddp":
-        raise UsageError(
-            "performance.devices: expected one process for a search, got several. Set devices: 1."
         )
 
 

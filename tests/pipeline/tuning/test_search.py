@@ -277,17 +277,8 @@ def test_private_statistics_are_released_once(
     command("evaluate", str(run))
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ((("train:  ", "performance: {devices: 2}\ntrain:  "),), "one process"),
-        ((("seed: 7", "seed: 7\nreproducible: true"),), "reproducible"),
-    ],
-)
-def test_what_no_search_can_run_is_refused_before_anything_is_written(
-    changes: Any, expected: str, tmp_path: Path
-) -> None:
+def test_what_no_search_can_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with pytest.raises(DppipeError, match=expected):
-        begin(write_spec(tmp_path, *changes), run)
+    with pytest.raises(DppipeError, match="reproducible"):
+        begin(write_spec(tmp_path, ("seed: 7", "seed: 7\nreproducible: true")), run)
     assert not run.exists()
