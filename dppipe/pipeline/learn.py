@@ -75,9 +75,13 @@ def run_learner(
     module = untrained_module(spec)
     start = starting_tensors(spec, module)
     with fitting_memory("data"):
-        inputs = None if paid is not None else _read_inputs(spec, plan)
+        inputs: ModelInputs | None = None
+        if paid is None:
+            inputs = _read_inputs(spec, plan)
+            splits = inputs.splits
+        else:
+            splits = paid.splits
         public = read_public_inputs(spec)
-    splits = paid.splits if inputs is None else inputs.splits
     record = _open_record(spec, plan, run_dir=run_dir, resume=resume, covered=paid is not None)
     weights: dict[str, Any] = {}
     stopped: Stop | None = "failed"

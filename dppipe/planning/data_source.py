@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from dppipe.planning.frozen_data import FrozenData
 
 
@@ -24,6 +26,17 @@ class DataSource(FrozenData):
     """Whether a record that can't be used is dropped, or keeps the run from starting."""
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
+    public: bool = False
+    """Whether the spec declares that no record needs protection. Left out of a plan if not."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_not_declared(
+        self, usual: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = usual(self)
+        if not self.public:
+            del found["public"]
+        return found
 
 
 def source_of_data(data: Any) -> DataSource:
@@ -39,6 +52,7 @@ def source_of_data(data: Any) -> DataSource:
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
+        public=bool(data.public),
     )
 
 
