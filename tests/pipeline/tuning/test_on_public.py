@@ -63,8 +63,12 @@ def test_records_that_may_need_protection_are_refused(tmp_path: Path, other: Pat
     spec = write_spec(
         tmp_path, ("kind: synthetic, size: 300, features: 4, classes: 3, ", "kind: digits, ")
     )
+    (tmp_path / "own").mkdir()
+    made_up = write_spec(tmp_path / "own")
     other.write_text(OTHER.replace(", public: true", ""))
     said = command("tune", str(spec), "--on", str(other), code=3)
+    assert "expected data that is declared public" in " ".join(said.split())
+    said = command("tune", str(made_up), "--on", str(other), code=3)
     assert "expected data that is declared public" in " ".join(said.split())
     other.write_text(OTHER.replace("breast_cancer", "digits"))
     said = command("tune", str(spec), "--on", str(other), code=3)

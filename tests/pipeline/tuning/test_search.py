@@ -242,6 +242,25 @@ def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         begin(write_spec(folder), folder / "run")
 
 
+@pytest.mark.parametrize("holdout", ["public", "private"])
+def test_the_statement_says_how_runs_were_scored(
+    holdout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_order(monkeypatch, 1)
+    run = tmp_path / "run"
+    spec = write_spec(tmp_path, ("holdout: public", f"holdout: {holdout}"), *ANOTHER_LEARNER)
+    command("tune", str(spec), "--run-dir", str(run))
+    said = json.loads((run / "privacy.json").read_text())["not_covered"]["holdout"]
+    assert "the best of several" in said
+    std = json.loads((run / "plan.json").read_text())["search"]["score"]["noise_std"]
+    if holdout == "public":
+        assert std is None
+        assert "declared public" in said
+    else:
+        assert f"Gaussian noise of standard deviation {std:g}" in said
+        assert "the number of right answers" in said
+
+
 def test_a_whole_search_is_settled_in_its_scope(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
