@@ -56,6 +56,18 @@ def tune(
             spec_path, other, overrides=overrides, plugins=plugins, output=output, as_json=as_json
         )
         return
+    _search(spec_path, run_dir, overrides=overrides, plugins=plugins, as_json=as_json)
+
+
+def _search(
+    spec_path: Path,
+    run_dir: Path | None,
+    *,
+    overrides: list[str] | None,
+    plugins: Path | None,
+    as_json: bool,
+) -> None:
+    """Search privately, and print how the search has ended."""
     from rich.console import Console
 
     from dppipe.cli.run import shared_budget

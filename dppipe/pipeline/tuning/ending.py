@@ -17,8 +17,8 @@ from dppipe.errors import UsageError
 from dppipe.pipeline.tuning.scoring import shown_score
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import read_summary
+from dppipe.runs.showing.winner_curves import write_winner_curves
 from dppipe.runs.tensors import load_tensors, save_tensors
-from dppipe.runs.winner_curves import write_winner_curves
 
 if TYPE_CHECKING:
     from dppipe.pipeline.tuning.candidates import Candidate
