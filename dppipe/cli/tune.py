@@ -59,7 +59,7 @@ def tune(
 
 
 def _search(
-    spec_path: Path,
+    spec_path: list[Path],
     run_dir: Path | None,
     *,
     overrides: list[str] | None,

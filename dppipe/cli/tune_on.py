@@ -36,7 +36,7 @@ def refuse_other_options(on: Path | None, *, run_dir: Path | None) -> Path:
 
 
 def tune_on(
-    spec_path: Path,
+    spec_path: list[Path],
     other_path: Path,
     *,
     overrides: Sequence[str] | None,
@@ -47,12 +47,14 @@ def tune_on(
     """Try every candidate on public records, and write the spec of one private run."""
     from dppipe.pipeline.tuning.on_public import best_score, public_runs, score_runs, tuned_spec
     from dppipe.spec.kinds.registry import Registry
+    from dppipe.spec.yaml.files import spec_name
 
+    own = spec_name(spec_path)
     spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
-    other = read_spec(other_path, plugins=plugins)
+    other = read_spec([other_path], plugins=plugins)
     if spec.tune is None:
-        raise UsageError(f"{spec_path}: expected a spec with a tune block, got one without.")
-    place = output or Path(f"{spec_path.stem}.tuned.yaml")
+        raise UsageError(f"{own}: expected a spec with a tune block, got one without.")
+    place = output or Path(f"{spec_path[-1].stem}.tuned.yaml")
     _refuse_written(place)
     registry = Registry(plugins)
     metric = spec.tune.score.metric
@@ -60,7 +62,7 @@ def tune_on(
     if not as_json:
         _say(
             f"{spec.name}: {len(runs)} candidates on the public records of {other_path}, by "
-            f"{metric}. No record of {spec_path} is read, and its budget stays whole."
+            f"{metric}. No record of {own} is read, and its budget stays whole."
         )
     scores: list[PublicScore] = []
     for one in score_runs(runs, metric=metric):
