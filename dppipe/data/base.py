@@ -78,8 +78,10 @@ class Data(Component):
     split: Split = Field(Split(), description="Shares of training, validation and test records.")
     holdout: Literal["public", "private"] = Field(
         "private",
-        description="Whether validation and test records are sensitive too; "
-        "their metrics are then non-private.",
+        description="Whether validation and test records are sensitive, and metrics non-private.",
+    )
+    public: bool | None = Field(
+        None, description="Whether no record of any part needs protection; lowers no charge."
     )
     public: bool | None = Field(
         None,
@@ -206,10 +208,7 @@ class Data(Component):
 
     @property
     def by_users(self) -> bool:
-        """Whether the units are users, since the data says whose each record is; else examples.
-
-        Data is split by its units.
-        """
+        """Whether the units, by which data is split, are users: it says whose each record is."""
         return self.users is not None
 
     def train_users(self) -> int:
