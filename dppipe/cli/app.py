@@ -22,6 +22,7 @@ from dppipe.cli.evaluate import evaluate
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
 from dppipe.cli.predict import predict
+from dppipe.cli.report import report
 from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
@@ -68,6 +69,7 @@ app.command()(evaluate)
 app.command()(predict)
 app.command()(audit)
 app.command()(attack)
+app.command()(report)
 app.command()(compare)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)
