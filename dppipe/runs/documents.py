@@ -19,8 +19,9 @@ def write_documents(run: RunDirectory) -> None:
     With `DPPIPE_REPORT=off` no page is written, and an earlier one, which may be out of date, is
     removed: `dppipe report RUN` writes it at any time.
     """
-    write_statement(run)
-    if os.environ.get(REPORT) != "off":
+    wanted = os.environ.get(REPORT) != "off"
+    write_statement(run, report=wanted)
+    if wanted:
         write_report(run)
         return
     with suppress(OSError):

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from dppipe.privacy.printing import shown, shown_share
 from dppipe.runs.page.elements import EMPTY, beside, box, bullets, joined, paragraph, section, table
 from dppipe.runs.page.plots import COLOURS, Plot
+from dppipe.runs.page.trade_off import FEW_POINTS
 from dppipe.runs.statement.attacks import (
     HEADING,
     attack_introduction,
@@ -45,6 +46,8 @@ def attackers(facts: PageFacts) -> Markup:
 
 def _limits(facts: PageFacts, limits: BlowUp) -> Markup:
     said = [paragraph(_ROC)]
+    if not facts.has_whole_profile:
+        said.append(paragraph(FEW_POINTS, style="small"))
     more = EMPTY
     statement = facts.statement
     stated = None if statement is None else stated_limits(statement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -22,14 +23,16 @@ _LEFT_OUT = (
     "What is under `nonprivate/`, and every metric of a private holdout, is left out of this page."
 )
 
+_NOTHING = "Nothing is promised of this run, so nothing is covered."
+
 
 def coverage(facts: PageFacts) -> Markup:
     """Return what the guarantee leaves out; all of it stands open."""
     statement = facts.statement
     said = EMPTY if facts.nonprivate else paragraph(_LEFT_OUT)
-    if statement is None or not facts.plan.private:
-        return section("What isn't covered", said, ident="not-covered")
-    sentences = not_covered(statement).values()
+    sentences: Iterable[str] = [_NOTHING]
+    if statement is not None and facts.plan.private:
+        sentences = not_covered(statement).values()
     return section("What isn't covered", bullets(sentences), said, ident="not-covered")
 
 
@@ -38,12 +41,16 @@ def grounds(facts: PageFacts) -> Markup:
     statement = facts.statement
     if statement is None:
         return EMPTY
+    out = bullets(released(statement) or ("Nothing under a claim.",))
+    rests_on = bullets(assumptions(statement))
+    if not rests_on:
+        return section("What was released", out, ident="grounds")
     compared = comparison(statement)
     return section(
         "What the claim rests on",
-        bullets(assumptions(statement)),
+        rests_on,
         paragraph(compared) if compared is not None else EMPTY,
-        details("What was released", bullets(released(statement) or ("Nothing under a claim.",))),
+        details("What was released", out),
         ident="grounds",
     )
 

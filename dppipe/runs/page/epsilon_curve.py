@@ -34,6 +34,8 @@ def epsilon_curve(facts: PageFacts) -> Markup:
 
 
 def _picture(facts: PageFacts) -> Markup:
+    from matplotlib.ticker import MaxNLocator
+
     plan = facts.plan
     word = "step" if plan.steps else "release"
     plot = Plot("epsilon", x=f"{word}s", y="epsilon")
@@ -52,12 +54,14 @@ def _picture(facts: PageFacts) -> Markup:
         line = [spent[-1], *kept]
         axes.plot(*_columns(line), color=COLOURS["planned"], linestyle=(0, (2, 2)))
         plot.note(*kept[-1], "planned", colour="planned", off=(-4, -6), ha="right", va="top")
-    axes.plot(*_columns(spent), color=COLOURS["spent"])
+    style = "default" if plan.steps else "steps-post"
+    axes.plot(*_columns(spent), color=COLOURS["spent"], drawstyle=style)
     step, epsilon = spent[-1]
     axes.plot([step], [epsilon], "o", markersize=5, color=COLOURS["spent"])
     for place in thinned(len(spent), most=_TIPS):
         at, value = spent[place]
         plot.tip(at, value, f"after {word} {at:g}: epsilon {shown(value)}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(0, last * 1.02)
     axes.set_ylim(0, top * 1.14)
     label = f"epsilon spent after each {word}: {shown(epsilon)} after {word} {step:g}"

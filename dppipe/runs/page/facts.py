@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dppipe.errors import UsageError
 from dppipe.planning.step_plan import StepPlan
-from dppipe.privacy.ledger_reading import LedgerRows, read_ledger
+from dppipe.privacy.ledger_reading import LedgerCorrupt, LedgerRows, read_ledger
 from dppipe.privacy.tradeoff.blow_up import BlowUp, blow_up_through
-from dppipe.privacy.tradeoff.profile import Profile, stated_profile
+from dppipe.privacy.tradeoff.profile import PROFILE, Profile, stated_profile
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.origin import dates, resumptions
 from dppipe.runs.page.baseline import Baseline
@@ -76,6 +77,11 @@ class PageFacts:
         """The plan, where the learner takes steps."""
         return self.plan if isinstance(self.plan, StepPlan) else None
 
+    @property
+    def has_whole_profile(self) -> bool:
+        """Whether the plan keeps the profile itself, not only a few points of it."""
+        return PROFILE in self.plan.whole_curve
+
     @cached_property
     def profile(self) -> Profile | None:
         """The delta that the whole plan has at each epsilon; None where nothing is known."""
@@ -112,6 +118,18 @@ def page_facts(
         nonprivate: Whether it may show what no guarantee covers.
         baseline: Another run to compare with.
     """
+    try:
+        return _read(run, nonprivate=nonprivate, baseline=baseline)
+    except LedgerCorrupt as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        place = error.filename or run.path
+        raise UsageError(
+            f"{place}: expected a file that can be read, got: {error.strerror}."
+        ) from error
+
+
+def _read(run: RunDirectory, *, nonprivate: bool, baseline: Baseline | None) -> PageFacts:
     plan = read_plan(run)
     summary = read_summary(run)
     written = run.plan.read_bytes()
@@ -119,7 +137,7 @@ def page_facts(
     started = dates(run)
     return PageFacts(
         plan=plan,
-        statement=statement_of(run) if summary else None,
+        statement=statement_of(run, report=True) if summary else None,
         ledger=read_ledger(run.ledger, plan=written) if plan.private else None,
         torn_rows=_torn_rows(run) if plan.private else (),
         plan_hash=hashlib.sha256(written).hexdigest(),

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from dppipe.privacy.printing import shown, shown_delta, shown_share
 from dppipe.runs.page.elements import EMPTY, box, bullets, joined, paragraph, section
-from dppipe.runs.statement.claims import one_of
+from dppipe.runs.statement.claims import one_of, units_of
 from dppipe.runs.statement.releases import released
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def _in_practice(facts: PageFacts) -> Markup:
         question = f"find out which of two {unit}s was used for training"
     return paragraph(
         f"Suppose that somebody sees all that was released, even knows {other}, and wants to "
-        f"{question}. If at most {shown_share(_RATE)} of the {taken} may be taken for ones that "
-        f"were, at most {recognised} of those that were used are recognised; guessing "
-        f"recognises {shown_share(_RATE)}. Where a coin would be right in 50 % of cases, a yes or "
-        f"no is right in at most {shown_share((1 + advantage) / 2)}.",
+        f"{question}. Who accepts to be wrong about {shown_share(_RATE)} of the {taken} "
+        f"recognises at most {recognised} of those that were; guessing recognises "
+        f"{shown_share(_RATE)}. Where a coin would be right in 50 % of cases, a yes or no is right "
+        f"in at most {shown_share((1 + advantage) / 2)}.",
         style="callout",
     )
 
@@ -93,17 +93,18 @@ def _for_whom(facts: PageFacts) -> Iterator[str]:
     if not facts.claims:
         yield "For nobody: nothing is promised."
         return
-    count = "" if plan.records is None else f", {plan.records} of them (this number is public)"
+    many = units_of(plan.unit)
+    count = "" if plan.records is None else f" There are {plan.records} {many}: this is public."
     if plan.relation == "add_remove":
-        count = "; how many there are is protected, too"
+        count = f" How many {many} there are is protected, too."
     if plan.unit == "user":
         named = plan.data.user if plan.data is not None else None
         by = f" that share one value of `{named}`" if named else ""
-        yield f"For each user of the training data: all records{by}, together{count}."
+        yield f"For each user of the training data: all records{by} together.{count}"
         if plan.max_records_per_user is not None:
             yield f"At most {plan.max_records_per_user} records of a user are used in a step."
     else:
-        yield f"For each single training record, one at a time{count}."
+        yield f"For each single training record, one at a time.{count}"
         yield (
             "A person with several records has less protection: k records together have up to k "
             "times this epsilon, and a larger delta."
@@ -151,12 +152,15 @@ def _accuracy(facts: PageFacts) -> Iterator[str]:
                 "Any other metric on the private holdout: NO."
             )
         else:
-            yield "YES: the winner's score is on validation data that was declared public."
+            yield (
+                "YES: the winner's score is on validation data that was declared public. It is the "
+                "best score of several runs, so a new test would find less."
+            )
         return
     if plan.holdout == "private" and plan.private:
         yield (
-            "NO. The validation data is private and its metrics carry no noise. They are in "
-            "`nonprivate/`, and not on this page."
+            "NO. The validation data is private and its metrics carry no noise. They are not on "
+            "this page. The run's other files have them under names that start with `nonprivate/`."
             if not facts.nonprivate
             else "NO. The validation data is private and its metrics carry no noise. This page "
             "shows them: keep it to yourself."
@@ -166,8 +170,8 @@ def _accuracy(facts: PageFacts) -> Iterator[str]:
     if not facts.claims:
         yield "No promise covers it: the model may reveal any training record."
         return
-    if statement is not None and statement.validation == "none":
-        yield "There is none: no record was kept for validation."
+    if statement is None or not statement.validation_looks:
+        yield "There is none: no validation metric was recorded."
         return
     yield (
         "YES. The validation data was declared public, so metrics on it cost nothing. That holds "
@@ -187,4 +191,9 @@ def _model(facts: PageFacts) -> Iterator[str]:
         yield f"YES, under this epsilon: {released(statement)[0]}"
     else:
         yield "There is no final model. What was released so far is covered by this epsilon."
-    yield "This page and `privacy.md` may go with it. Nothing in `nonprivate/` may."
+    yield "This page and `privacy.md` may go with it."
+    if facts.plan.holdout == "private" or statement.diagnostics or statement.files.attacks:
+        yield (
+            "`summary.json`, the curves `events.out.tfevents.*` and the folder `nonprivate/` may "
+            "not: they may hold numbers without noise."
+        )

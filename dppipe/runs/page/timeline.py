@@ -77,8 +77,7 @@ def _ending(facts: PageFacts, rows: int) -> Iterator[Event]:
     statement = facts.statement
     charged = 0 if facts.ledger is None else sum(row.count for row in facts.ledger.charges)
     if facts.plan.private:
-        counted = f"{charged} charges in {rows} rows of the ledger"
-        yield rows + 0.7, "", f"In all: {counted}."
+        yield rows + 0.7, "", f"The ledger has {rows} rows, which count {charged} charges."
     if statement is None:
         yield rows + 1, "", "No end was recorded: the run is under way, or was killed."
         return

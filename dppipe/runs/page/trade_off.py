@@ -20,6 +20,10 @@ _SAID = (
     "Delta is the probability with which the bound of epsilon may fail. One run has an epsilon for "
     "every delta: who wants a smaller delta has to state a larger epsilon."
 )
+FEW_POINTS = (
+    "The plan keeps few points of this curve. Between them it is what these points imply, which is "
+    "more than the run costs."
+)
 
 
 def trade_off(facts: PageFacts) -> Markup:
@@ -32,6 +36,7 @@ def trade_off(facts: PageFacts) -> Markup:
         beside(
             _picture(facts, profile),
             paragraph(_SAID),
+            EMPTY if facts.has_whole_profile else paragraph(FEW_POINTS, style="small"),
             details("Epsilon at other deltas", _points(facts)),
         ),
         ident="trade-off",
