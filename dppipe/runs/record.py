@@ -113,7 +113,7 @@ class RunRecord:
             # Another process may have finished the run while this one was starting.
             refuse_finished(run)
             run.clean_up()
-            remember_origin(run, data=data, going_on=_going_on(run, plan, ledger))
+            remember_origin(run, data=data, going_on=going_on(run, plan, ledger))
             record = cls(run, plan=plan, ledger=ledger, covered=covered)
             if not covered:
                 record._binding = _bind(run, plan=plan, parts=parts, data=data)
@@ -246,7 +246,7 @@ class RunRecord:
                 settle_run(self._binding)
 
 
-def _going_on(run: RunDirectory, plan: Plan, ledger: Ledger) -> dict[str, Any]:
+def going_on(run: RunDirectory, plan: Plan, ledger: Ledger) -> dict[str, Any]:
     """Return what is noted of a start that isn't the first: when, and what came before it.
 
     A run that was killed has no summary. When a search went on would tell how long it took, and so

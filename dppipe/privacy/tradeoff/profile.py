@@ -27,6 +27,8 @@ PROFILE = "profile"
 """Under this name a plan's `whole_curve` holds the profile."""
 _POINTS = 64
 _DIGITS = 4
+_TOLERANCE = 2e-3
+"""How far deltas of other machines may be apart, relatively: two units of their last digit."""
 _SHORT_EPSILON = 6
 """Epsilons of the grid have so many digits behind the point: any grid will do."""
 
@@ -50,6 +52,19 @@ def whole_curve_of(cost: Composition, *, delta: float) -> dict[str, Any]:
         epsilons.append(place)
         deltas.append(min(1.0, round_up(curve.delta(place), _DIGITS)))
     return cost.points() | {PROFILE: {"epsilons": epsilons, "deltas": deltas}}
+
+
+def understates_cost(whole_curve: Mapping[str, Any], cost: Composition, *, delta: float) -> bool:
+    """Whether a point of a plan's profile is below what something costs."""
+    kept = whole_curve.get(PROFILE)
+    if kept is None:
+        return False
+    curve = replace(cost, curve=cheap_curve(cost.curve, delta=delta))
+    for epsilon, stated in zip(kept["epsilons"], kept["deltas"], strict=True):
+        # The comparison is written so that NaN understates.
+        if not stated * (1 + _TOLERANCE) >= curve.delta(epsilon):
+            return True
+    return False
 
 
 def stated_profile(

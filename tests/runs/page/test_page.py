@@ -6,12 +6,11 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs.page.pages import KINDS, PageReader, change_summary, copied, page
+from runs.page.pages import EARLIER, KINDS, PageReader, change_summary, copied, page
 from scipy.stats import binomtest
 from typer.testing import CliRunner
 
@@ -27,6 +26,7 @@ from dppipe.runs.page.page import page_of
 from dppipe.runs.verify import verify_ledger
 
 PLANTED = 0.123454321
+PLAN = read_plan(RunDirectory.open(EARLIER / "users"))
 HOSTILE = """</title><script>alert(1)</script><img src=x onerror="a('b')">&amp;`${7*7}$x_1$"""
 
 
@@ -85,8 +85,7 @@ def test_no_number_without_a_guarantee_is_on_the_page(tmp_path):
     holdout=st.sampled_from(["public", "private"]),
 )
 def test_only_metrics_of_a_public_holdout_are_kept(name, holdout):
-    plan = read_plan(RunDirectory.open(Path(__file__).parents[1] / "earlier" / "users"))
-    plan = plan.model_copy(update={"holdout": holdout})
+    plan = PLAN.model_copy(update={"holdout": holdout})
     kept, left_out = metrics_of({"metrics": {name: 0.5}}, plan, nonprivate=False, place="here")
     public = holdout == "public" and name.startswith(("val/", "test/"))
     assert [metric.name for metric in kept] == ([name] if public or name == "tune/score" else [])
@@ -100,7 +99,9 @@ def test_what_a_spec_says_is_text_and_never_markup(tmp_path):
         update={"name": HOSTILE, "data": source, "scope": HOSTILE, "plugins": {HOSTILE: HOSTILE}}
     )
     assert facts.statement is not None
-    statement = replace(facts.statement, plan=plan, versions={**facts.statement.versions, "x": HOSTILE})
+    statement = replace(
+        facts.statement, plan=plan, versions={**facts.statement.versions, "x": HOSTILE}
+    )
     read = PageReader(page_of(replace(facts, plan=plan, statement=statement)))
     assert {"script", "img"}.isdisjoint(read.tags)
     assert read.handlers == []
