@@ -13,9 +13,9 @@ from dppipe.learners.inputs.model_inputs import released_transforms, transformed
 from dppipe.pipeline.load import load_network, spec_of
 from dppipe.pipeline.scoring import score_records, scoring_loader
 from dppipe.runs.directory import RunDirectory, write_json
-from dppipe.runs.documents import write_documents
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import plain_metrics
+from dppipe.runs.page.documents import write_documents
 from dppipe.runs.statement.audit_findings import audit_of_run
 from dppipe.runs.statement.writing import STATED
 
@@ -79,9 +79,9 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     test = _test_records(run, spec, plan)
     summary = read_summary(run, *STATED)
     looks = summary.get("evaluations", 0) + 1
-    public = not plan.private or plan.holdout == "public"
-    counted = {"test_records": len(cast("Sized", test.dataset))} if public else {}
-    write_json(run.summary, summary | {"evaluations": looks} | counted)
+    if not plan.private or plan.holdout == "public":
+        summary["test_records"] = len(cast("Sized", test.dataset))
+    write_json(run.summary, summary | {"evaluations": looks})
     write_documents(run)
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
     return score_records(model, test, spec, prefix=prefix)

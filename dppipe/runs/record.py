@@ -20,12 +20,12 @@ from dppipe.planning.torn_rows import torn_count
 from dppipe.planning.tuning.tune_plan import TunePlan
 from dppipe.runs.curves import Curves, NoCurves
 from dppipe.runs.directory import RunDirectory, replacing, write_json, write_whole
-from dppipe.runs.documents import write_documents
 from dppipe.runs.files import read_summary, refuse_finished
 from dppipe.runs.ledger import Ledger
 from dppipe.runs.metric_names import Holdout, validation_name
 from dppipe.runs.origin import dates, remember_origin, utc_now
 from dppipe.runs.outcome import FitFacts, Outcome, Stop
+from dppipe.runs.page.documents import write_documents
 from dppipe.runs.registration import register_run
 from dppipe.runs.tensors import save_tensors
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.durable import sync
 from dppipe.runs.directory import RunDirectory, cannot_write
-from dppipe.runs.documents import write_documents
+from dppipe.runs.page.documents import write_documents
 
 if TYPE_CHECKING:
     from dppipe.audit.attacks.report import Report

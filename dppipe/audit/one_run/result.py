@@ -20,9 +20,9 @@ from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.privacy.tradeoff.blow_up import blow_up_of
 from dppipe.runs.directory import RunDirectory, write_json
-from dppipe.runs.documents import write_documents
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import software_versions
+from dppipe.runs.page.documents import write_documents
 from dppipe.runs.statement.audit_findings import audit_of_run, rounded_down, shown_p
 from dppipe.runs.statement.writing import STATED
 from dppipe.runs.verification.certificate import certificate_of_run
