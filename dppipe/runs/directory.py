@@ -82,6 +82,11 @@ class RunDirectory:
         return self.path / "nonprivate" / "report.html"
 
     @property
+    def pages(self) -> tuple[Path, Path]:
+        """Both pages of the run, whether they exist or not."""
+        return self.report, self.private_report
+
+    @property
     def statistics(self) -> Path:
         """The noisy centres and spreads that inputs are scaled by, if the run released some."""
         return self.path / "statistics.json"

@@ -120,7 +120,7 @@ class RunRecord:
             counted = read_summary(run).get("validations", 0)
             record.validations = max(restored.get("validations", 0), counted)
             # After the next charge, what these files state would be below the truth.
-            for stale in (run.summary, run.statement, run.statement_data, run.report):
+            for stale in (run.summary, run.statement, run.statement_data, *run.pages):
                 stale.unlink(missing_ok=True)
             sync_names(run.summary)
         except BaseException:
