@@ -65,12 +65,12 @@ def _crashes(facts: PageFacts) -> Iterator[Event]:
     steps = [(row, charge.step) for row, charge in enumerate(ledger.charges, 1) if charge.step]
     for (row, before), (_, after) in pairwise(steps):
         if after > before + 1:
-            yield (
-                row + 0.2,
-                "",
-                f"Steps {before + 1} to {after - 1} were lost: what was left of a block of steps "
-                "that had been paid for as a whole.",
-            )
+            yield row + 0.65, "", _lost(before + 1, after - 1)
+
+
+def _lost(first: int, last: int) -> str:
+    steps = f"Step {first} was" if first == last else f"Steps {first} to {last} were"
+    return f"{steps} lost: the rest of a block of steps that had been paid for as a whole."
 
 
 def _ending(facts: PageFacts, rows: int) -> Iterator[Event]:

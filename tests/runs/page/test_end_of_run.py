@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
-from runs.page.pages import PageReader
+from runs.page.pages import PageReader, copied
+from typer.testing import CliRunner
+
+from dppipe.cli.app import app
 
 
 def test_a_run_leaves_its_page_and_its_statement_names_it(run, monkeypatch):
@@ -33,3 +36,15 @@ def test_without_pages_none_is_left_and_none_is_named(run):
     assert not (done.path / "report.html").exists()
     assert "report.html" not in (done.path / "privacy.md").read_text()
     assert "report" not in json.loads((done.path / "privacy.json").read_text())["files"]
+
+
+def test_a_resumed_run_takes_the_pages_of_its_earlier_end_away(tmp_path, monkeypatch):
+    run = copied("statistics_interrupted", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run.private_report.parent.mkdir()
+    for stale in run.pages:
+        stale.write_text("epsilon 0.1")
+    words = ["resume", str(run.path), "--original-is-gone"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert not any(page.exists() for page in run.pages)

@@ -58,3 +58,12 @@ def test_notes_that_cannot_be_read_are_passed_over(noted, tmp_path):
     origin = run.path / "origin.json"
     origin.write_text(json.dumps(json.loads(origin.read_text()) | {"resumed": noted}))
     assert "The run began" in PageReader(str(timeline(page_facts(run)))).text
+
+
+def test_steps_that_were_lost_are_named(tmp_path):
+    facts = page_facts(copied("finished", tmp_path))
+    assert facts.ledger is not None
+    rows = facts.ledger.charges
+    for missing, said in ((1, "Step 2 was lost"), (2, "Steps 2 to 3 were lost")):
+        ledger = replace(facts.ledger, charges=rows[:1] + rows[1 + missing :])
+        assert said in PageReader(str(timeline(replace(facts, ledger=ledger)))).text
