@@ -35,9 +35,9 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the page of a run: report.html, one file that can be mailed.
+    """Write the page of a run, report.html, again.
 
-    It is made from the run directory's files alone.
+    It is one file that can be mailed, made from the run directory's files alone.
     """
     from dppipe.runs.directory import RunDirectory
     from dppipe.runs.page.writing import open_baseline, write_report
