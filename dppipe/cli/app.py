@@ -19,6 +19,7 @@ from dppipe.cli.compare import compare
 from dppipe.cli.doctor import doctor
 from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
+from dppipe.cli.export import export
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
 from dppipe.cli.predict import predict
@@ -26,6 +27,7 @@ from dppipe.cli.report import report
 from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
+from dppipe.cli.show import show
 from dppipe.cli.tensorboard import tensorboard
 from dppipe.cli.tune import tune
 from dppipe.cli.validate import validate
@@ -34,7 +36,6 @@ app = typer.Typer(
     name="dppipe",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -63,10 +64,12 @@ app.command()(resume)
 app.command()(tune)
 app.command()(plan)
 app.command()(validate)
+app.command()(show)
 app.command()(doctor)
 app.command()(bench)
 app.command()(evaluate)
 app.command()(predict)
+app.command()(export)
 app.command()(audit)
 app.command()(attack)
 app.command()(report)
