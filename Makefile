@@ -3,7 +3,7 @@
 #   make test         set up, then tests, lint and types
 # Set-up is skipped when pyproject.toml and constraints.txt haven't changed since the last one.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint format docs slow chaos mutants audit-campaign clean
+.PHONY: help quickstart test lint format docs slow browser chaos mutants audit-campaign clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -36,6 +36,9 @@ test: $(READY) lint  ## tests, lint and types
 slow: $(READY)  ## the tests that train for longer
 	@echo "==> slow tests"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --durations=10
+
+browser:        ## install the browser of the slow browser tests (Debian, as root)
+	@apt-get install -y chromium
 
 chaos: $(READY)  ## kill runs at random instants, 200 times, and resume them; about five minutes
 	@echo "==> chaos"

@@ -24,6 +24,7 @@ from dppipe.cli.export import export
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
 from dppipe.cli.predict import predict
+from dppipe.cli.report import report
 from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
@@ -73,6 +74,7 @@ app.command()(predict)
 app.command()(export)
 app.command()(audit)
 app.command()(attack)
+app.command()(report)
 app.command()(compare)
 app.command()(sweep)
 app.command()(tensorboard)

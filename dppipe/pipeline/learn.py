@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import signal
+from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,9 +106,21 @@ def run_learner(
         ) from None
     finally:
         outcome = record.finish(
-            weights, stopped=stopped, steps=0, start=start, validates=splits.val is not None
+            weights,
+            stopped=stopped,
+            steps=0,
+            start=start,
+            validates=splits.val is not None,
+            validation_records=_public_count(splits.val, plan),
         )
     return outcome
+
+
+def _public_count(validation: object, plan: Plan) -> int | None:
+    """Return how many records validate; None where that number isn't public."""
+    if plan.private and plan.holdout == "private":
+        return None
+    return len(validation) if isinstance(validation, Sized) else None
 
 
 def untrained_module(spec: Spec) -> nn.Module:

@@ -20,6 +20,7 @@ from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.events.sequences import first
 from dppipe.privacy.filters.step_filters import step_filter
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_budget, limits_of_cost
+from dppipe.privacy.tradeoff.profile import whole_curve_of
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
@@ -96,7 +97,8 @@ def _committed_numbers(
         "epsilon": epsilons[-1],
         "curve": table.curve_points(at, epsilons, steps=steps),
         "odometer": claims,
-        "whole_curve": composed.points() | rounding(accountant, events, budget),
+        "whole_curve": whole_curve_of(composed, delta=budget.delta)
+        | rounding(accountant, events, budget),
         "attack_limits": limits_of_cost(composed, delta=budget.delta),
         **_noise_numbers(table, scale, steps=steps),
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dppipe.errors import UsageError
 from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
+from dppipe.privacy.tradeoff.profile import understates_cost
 from dppipe.runs.files import read_summary
 from dppipe.runs.released_files import count_released
 from dppipe.runs.verification.checkpoint_heads import checkpoint_head
@@ -155,6 +156,11 @@ def limit_faults(run: RunDirectory, plan: Plan, cost: Composition) -> Iterator[s
     if plan.attack_limits.understates(limits_of_cost(cost, delta=plan.delta)):
         yield (
             f"{run.plan}: attack_limits: expected at least what the rows leave to an attacker, "
+            "got less."
+        )
+    if understates_cost(plan.whole_curve, cost, delta=plan.delta):
+        yield (
+            f"{run.plan}: whole_curve.profile: expected deltas of at least what the rows cost, "
             "got less."
         )
 
