@@ -35,7 +35,8 @@ def predict(
 ) -> None:
     """Predict new records with a finished run.
 
-    Records come in their raw form. Scaling, columns, categories and features are the run's own. It costs no privacy.
+    Records come in their raw form. Scaling, columns, categories and features are the run's own.
+    It costs no privacy.
     """
     from dppipe.pipeline.prediction.predictor import Predictor
 
