@@ -120,11 +120,19 @@ class Pld(Accountant, kind="pld"):
                 few, steps, at, delta=delta, relation=relation, before=before
             )
         last = self.compose([*before, *steps], relation=relation).epsilon(delta)
-        above = [(done, min(epsilon + _ABOVE, last)) for done, epsilon in points[:-1]]
-        return [*above, (at[-1], last)]
+        if points[0][0] == 0:  # what runs that start from these weights take over
+            known = self.compose(before, relation=relation).epsilon(delta)
+            return [(0, known), *_capped(points[1:], last)]
+        return _capped(points, last)
 
     def rough(self) -> Accountant:
         return _RoughPld()
+
+
+def _capped(points: Sequence[tuple[int, float]], last: float) -> list[tuple[int, float]]:
+    """Return points that are at most the last, which is known more closely than they are."""
+    above = [(done, min(epsilon + _ABOVE, last)) for done, epsilon in points[:-1]]
+    return [*above, (points[-1][0], last)]
 
 
 def _gaussian_curves(stages: Sequence[Counts], *, relation: Relation) -> list[GaussianCurve] | None:
