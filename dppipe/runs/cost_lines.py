@@ -1,4 +1,4 @@
-"""What a run's charges cost by each accountant, and what they leave to an attacker, for TensorBoard.
+"""What a run's charges cost by each accountant and leave to an attacker, as lines in TensorBoard.
 
 They are computed when the curves are looked at, from the ledger's rows alone, so that training
 doesn't wait for them. `curves/` in the run directory keeps them.
@@ -19,7 +19,7 @@ from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.events.sequences import between, merge
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
-from dppipe.runs.dashboard import FOLDER, write_line
+from dppipe.runs.dashboard import FOLDER, shorten_forecast, write_line
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
 from dppipe.spec.kinds.families import FAMILIES
@@ -58,6 +58,7 @@ def write_cost_lines(run_dir: Path) -> bool:
         taken = sum(count for _, count in steps)
         at = sorted({-(-taken * k // _POINTS) for k in range(1, _POINTS + 1)})
         rows = _last_steps(found.charges, at)
+        shorten_forecast(run.path, plan, taken=found.charges[-1].step)
         _write(run.path / FOLDER, plan, steps, at, rows)
         seen.write_text(json.dumps({"rows": found.rows}) + "\n")
     except (OSError, ValueError, DppipeError):

@@ -7,6 +7,7 @@ epsilon. All of it comes from the plan and from public metrics.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +102,19 @@ def write_lines(directory: Path, plan: Plan) -> None:
     left = [(step, plan.budget_epsilon - epsilon) for step, epsilon in points]
     write_line(folder / "forecast", "forecast/epsilon", points)
     write_line(folder / "left", "left/epsilon", left)
+
+
+def shorten_forecast(directory: Path, plan: Plan, *, taken: int) -> None:
+    """Begin the forecast where the run is now: it would hide what is spent, which it equals."""
+    folder = directory / FOLDER / "forecast"
+    if not folder.exists():
+        return
+    shutil.rmtree(folder)
+    points = [(point.step, point.epsilon) for point in plan.curve if point.step > taken]
+    if points:
+        every = -(-len(points) // _MOST_POINTS)
+        points = [(taken, plan.epsilon_after(taken)), *points[:-1:every], points[-1]]
+        write_line(folder, "forecast/epsilon", points)
 
 
 def write_line(directory: Path, tag: str, points: Sequence[tuple[int, float]]) -> None:
