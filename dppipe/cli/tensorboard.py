@@ -108,7 +108,7 @@ def _one_folder(named: dict[str, Path]) -> Iterator[Path]:
 
 def _add_lines(runs: list[Path]) -> None:
     """Add the lines that are computed when curves are looked at."""
-    from dppipe.runs.cost_lines import write_cost_lines
+    from dppipe.runs.showing.cost_lines import write_cost_lines
 
     for run in sorted(runs)[-_MOST_COMPARED:]:
         write_cost_lines(run)

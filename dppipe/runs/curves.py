@@ -1,5 +1,5 @@
 """TensorBoard curves of a run, on the ledger's steps, with a dashboard that opens ready to read
-(`dashboard.py`)."""
+(`showing/dashboard.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard import SummaryWriter
 
-from dppipe.runs.dashboard import (
+from dppipe.runs.directory import cannot_write
+from dppipe.runs.showing.dashboard import (
     EPSILON_SCALE,
     FOLDER,
     layout,
@@ -19,7 +20,6 @@ from dppipe.runs.dashboard import (
     table_of,
     write_lines,
 )
-from dppipe.runs.directory import cannot_write
 from dppipe.runs.showing.privacy_facts import spent_facts, step_facts
 
 if TYPE_CHECKING:

@@ -84,3 +84,5 @@ def test_curve_budget_line_and_statement_are_visible(tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.wait(timeout=30)
+        if server.stdout is not None:
+            server.stdout.close()

@@ -15,8 +15,8 @@ from dppipe.planning.privacy_plan import make_plan
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.charges import Charge
 from dppipe.privacy.ledger_reading import read_ledger
-from dppipe.runs.cost_lines import write_cost_lines
-from dppipe.runs.dashboard import EPSILON_SCALE, layout, shorten_forecast, write_lines
+from dppipe.runs.showing.cost_lines import write_cost_lines
+from dppipe.runs.showing.dashboard import EPSILON_SCALE, layout, shorten_forecast, write_lines
 from dppipe.spec import load_spec
 
 

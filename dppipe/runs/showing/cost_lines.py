@@ -19,9 +19,9 @@ from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.events.sequences import between, merge
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
-from dppipe.runs.dashboard import FOLDER, shorten_forecast, write_line
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.files import read_plan
+from dppipe.runs.showing.dashboard import FOLDER, shorten_forecast, write_line
 from dppipe.spec.kinds.families import FAMILIES
 from dppipe.spec.kinds.registry import load_built_in
 
