@@ -52,7 +52,9 @@ class ProgressBar(Callback):
             TimeRemainingColumn(compact=True),
         )
         self._bar = Progress(*columns, console=self._console, transient=True)
-        self._bar.add_task("setting up", total=self._plan.steps, completed=self._taken, **_EMPTY)
+        self._bar.add_task(
+            "setting up", total=self._plan.steps, completed=self._taken, spent="", speed=""
+        )
         self._bar.start()
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -142,9 +144,6 @@ class ProgressBar(Callback):
         epsilon = plan.epsilon_after(self._taken)
         left = max(0.0, plan.budget_epsilon - epsilon)
         return f"epsilon {shown(epsilon)} spent, {left:.3f} left"
-
-
-_EMPTY = {"spent": "", "speed": ""}
 
 
 def duration(seconds: float) -> str:

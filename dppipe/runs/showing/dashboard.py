@@ -148,9 +148,10 @@ def table_of(plan: Plan, metrics: Mapping[str, float]) -> tuple[Summary, ...]:
     shown = {name: value for name, value in metrics.items() if name.startswith("val/")}
     if plan.private:
         shown["privacy/epsilon"] = plan.epsilon or 0.0
-    return tuple(hparams(facts, shown))
+    return tuple(hparams(facts, shown))  # type: ignore[no-untyped-call]
 
 
 def statement_text(markdown: str) -> Summary:
     """Return the statement for TensorBoard's tab of texts."""
-    return text("privacy statement", markdown)
+    made: Summary = text("privacy statement", markdown)  # type: ignore[no-untyped-call]
+    return made
