@@ -37,9 +37,6 @@ slow: $(READY)  ## the tests that train for longer
 	@echo "==> slow tests"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m slow --durations=10
 
-browser:        ## install the browser of the slow browser tests (Debian, as root)
-	@apt-get install -y chromium
-
 chaos: $(READY)  ## kill runs at random instants, 200 times, and resume them; about five minutes
 	@echo "==> chaos"
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/chaos/campaign.py $(KILLS) $(SEED)
@@ -66,6 +63,10 @@ docs: $(READY)  ## write the spec reference and the page of proofs anew
 audit-campaign: $(READY)  ## dppipe audit on planted faults, many times; an hour or two, and it can be resumed
 	@echo "==> planted faults; results are added to audit_campaign.jsonl"
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/audit/campaign.py --results audit_campaign.jsonl
+
+browser:        ## install Chromium (Debian), which the browser tests need
+	@command -v chromium >/dev/null || { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; }
+	@chromium --version
 
 clean:          ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

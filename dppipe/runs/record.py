@@ -152,7 +152,7 @@ class RunRecord:
         for name, value in values.items():
             found[validation_name(name, holdout=holdout)] = float(value)
         self.metrics |= found
-        self._curves.metrics(found, step=step)
+        self._curves.validation(found, step=step)
 
     def checkpoint(self, trainer: pl.Trainer) -> None:
         """Save what a resume needs."""
@@ -188,6 +188,8 @@ class RunRecord:
             if not self._covered:
                 register_run(self.run, weights, start=start)
                 write_documents(self.run)
+                statement = self.run.statement.read_text(encoding="utf-8")
+                self._curves.ending(self.metrics, statement=statement)
         finally:
             self.close()
         return outcome

@@ -134,10 +134,16 @@ def claim_faults(
     claims = [charge.epsilon for charge in found.charges]
     chosen = _checked_rows(claims)
     paid = [sum(charge.count for charge in found.charges[:row]) for row in chosen]
-    costs = accountant.curve(
-        charged_steps(found.charges), paid, delta=delta, relation=found.charges[-1].relation
+    spent = accountant.spending(
+        charged_steps(found.charges),
+        sorted(set(paid)),
+        delta=delta,
+        relation=found.charges[-1].relation,
+        rounding=False,
     )
-    for row, cost in zip(chosen, costs, strict=True):
+    costs = dict(spent)
+    for row, count in zip(chosen, paid, strict=True):
+        cost = costs[count]
         claimed = claims[row - 1]
         # The comparison is written so that a cost of NaN is a fault.
         if not cost <= claimed + _TOLERANCE:
