@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dppipe.pipeline.sweep.directory import SweepDirectory
     from dppipe.pipeline.sweep.processes import Ended
     from dppipe.pipeline.sweep.sweep_run import SweepRun
+    from dppipe.spec.yaml.files import SpecFiles
 
 SomeFailed = 1
 """The exit code of a sweep in which some run has failed."""
@@ -26,10 +27,11 @@ SomeFailed = 1
 
 def sweep(
     spec_path: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            metavar="SPEC",
-            help="The spec's YAML file, or the directory of a sweep that goes on.",
+            metavar="SPEC...",
+            help="The spec's YAML file, or the directory of a sweep that goes on; of several "
+            "files, each is laid over those before it.",
             show_default=False,
         ),
     ],
@@ -62,9 +64,9 @@ def sweep(
     """
     from dppipe.pipeline.sweep.directory import begin, check_place, holding, new_sweep
 
-    if spec_path.is_dir():
+    if len(spec_path) == 1 and spec_path[0].is_dir():
         given = bool(grid or overrides or plugins or run_dir or seeds != 1)
-        _resume(spec_path, given=given, jobs=jobs, plan=plan, as_json=as_json)
+        _resume(spec_path[0], given=given, jobs=jobs, plan=plan, as_json=as_json)
         return
     grid_values = _grid(grid or [])
     runs = _planned(spec_path, grid_values, seeds, overrides=overrides, plugins=plugins)
@@ -88,7 +90,7 @@ def _grid(given: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _planned(
-    path: Path,
+    files: SpecFiles,
     grid: dict[str, list[Any]],
     seeds: int,
     *,
@@ -97,7 +99,7 @@ def _planned(
 ) -> list[SweepRun]:
     from dppipe.pipeline.sweep.points import plan_runs
 
-    return plan_runs(path, grid, seeds=seeds, overrides=overrides or (), plugins=plugins)
+    return plan_runs(files, grid, seeds=seeds, overrides=overrides or (), plugins=plugins)
 
 
 def _cost(made: SweepDirectory, runs: Sequence[SweepRun]) -> SweepCost:

@@ -20,10 +20,11 @@ from dppipe.spec.spec import spec_hash
 if TYPE_CHECKING:
     from dppipe.pipeline.sweep.directory import SweepDirectory
     from dppipe.planning.plan import Plan
+    from dppipe.spec.yaml.files import SpecFiles
 
 
 def plan_runs(
-    path: Path,
+    files: SpecFiles,
     grid: Mapping[str, Sequence[Any]],
     *,
     seeds: int,
@@ -33,7 +34,7 @@ def plan_runs(
     """Return the planned runs of a grid; a SpecError or PrivacyRefusal says all that is wrong.
 
     Args:
-        path: The spec's file.
+        files: The spec's file, or several, each laid over those before it.
         grid: The values of each option.
         seeds: How many seeds each setting runs with, from the spec's own upwards.
         overrides: `KEY=VALUE` each, for every run.
@@ -49,7 +50,9 @@ def plan_runs(
     errors: list[tuple[dict[str, Any], DppipeError]] = []
     for options in points:
         try:
-            runs += _runs_of_point(path, options, seeds=seeds, overrides=overrides, plugins=plugins)
+            runs += _runs_of_point(
+                files, options, seeds=seeds, overrides=overrides, plugins=plugins
+            )
         except DppipeError as error:
             errors.append((options, error))
     if errors:
@@ -96,7 +99,7 @@ def _refuse_equal(runs: Sequence[SweepRun]) -> None:
 
 
 def _runs_of_point(
-    path: Path,
+    files: SpecFiles,
     options: Mapping[str, Any],
     *,
     seeds: int,
@@ -107,8 +110,8 @@ def _runs_of_point(
     from dppipe.planning.privacy_plan import make_plan
 
     settings = [*overrides, *(as_override(name, value) for name, value in options.items())]
-    with placing_problems(path, overrides=settings):
-        spec = load_spec(path, overrides=settings, plugins=plugins)
+    with placing_problems(files, overrides=settings):
+        spec = load_spec(files, overrides=settings, plugins=plugins)
         if spec.tune is not None:
             raise SpecError(
                 [Problem(("tune",), "expected a spec of one run, got a private search. Remove it.")]
