@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = "clipping noise sampling models data optim schedules"
 LAYERS = [
     "errors lazy",
-    "component class_path durable clipper_abilities local_folder text_layout",
+    "component class_path durable clipper_abilities input_layout local_folder text_layout",
     "privacy",
     "spec",
     "randomness",

@@ -9,6 +9,7 @@ splits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
@@ -17,6 +18,7 @@ from dppipe.data.splitting.by_position import draw_order, split_users
 from dppipe.data.splitting.dividing import divide
 from dppipe.data.splitting.parts import Split, SplitBy, Splits, take, valid_part
 from dppipe.errors import Problem, SpecError
+from dppipe.input_layout import InputLayout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,9 +44,6 @@ __all__ = [
     "take",
     "valid_part",
 ]
-
-SYNTHETIC_SEED = 2**31 - 1
-"""An unlikely seed of records: made-up examples shouldn't be records of a synthetic dataset."""
 
 
 class Data(Component):
@@ -130,6 +129,11 @@ class Data(Component):
         shape = tuple(self.input_shape)
         features = self.feature_map
         return shape if features is None else features.output_shape(shape)
+
+    @property
+    def input_layout(self) -> InputLayout:
+        """What is public about one input as the model sees it: its shape, and which are codes."""
+        return InputLayout(self.model_input_shape)
 
     @property
     def preludes(self) -> tuple[Prelude, ...]:
@@ -278,21 +282,16 @@ class Data(Component):
 
         A record outside of it contributes nothing.
         """
-        return (None, range(self.outputs) if self.task == "multiclass" else None)
+        words = self.input_layout.vocabulary
+        classes = range(self.outputs) if self.task == "multiclass" else None
+        return (None if words is None else range(words), classes)
 
     def synthetic(self, n: int) -> Any:
         """Make a batch `(inputs, targets)` of `n` made-up examples, for self-checks only."""
-        import torch
+        from dppipe.data.reading.made_up import made_up_examples
 
-        generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
-        inputs = torch.randn(n, *self.input_shape, generator=generator)
-        if self.task == "multiclass":
-            targets = torch.arange(n) % self.outputs
-        elif self.task == "binary":
-            targets = (torch.arange(n) % 2).float()
-        else:
-            targets = torch.randn(n, self.outputs, generator=generator)
-        return inputs, targets
+        layout = replace(self.input_layout, shape=tuple(self.input_shape))
+        return made_up_examples(self, layout, count=n)
 
 
 def split_records(data: Data, *, seed: int, by: SplitBy) -> Splits:

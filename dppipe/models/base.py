@@ -22,6 +22,8 @@ from dppipe.errors import Problem, SpecError
 if TYPE_CHECKING:
     from torch import nn
 
+    from dppipe.input_layout import InputLayout
+
 Activation = Literal["elu", "gelu", "relu", "silu", "tanh"]
 
 
@@ -125,6 +127,18 @@ class Model(Component):
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Build the module for inputs of this shape, without the batch dimension."""
         raise self.unwritten("build(input_shape, outputs)")
+
+    def build_for(self, layout: InputLayout, outputs: int) -> nn.Module:
+        """Build the module for inputs of this layout.
+
+        A kind that needs more than their shape overrides this, and raises `unsuited` without it.
+        """
+        return self.build(layout.shape, outputs)
+
+    def unsuited(self, layout: InputLayout, *, needs: str, data: str) -> SpecError:
+        """Return the error of a kind that can't take these inputs; `data` names what has them."""
+        message = f"expected {needs} as inputs of {self.kind}, got {layout.describe()}."
+        return SpecError([Problem(("model", "kind"), f"{message} Take {data}, or another model.")])
 
 
 def make_activation(name: Activation) -> nn.Module:

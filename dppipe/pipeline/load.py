@@ -77,9 +77,6 @@ def untrained_network(spec: Spec) -> nn.Module:
     if model is None:
         return spec.learner.module(public_facts(spec))
     network = make_network(
-        model,
-        input_shape=spec.data.model_input_shape,
-        outputs=spec.data.outputs,
-        load_pretrained=False,
+        model, spec.data.input_layout, outputs=spec.data.outputs, load_pretrained=False
     )
     return network if spec.takes_steps else spec.learner.prepare(network, public_facts(spec))

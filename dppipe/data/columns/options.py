@@ -33,6 +33,7 @@ from dppipe.data.reading.tensors import class_task, make_classified, make_regres
 from dppipe.data.reading.users import with_users
 from dppipe.data.reading.validity import with_valid
 from dppipe.errors import Problem, SpecError, UsageError
+from dppipe.input_layout import InputLayout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -136,6 +137,12 @@ class TableOptions(Data):
     @property
     def input_shape(self) -> tuple[int, ...]:
         return (self.inputs.width,)
+
+    @property
+    def input_layout(self) -> InputLayout:
+        if self.feature_map is not None:
+            return super().input_layout
+        return InputLayout(self.input_shape, self.inputs.category_counts)
 
     @property
     def outputs(self) -> int:
