@@ -30,6 +30,9 @@ class InputLayout:
     vocabulary: int | None = None
     """The number of token ids, where an input is integers below it; id 0 is padding."""
 
+    per_token: bool = False
+    """Whether the model is to predict for each token, rather than for the whole input."""
+
     def describe(self) -> str:
         """Return what inputs are, for a message."""
         if self.vocabulary is not None:

@@ -103,7 +103,8 @@ class PublicFacts:
     @property
     def input_layout(self) -> InputLayout:
         """What is public about one input as the model sees it."""
-        return InputLayout(self.input_shape, self.category_counts, self.vocabulary)
+        per_token = self.task == "tagging"
+        return InputLayout(self.input_shape, self.category_counts, self.vocabulary, per_token)
 
 
 class PlansReleases(Protocol):
