@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
-from dppipe.data.reading.tasks import Task
+from dppipe.data.reading.tasks import NO_TAG, Task
 from dppipe.data.splitting.by_position import draw_order, split_users
 from dppipe.data.splitting.dividing import divide
 from dppipe.data.splitting.parts import Split, SplitBy, Splits, take, valid_part
@@ -283,7 +283,8 @@ class Data(Component):
         A record outside of it contributes nothing.
         """
         words = self.input_layout.vocabulary
-        classes = range(self.outputs) if self.task == "multiclass" else None
+        lowest = {"multiclass": 0, "tagging": NO_TAG}.get(self.task)
+        classes = None if lowest is None else range(lowest, self.outputs)
         return (None if words is None else range(words), classes)
 
     def synthetic(self, n: int) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import model_validator
 
 from dppipe.component import Field
+from dppipe.errors import Problem, SpecError
 from dppipe.models.base import Activation
 from dppipe.models.tokens import TokenModel
 
@@ -50,6 +51,15 @@ class TextBag(TokenModel, kind="text_bag"):
             )
         return self
 
+    def check_layout(self, layout: InputLayout) -> None:
+        super().check_layout(layout)
+        if layout.per_token:
+            message = (
+                f"expected a model that predicts for every word, got {self.kind}. Take lstm, gru "
+                "or transformer."
+            )
+            raise SpecError([Problem(("model", "kind"), message)])
+
     def build_for(self, layout: InputLayout, outputs: int) -> nn.Module:
         from torch import nn
 
@@ -57,8 +67,6 @@ class TextBag(TokenModel, kind="text_bag"):
         from dppipe.networks.bag import Bag, LinearBag
 
         vocabulary = self.vocabulary_of(layout)
-        if layout.per_token:
-            raise self.refused_per_token()
         if self.embedding is None:
             return LinearBag(vocabulary, outputs, mode=self.mode, scale=self.scale)
         bag = Bag(vocabulary, self.embedding, mode=self.mode, scale=self.scale)

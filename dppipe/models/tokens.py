@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from dppipe.component import Field
-from dppipe.errors import Problem, SpecError
 from dppipe.input_layout import InputLayout
 from dppipe.models.base import Model
 
@@ -17,8 +16,11 @@ if TYPE_CHECKING:
 class TokenModel(Model):
     """A model whose inputs are token ids `[tokens]`, filled up with 0."""
 
+    takes_ids: ClassVar[bool | None] = True
+
     def vocabulary_of(self, layout: InputLayout) -> int:
         """Return the number of ids; refuse inputs that aren't ids."""
+        self.check_layout(layout)
         if layout.vocabulary is None or len(layout.shape) != 1:
             raise self.unsuited(layout, needs="token ids", data="data of kind text")
         return layout.vocabulary
@@ -26,14 +28,6 @@ class TokenModel(Model):
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Refuse a shape alone: the number of ids isn't known."""
         return self.build_for(InputLayout(tuple(input_shape)), outputs)
-
-    def refused_per_token(self) -> SpecError:
-        """Return the error of a model without outputs for every token."""
-        message = (
-            f"expected a model that predicts for every word, got {self.kind}. Take lstm, gru or "
-            "transformer."
-        )
-        return SpecError([Problem(("model", "kind"), message)])
 
 
 class RecurrentModel(TokenModel):

@@ -52,7 +52,8 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     released = released_transforms(spec.data, run)
     rows = spec.data if hasattr(spec.data, "encode_rows") else None
     transforms = [*spec.data.public_scaling, *released]
-    take_raw_inputs(network, transforms, rows=rows, after_rows=released)
+    integers = spec.data.input_layout.vocabulary is not None
+    take_raw_inputs(network, transforms, rows=rows, after_rows=released, integers=integers)
     return network
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dppipe.data.reading.tasks import NO_TAG
+
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
@@ -20,6 +22,9 @@ def made_up_examples(data: Described, layout: InputLayout, *, count: int) -> tup
 
     generator = torch.Generator().manual_seed(SEED)
     inputs = _inputs(layout, count, generator)
+    if data.task == "tagging":
+        tags = torch.randint(data.outputs, inputs.shape, generator=generator)
+        return inputs, tags.masked_fill(inputs == 0, NO_TAG)
     if data.task == "multiclass":
         return inputs, torch.arange(count) % data.outputs
     if data.task == "binary":
@@ -32,7 +37,10 @@ def _inputs(layout: InputLayout, count: int, generator: Generator) -> Tensor:
     import torch
 
     if layout.vocabulary is not None:
-        return torch.randint(1, layout.vocabulary, (count, *layout.shape), generator=generator)
+        ids = torch.randint(1, layout.vocabulary, (count, *layout.shape), generator=generator)
+        for row, padding in enumerate(torch.arange(count) % max(1, layout.shape[0] // 2)):
+            ids[row, layout.shape[0] - int(padding) :] = 0  # texts differ in length
+        return ids
     inputs = torch.randn(count, *layout.shape, generator=generator)
     for place, categories in layout.category_counts.items():
         codes = torch.randint(categories + 1, (count,), generator=generator)

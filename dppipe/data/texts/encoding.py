@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dppipe.data.columns.base import usable_rows
 from dppipe.data.columns.inputs import Encoded, Fault
+from dppipe.data.reading.tasks import NO_TAG
 from dppipe.data.tables.values import texts_of
 from dppipe.data.texts.tokenizers.base import PADDING
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Keep = Literal["start", "end"]
 """Which end of a text is kept where it has too many tokens."""
-NO_TAG = -1
-"""The tag of a place without a token."""
 
 
 @dataclass(frozen=True)
