@@ -37,11 +37,11 @@ class Bag(nn.Module):
 
 
 class LinearBag(Bag):
-    """A linear model of a bag: every token has a score for each output; it starts at zero."""
+    """A linear model of a bag: every token has a score for each output; it starts near zero."""
 
     def __init__(self, vocabulary: int, outputs: int, *, mode: Mode, scale: float = 1.0) -> None:
         super().__init__(vocabulary, outputs, mode=mode, scale=scale)
-        nn.init.zeros_(self.embedding.weight)
+        nn.init.normal_(self.embedding.weight, std=1e-3)
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, ids: Tensor) -> Tensor:  # [B, T] -> [B, outputs]
