@@ -19,6 +19,7 @@ from dppipe.data.features.option import Features
 from dppipe.data.reading.first_items import check_first_items
 from dppipe.data.reading.map_style import require_map_style
 from dppipe.data.reading.users import with_users
+from dppipe.data.splitting.parts import refuse_test_share
 from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class ClassPathData(Data, kind="class_path"):
     )
     init_args: dict[str, Any] = Field(
         default_factory=dict, description="Arguments of its constructor."
+    )
+    test_args: dict[str, Any] | None = Field(
+        None,
+        description="Arguments of the constructor that differ from `init_args`, for a second "
+        "dataset, whose records are the test records; of a class that isn't a Data.",
     )
     stated_shape: tuple[Annotated[int, Field(gt=0)], ...] | None = Field(
         None,
@@ -94,6 +100,13 @@ class ClassPathData(Data, kind="class_path"):
                 "expected user beside input_shape, outputs and task, got it alone. "
                 "A Data class knows its own users."
             )
+        if self.test_args is not None:
+            if absent:
+                raise ValueError(
+                    "expected test_args of a class that isn't a Data, got them of one that loads "
+                    "its own parts. Leave them out."
+                )
+            refuse_test_share(self.split, beside="test_args")
         if absent and inside:
             raise ValueError(
                 f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it."
@@ -220,7 +233,8 @@ class ClassPathData(Data, kind="class_path"):
         if not self.stated_task:
             return type(self._own)
         cls = import_class(self.class_path, block="data")
-        check_arguments(cls, self.init_args, block="data")
+        for arguments in (self.init_args, self.init_args | (self.test_args or {})):
+            check_arguments(cls, arguments, block="data")
         if not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
             raise _problem(
                 self.class_path,
@@ -231,9 +245,15 @@ class ClassPathData(Data, kind="class_path"):
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:
             return self._own.load()
+        records = self._made(self.init_args)
+        if self.test_args is None:
+            return records
+        return Splits(records, None, self._made(self.init_args | self.test_args))
+
+    def _made(self, arguments: dict[str, Any]) -> Dataset[Any]:
         cls = self.find_class()
         try:
-            dataset = cls(**self.init_args)
+            dataset = cls(**arguments)
             require_map_style(dataset, place="data.class_path")
             if self.user not in (None, "users"):
                 with_users(dataset, getattr(dataset, str(self.user), None))

@@ -18,6 +18,7 @@ from dppipe.data.base import Data, Splits, Task
 from dppipe.data.columns.target import Target
 from dppipe.data.reading.bad_records import bad_record
 from dppipe.data.reading.tensors import class_task
+from dppipe.data.splitting.parts import refuse_test_share
 from dppipe.data.tables.parquet_file import ParquetTable
 from dppipe.data.texts.encoding import Keep, TextInputs
 from dppipe.data.texts.files import Format, TextLayout, text_file
@@ -87,12 +88,8 @@ class Text(Data, kind="text"):
         name, times = Counter(self.column_names.values()).most_common(1)[0]
         if times > 1:
             raise ValueError(f"expected each column once, got {name!r} {times} times.")
-        if self.test_path is not None and self.split.test > 0:
-            share = f"split: {{train: {1 - self.split.val:g}, val: {self.split.val:g}, test: 0}}"
-            raise ValueError(
-                f"expected split.test to be 0 beside test_path, got {self.split.test:g}. "
-                f"Set {share}."
-            )
+        if self.test_path is not None:
+            refuse_test_share(self.split, beside="test_path")
         if self.predict == "words" and self.target.classes is None:
             raise ValueError("expected target.classes beside predict: words, got none. List them.")
         if self.predict == "words" and not self.tokenizer.one_per_word:
