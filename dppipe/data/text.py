@@ -155,10 +155,10 @@ class Text(Data, kind="text"):
         return 1
 
     @property
-    def public_bounds(self) -> tuple[str, ...]:
-        """The public file of the tokenizer, for a statement."""
+    def public_files(self) -> tuple[Path, ...]:
+        """The file of the tokenizer, which is taken as public; the statement names it."""
         file = self.tokenizer.public_file
-        return () if file is None else (f"tokens of the public file {file}",)
+        return () if file is None else (file,)
 
     @property
     def class_labels(self) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ class DataSource(FrozenData):
     """Whether a record that can't be used is dropped, or keeps the run from starting."""
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
+    public_files: tuple[str, ...] = ()
+    """Files that are taken as public: records are read by their rules."""
 
 
 def source_of_data(data: Any) -> DataSource:
@@ -39,6 +41,7 @@ def source_of_data(data: Any) -> DataSource:
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
+        public_files=tuple(map(str, getattr(data, "public_files", ()))),
     )
 
 

@@ -13,6 +13,7 @@ from dppipe.data import Text
 from dppipe.data.reading.tasks import NO_TAG
 from dppipe.engine import clipped_sum
 from dppipe.engine.engine import Engine
+from dppipe.engine.rules.embedding import Lookups
 from dppipe.errors import SpecError
 from dppipe.input_layout import InputLayout
 from dppipe.lightning.objectives import Objective
@@ -138,3 +139,14 @@ def test_models_and_inputs_that_dont_suit_each_other_are_named() -> None:
         Lstm().build((5,), 1)
     with pytest.raises(SpecError, match="predicts for every word, got text_bag"):
         built(TextBag(), per_token=True)
+
+
+def test_a_large_vocabulary_is_never_formed_for_each_record() -> None:
+    layout = InputLayout((LENGTH,), vocabulary=2**22)
+    network = TextBag(mode="root_mean").build_for(layout, 1)
+    loss = Objective("binary", 1).per_sample_loss
+    engine = Engine(network, loss, Flat(max_grad_norm=0.5))
+    batch = (texts(3, 0, LENGTH), torch.tensor([1.0, 0.0, 1.0]))
+    engine.prepare(batch)
+    found = engine.gradients_of([batch])
+    assert isinstance(found["embedding.weight"], Lookups)

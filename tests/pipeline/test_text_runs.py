@@ -170,3 +170,15 @@ def test_learners_that_compute_with_inputs_take_no_token_ids(tmp_path: Path) -> 
         2,
         True,
     ), said
+
+
+def test_the_statement_names_the_vocabulary_as_a_public_file(tmp_path: Path) -> None:
+    path = write_tsv(tmp_path / "t.tsv", made_up(), ["text", "label"])
+    words = tmp_path / "words.txt"
+    words.write_text("\n".join(WORDS))
+    tokenizer = f"{{kind: vocabulary, path: {words}}}"
+    options = {"target": CLASSES, "tokenizer": tokenizer, "model": "text_bag", "more": ""}
+    run = trained(tmp_path, SPEC.format(path=path, **options))
+    source = json.loads((run / "privacy.json").read_text())["source"]
+    assert source["public_files"] == [str(words)]
+    assert "files taken as public" in (run / "privacy.md").read_text()
