@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy
 import pyarrow
 import pytest
 import torch
+import yaml
 from pyarrow import parquet
 from pydantic import ValidationError
 
@@ -19,7 +21,9 @@ from dppipe.data.base import Splits
 from dppipe.data.reading.tasks import NO_TAG
 from dppipe.data.reading.users import users_of
 from dppipe.data.reading.validity import valid_of
+from dppipe.data.texts.tokenizers.option import KINDS
 
+PAGE = (Path(__file__).parents[2] / "docs" / "text.md").read_text(encoding="utf-8")
 ROWS = [
     {"text": 'She said "fine", twice.', "label": "good", "who": "u1"},
     {"text": "a b c d e f g h", "label": "bad", "who": "u2"},
@@ -157,3 +161,14 @@ def test_options_that_dont_fit_are_refused(options: dict[str, Any], said: str) -
     given = {"tokenizer": {"kind": "words", "split": "spaces", "ngrams": 2}, **options}
     with pytest.raises(ValidationError, match=said):
         texts(Path("t.tsv"), **given)
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL))
+def test_every_block_on_the_page_of_texts_is_read(block: str) -> None:
+    options = yaml.safe_load(block)["data"]
+    assert options.pop("kind") == "text"
+    assert Text.from_data(options).train_count() > 0
+
+
+def test_the_page_of_texts_names_every_tokenizer() -> None:
+    assert set(KINDS) <= set(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE))
