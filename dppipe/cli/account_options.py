@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dppipe.cli.completion import complete_accountants, complete_samplers
 from dppipe.privacy.support import ACCOUNTANTS
 
 _TEXTBOOK = "Textbook exercises"
@@ -31,10 +32,19 @@ Steps = Annotated[
 Epsilon = Annotated[
     float | None, typer.Option(help="The budget; without it epsilon is worked out.")
 ]
-AccountantKind = Annotated[str, typer.Option(help=f"{', '.join(ACCOUNTANTS)}, or all of them.")]
+AccountantKind = Annotated[
+    str,
+    typer.Option(
+        help=f"{', '.join(ACCOUNTANTS)}, or all of them.", autocompletion=complete_accountants
+    ),
+]
 SamplerKind = Annotated[
     str | None,
-    typer.Option(help="The kind of sampler.", show_default="poisson; full_batch at rate 1"),
+    typer.Option(
+        help="The kind of sampler.",
+        show_default="poisson; full_batch at rate 1",
+        autocompletion=complete_samplers,
+    ),
 ]
 RelationName = Annotated[
     str | None,
@@ -91,6 +101,30 @@ Scores = Annotated[
 Group = Annotated[
     int | None,
     typer.Option(help="Show the cost for a group of so many.", rich_help_panel=_SINGLE),
+]
+SelectBest = Annotated[
+    float | None,
+    typer.Option(
+        help="Show the cost of the best of so many runs on average; with --noise-multiplier, and "
+        "--sample-rate and --steps of one run.",
+        rich_help_panel=_SINGLE,
+        metavar="<mean>",
+    ),
+]
+Repetitions = Annotated[
+    str,
+    typer.Option(
+        help="Of --select-best: how the number of runs is drawn, truncated_negative_binomial or "
+        "poisson.",
+        rich_help_panel=_SINGLE,
+    ),
+]
+Shape = Annotated[
+    float | None,
+    typer.Option(
+        help="Of truncated_negative_binomial: 0 (if not given) costs least, 1 is geometric.",
+        rich_help_panel=_SINGLE,
+    ),
 ]
 Disjoint = Annotated[
     str | None,

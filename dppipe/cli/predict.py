@@ -24,7 +24,7 @@ def predict(
         typer.Argument(
             metavar="DATA",
             help="New records: a table with the columns that the model learned from, in any order, "
-            "or an .npz or .npy file of raw inputs.",
+            "an .npz or .npy file of raw inputs, or IDX images.",
         ),
     ],
     out: Annotated[
@@ -33,9 +33,10 @@ def predict(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Predict new records, from their raw form, with a finished run.
+    """Predict new records with a finished run.
 
-    Scaling, columns, categories and features are the run's own. It costs no privacy.
+    Records come in their raw form. Scaling, columns, categories and features are the run's own.
+    It costs no privacy.
     """
     from dppipe.pipeline.prediction.predictor import Predictor
 

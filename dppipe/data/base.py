@@ -2,8 +2,7 @@
 
 Everything a plan needs (the number of records, shapes, the task) is known without reading a record:
 from the options, from a file's header, or from constants of a published dataset. Only `load` and
-`splits` read records. Read next: `digits.py`, then `idx.py`; `reading/` reads files, `splitting/`
-splits.
+`splits` read records. Read next: `digits.py`, `idx.py`, then `reading/` and `splitting/`.
 """
 
 from __future__ import annotations
@@ -78,8 +77,15 @@ class Data(Component):
     split: Split = Field(Split(), description="Shares of training, validation and test records.")
     holdout: Literal["public", "private"] = Field(
         "private",
-        description="Whether validation and test records are sensitive too; "
-        "their metrics are then non-private.",
+        description="Whether validation and test records are sensitive, and metrics non-private.",
+    )
+    public: bool | None = Field(
+        None, description="Whether no record of any part needs protection; lowers no charge."
+    )
+    public: bool | None = Field(
+        None,
+        description="Whether no record needs protection, of none of the parts: `dppipe tune --on` "
+        "takes such data, and the statement repeats it. What a run charges stays the same.",
     )
     on_bad_record: Literal["refuse", "drop"] | None = Field(
         None,
@@ -92,8 +98,7 @@ class Data(Component):
     """Whether `load` checks each record, and refuses or marks a bad one as `on_bad_record` says."""
 
     if TYPE_CHECKING:
-        # Declared, not defined: a kind may have each as a property or as an option, and an option
-        # can't shadow a property.
+        # Declared only: a kind may have each as an option, which can't shadow a property.
 
         @property
         def task(self) -> Task:
@@ -147,10 +152,7 @@ class Data(Component):
 
     @property
     def public_scaling(self) -> tuple[Constants | Limits, ...]:
-        """The public constants by which `load` scales the inputs, in this order.
-
-        A model of raw inputs repeats the scaling.
-        """
+        """The public constants by which `load` scales inputs, in order; raw inputs repeat it."""
         from dppipe.data.reading.scaling import Constants
 
         normalize = getattr(self, "normalize", None)
@@ -210,10 +212,7 @@ class Data(Component):
 
     @property
     def by_users(self) -> bool:
-        """Whether the units are users, since the data says whose each record is; else examples.
-
-        Data is split by its units.
-        """
+        """Whether the units, by which data is split, are users: it says whose each record is."""
         return self.users is not None
 
     def train_users(self) -> int:

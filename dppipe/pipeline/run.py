@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from dppipe.pipeline.audited import Audited, made_up_splits
 from dppipe.pipeline.interruptions import interrupted, naming_interruptions
 from dppipe.pipeline.learn import run_learner
 from dppipe.pipeline.memory import fitting_memory
+from dppipe.pipeline.paid import Paid
 from dppipe.pipeline.scoring import scoring_loader
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.pipeline.trainer import make_trainer, quieten_lightning
@@ -127,14 +127,21 @@ def train(
     return private.outcome
 
 
-@dataclass(frozen=True)
-class Paid:
-    """What one run of a search is given: the row that has paid for it, and the records."""
+def run_paid(
+    spec: Spec, plan: Plan, *, run_dir: Path | None, resume: RunDirectory | None, paid: Paid
+) -> Outcome | None:
+    """Make one run of a search, whatever its learner.
 
-    row: str
-    """The hash of the row."""
-    splits: Splits
-    """The records as the model sees them, without those that runs are scored on."""
+    Args:
+        spec: What to learn.
+        plan: The run's own plan.
+        run_dir: Where a new run is written.
+        resume: The run to resume, in place of a new one.
+        paid: What the run shares with the others of its search.
+    """
+    if isinstance(plan, StepPlan):
+        return train(spec, plan, run_dir=run_dir, resume=resume, callbacks=(), paid=paid)
+    return run_learner(spec, plan, run_dir=run_dir, resume=resume, paid=paid)
 
 
 def read_inputs(spec: Spec, plan: Plan, audited: Audited | None = None) -> ModelInputs:

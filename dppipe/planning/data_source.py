@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from dppipe.planning.frozen_data import FrozenData
 
 
@@ -26,6 +28,19 @@ class DataSource(FrozenData):
     """The columns whose values are held to public bounds, with the bounds."""
     public_files: tuple[str, ...] = ()
     """Files that are taken as public: records are read by their rules."""
+    public: bool = False
+    """Whether the spec declares that no record needs protection. Left out of a plan if not."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_not_declared(
+        self, usual: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = usual(self)
+        if not self.public:
+            del found["public"]
+        if not self.public_files:
+            found.pop("public_files", None)
+        return found
 
 
 def source_of_data(data: Any) -> DataSource:
@@ -42,6 +57,7 @@ def source_of_data(data: Any) -> DataSource:
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
         public_files=tuple(map(str, getattr(data, "public_files", ()))),
+        public=bool(data.public),
     )
 
 

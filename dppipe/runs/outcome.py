@@ -22,6 +22,8 @@ class FitFacts(TypedDict, total=False):
 
     validates: bool
     """Whether there is data to validate on."""
+    validation_records: int | None
+    """How many records validate, where that number is public; None where it isn't known."""
     physical_batch_size: int | None
     """How many records went through the model at once, on the first rank, whoever chose it."""
     independence: str | None
@@ -72,6 +74,8 @@ class Outcome:
     starts: int = 1
     """How many times the run was started or resumed."""
     versions: Mapping[str, str] = field(default_factory=software_versions)
+    validation_records: int | None = None
+    """How many records validate, where that number is public and known."""
     scope: Mapping[str, Any] | None = None
     """The shared budget at the run's end, with all that the run had reserved; None without one."""
 
@@ -122,6 +126,7 @@ class Outcome:
             "metrics": plain_metrics(self.metrics),
             "validations": self.validations,
             "validates": self.validates,
+            "validation_records": self.validation_records,
             "physical_batch_size": self.physical_batch_size,
             "independence": self.independence,
             "seconds": self.seconds,

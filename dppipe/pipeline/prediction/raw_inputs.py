@@ -37,9 +37,8 @@ def take_raw_inputs(
         after_rows: What becomes of the rows that it has encoded.
         integers: Whether the network takes integers, such as token ids, which stay as they are.
     """
-    if transforms or rows is not None:
-        hook = TransformsInputs(transforms, rows=rows, after_rows=after_rows, integers=integers)
-        network.register_forward_pre_hook(hook, with_kwargs=True, prepend=True)
+    hook = TransformsInputs(transforms, rows=rows, after_rows=after_rows, integers=integers)
+    network.register_forward_pre_hook(hook, with_kwargs=True, prepend=True)
 
 
 class Rows(Protocol):

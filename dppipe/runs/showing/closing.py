@@ -51,6 +51,7 @@ def closing_text(outcome: Outcome) -> str:
         facts["time"] = f"{outcome.seconds:.1f} s"
     if outcome.status == "interrupted":
         facts["go on with"] = RunDirectory(Path(outcome.run_dir)).how_to_resume
-    facts["read"] = f"{run_dir}/privacy.md"
+    page = RunDirectory(Path(outcome.run_dir)).report
+    facts["read"] = f"{run_dir}/{page.name if page.exists() else 'privacy.md'}"
     facts["curves"] = shown_command("tensorboard", run_dir)
     return table(facts)

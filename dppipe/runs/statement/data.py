@@ -57,10 +57,11 @@ def _run(statement: Statement) -> dict[str, Any]:
 
 
 def _files(files: Files) -> dict[str, bool]:
-    """Return which files exist; results of attacks stand there only if there are some."""
+    """Return which files exist; a page, and results of attacks, only if there are some."""
     found = asdict(files)
-    if not files.attacks:
-        del found["attacks"]
+    for name in ("attacks", "report"):
+        if not found[name]:
+            del found[name]
     return found
 
 
