@@ -8,14 +8,16 @@ from the options, from a file's header, or from constants of a published dataset
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
-from dppipe.data.reading.tasks import Task
+from dppipe.data.reading.tasks import NO_TAG, Task
 from dppipe.data.splitting.by_position import draw_order, split_users
 from dppipe.data.splitting.dividing import divide
 from dppipe.data.splitting.parts import Split, SplitBy, Splits, take, valid_part
 from dppipe.errors import Problem, SpecError
+from dppipe.input_layout import InputLayout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,9 +43,6 @@ __all__ = [
     "take",
     "valid_part",
 ]
-
-SYNTHETIC_SEED = 2**31 - 1
-"""An unlikely seed of records: made-up examples shouldn't be records of a synthetic dataset."""
 
 
 class Data(Component):
@@ -135,6 +134,11 @@ class Data(Component):
         shape = tuple(self.input_shape)
         features = self.feature_map
         return shape if features is None else features.output_shape(shape)
+
+    @property
+    def input_layout(self) -> InputLayout:
+        """What is public about one input as the model sees it: its shape, and which are codes."""
+        return InputLayout(self.model_input_shape)
 
     @property
     def preludes(self) -> tuple[Prelude, ...]:
@@ -277,21 +281,17 @@ class Data(Component):
 
         A record outside of it contributes nothing.
         """
-        return (None, range(self.outputs) if self.task == "multiclass" else None)
+        words = self.input_layout.vocabulary
+        lowest = {"multiclass": 0, "tagging": NO_TAG}.get(self.task)
+        classes = None if lowest is None else range(lowest, self.outputs)
+        return (None if words is None else range(words), classes)
 
     def synthetic(self, n: int) -> Any:
         """Make a batch `(inputs, targets)` of `n` made-up examples, for self-checks only."""
-        import torch
+        from dppipe.data.reading.made_up import made_up_examples
 
-        generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
-        inputs = torch.randn(n, *self.input_shape, generator=generator)
-        if self.task == "multiclass":
-            targets = torch.arange(n) % self.outputs
-        elif self.task == "binary":
-            targets = (torch.arange(n) % 2).float()
-        else:
-            targets = torch.randn(n, self.outputs, generator=generator)
-        return inputs, targets
+        layout = replace(self.input_layout, shape=tuple(self.input_shape))
+        return made_up_examples(self, layout, count=n)
 
 
 def split_records(data: Data, *, seed: int, by: SplitBy) -> Splits:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from dppipe.data.reading.tasks import NO_TAG
 from dppipe.learners.records.task_losses import per_record_loss
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Objective:
         if self.task == "multiclass":
             accuracy = classification.MulticlassAccuracy(self.outputs, average="micro")
             found = {"accuracy": accuracy}
+        elif self.task == "tagging":
+            accuracy = classification.MulticlassAccuracy(
+                self.outputs, average="micro", ignore_index=NO_TAG
+            )
+            found = {"accuracy": accuracy}
         elif self.task == "binary":
             found = {"accuracy": classification.BinaryAccuracy(), "auroc": Auroc()}
         else:
@@ -51,5 +57,7 @@ class Objective:
             metrics.update(predictions.flatten(), targets.flatten().to(predictions.dtype))
         elif self.task == "binary":
             metrics.update(torch.sigmoid(predictions.flatten()), targets.flatten().long())
+        elif self.task == "tagging":  # every token counts once
+            metrics.update(predictions.flatten(0, 1), targets.flatten())
         else:
             metrics.update(predictions, targets)

@@ -129,7 +129,7 @@ def untrained_module(spec: Spec) -> nn.Module:
     model = spec.trained_model
     if model is None:
         return spec.learner.module(facts)
-    network = make_network(model, input_shape=facts.input_shape, outputs=facts.outputs)
+    network = make_network(model, facts.input_layout, outputs=facts.outputs)
     return spec.learner.prepare(network, facts)
 
 

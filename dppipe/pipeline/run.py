@@ -238,9 +238,7 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
             f"learner: expected dp_sgd, whose module is trained step by step, got "
             f"{spec.learner.kind!r}."
         )
-    network = make_network(
-        spec.model, input_shape=spec.data.model_input_shape, outputs=spec.data.outputs
-    )
+    network = make_network(spec.model, spec.data.input_layout, outputs=spec.data.outputs)
     own = own_module(network, spec)
     if own is not None:
         return own

@@ -26,6 +26,8 @@ class DataSource(FrozenData):
     """Whether a record that can't be used is dropped, or keeps the run from starting."""
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
+    public_files: tuple[str, ...] = ()
+    """Files that are taken as public: records are read by their rules."""
     public: bool = False
     """Whether the spec declares that no record needs protection. Left out of a plan if not."""
 
@@ -36,6 +38,8 @@ class DataSource(FrozenData):
         found: dict[str, Any] = usual(self)
         if not self.public:
             del found["public"]
+        if not self.public_files:
+            found.pop("public_files", None)
         return found
 
 
@@ -52,6 +56,7 @@ def source_of_data(data: Any) -> DataSource:
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
+        public_files=tuple(map(str, getattr(data, "public_files", ()))),
         public=bool(data.public),
     )
 

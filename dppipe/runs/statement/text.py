@@ -114,6 +114,8 @@ def _run(statement: Statement) -> Iterator[str]:
         yield _row("data", source_named(plan.data))
         if plan.data.bounds:
             yield _row("values held to public bounds", "; ".join(plan.data.bounds))
+        if plan.data.public_files:
+            yield _row("files taken as public", ", ".join(plan.data.public_files))
     if plan.records is not None:
         public = " (public)" if plan.private else ""
         yield _row(f"training {units_of(plan.unit)}{public}", str(plan.records))
