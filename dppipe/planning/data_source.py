@@ -24,10 +24,17 @@ class DataSource(FrozenData):
     """Whether a record that can't be used is dropped, or keeps the run from starting."""
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
+    assumed: tuple[str, ...] = ()
+    """What the loss takes as publicly known about the records."""
 
 
-def source_of_data(data: Any) -> DataSource:
-    """Return what is public about a data kind; `data` is a component of the data family."""
+def source_of_data(data: Any, *, assumed: str | None = None) -> DataSource:
+    """Return what is public about a data kind.
+
+    Args:
+        data: A component of the data family.
+        assumed: What the loss takes as publicly known about the records.
+    """
     files = []
     for name in type(data).model_fields:
         option = getattr(data, name)
@@ -39,6 +46,7 @@ def source_of_data(data: Any) -> DataSource:
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
+        assumed=() if assumed is None else (assumed,),
     )
 
 

@@ -159,9 +159,13 @@ def _read(path: Path) -> FinishedRun:
 
 
 def _scores(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics of the last validation and of the test split that aren't null."""
+    """Return the single numbers of the last validation and of the test split that aren't null."""
     scores = {**summary.get("metrics", {}), **summary.get("test", {})}
-    return {name: value for name, value in scores.items() if value is not None}
+    return {
+        name: value
+        for name, value in scores.items()
+        if value is not None and not isinstance(value, list)
+    }
 
 
 def _true_positive_rate(path: Path) -> float | None:

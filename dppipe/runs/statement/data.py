@@ -65,8 +65,9 @@ def _files(files: Files) -> dict[str, bool]:
 
 
 def _source(source: DataSource) -> dict[str, Any]:
-    """Return where the records come from; bounds stand there only if values are held to some."""
-    return source.model_dump(exclude=None if source.bounds else {"bounds"})
+    """Return where the records come from; bounds and assumptions only where there are some."""
+    absent = {name for name in ("bounds", "assumed") if not getattr(source, name)}
+    return source.model_dump(exclude=absent)
 
 
 def _cost(statement: Statement) -> dict[str, Any]:

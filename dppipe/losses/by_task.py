@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-from torch.nn import functional as F
-
 if TYPE_CHECKING:
-    from dppipe.data.base import Task
+    from torch import Tensor
+
+    from dppipe.data.reading.tasks import Task
 
 
 def per_record_loss(predictions: Tensor, targets: Tensor, *, task: Task) -> Tensor:  # -> [b]
@@ -19,6 +18,8 @@ def per_record_loss(predictions: Tensor, targets: Tensor, *, task: Task) -> Tens
         targets: `[b]` class numbers, or what has the size of the predictions.
         task: Cross-entropy for classes, the logistic loss for two, squares for a regression.
     """
+    from torch.nn import functional as F
+
     if task == "multiclass":
         return F.cross_entropy(predictions, targets, reduction="none")
     if task == "binary":
