@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from dppipe.models.cnn import Cnn
     from dppipe.models.logistic import Logistic
     from dppipe.models.mlp import Mlp
+    from dppipe.models.tab_mlp import TabMlp
 
-__all__ = ["ClassPathModel", "Cnn", "Logistic", "Mlp", "Model"]
+__all__ = ["ClassPathModel", "Cnn", "Logistic", "Mlp", "Model", "TabMlp"]
 
 __getattr__ = lazy_names(
     __name__,
@@ -26,5 +27,6 @@ __getattr__ = lazy_names(
         "Logistic": ".logistic",
         "Mlp": ".mlp",
         "Model": ".base",
+        "TabMlp": ".tab_mlp",
     },
 )
