@@ -38,7 +38,12 @@ def test_every_input_reaches_the_output_and_codes_are_looked_up():
     table = network[0].tables[1].weight
     inputs, _ = rows()
     expected = torch.cat(
-        [inputs[:, [0, 2, 3]], network[0].tables[0].weight[inputs[:, 1].long()], table[inputs[:, 4].long()]], 1
+        [
+            inputs[:, [0, 2, 3]],
+            network[0].tables[0].weight[inputs[:, 1].long()],
+            table[inputs[:, 4].long()],
+        ],
+        1,
     )
     linear = network[1][1]
     assert torch.allclose(network(inputs), expected @ linear.weight.T + linear.bias, atol=1e-6)
@@ -53,7 +58,9 @@ def test_gradients_of_tables_are_those_of_single_examples_without_a_fallback():
         report = rehearse(engine, batch)
     assert not report.row_by_row
     sums = clipped_sum(network, loss, batch, Flat(max_grad_norm=0.1)).sums
-    expected = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in network.named_parameters()}
+    expected = {
+        name: torch.zeros_like(p, dtype=torch.float64) for name, p in network.named_parameters()
+    }
     for row in range(12):
         one = (batch[0][row : row + 1], batch[1][row : row + 1])
         parameters = list(network.parameters())

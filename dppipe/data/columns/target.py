@@ -34,8 +34,8 @@ class Target(Column):
     )
     other: Text | None = Field(
         None,
-        description="The class of every text that is neither a class nor mapped; unless given, such "
-        "a text is an error. A missing value always is.",
+        description="The class of every text that is neither a class nor mapped; unless given, "
+        "such a text is an error. A missing value always is.",
     )
     strip: str = Field(
         "",
