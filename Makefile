@@ -31,7 +31,7 @@ quickstart: $(READY)  ## train a private model on handwritten digits
 
 test: $(READY) lint  ## tests, lint and types
 	@echo "==> tests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --durations=5
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --durations=5
 
 slow: $(READY)  ## the tests that train for longer
 	@echo "==> slow tests"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 
 import pytest
@@ -19,10 +20,16 @@ def store_of_the_session(tmp_path_factory):
         yield
 
 
+STORES = itertools.count()
+
+
 @pytest.fixture(autouse=True)
 def own_store(tmp_path_factory, monkeypatch):
     """Keep the file of finished runs, and the store beside it, of every test apart from the user's own."""
-    monkeypatch.setenv("DPPIPE_STORE", str(tmp_path_factory.mktemp("store") / "budgets.db"))
+    # `mktemp` would look through the folders of all earlier tests for the next number.
+    folder = tmp_path_factory.getbasetemp() / "stores" / str(next(STORES))
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("DPPIPE_STORE", str(folder / "budgets.db"))
 
 
 @pytest.fixture(autouse=True)

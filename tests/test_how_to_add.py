@@ -73,7 +73,23 @@ def test_a_list_has_at_most_five_steps(heading):
     assert 1 <= len(re.findall(r"^\d+\. ", SECTIONS[heading], re.MULTILINE)) <= 5
 
 
+QUICK = {"A layer rule", "A data kind", "A learner"}
+"""The lists whose commands are run by default; those of the others are slow tests."""
+
+
 @pytest.mark.parametrize("heading", SECTIONS)
+def test_the_files_and_lines_of_a_list_fit_the_repository(heading, tmp_path):
+    root = copy_repository(tmp_path)
+    carry_out(SECTIONS[heading], root)
+    for path, _ in NEW_FILE.findall(SECTIONS[heading]):
+        if path.endswith(".py"):
+            compile((root / path).read_text(), path, "exec")
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in SECTIONS],
+)
 def test_a_part_is_added_by_carrying_out_its_list(heading, tmp_path):
     section = SECTIONS[heading]
     root = copy_repository(tmp_path)

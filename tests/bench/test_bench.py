@@ -107,6 +107,7 @@ def test_a_spec_that_draws_users_is_benchmarked_on_as_many_rows():
         assert len(workload.batch()[0]) == rows
 
 
+@pytest.mark.slow
 def test_the_command_prints_ratios_and_writes_files(tmp_path):
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC)

@@ -25,8 +25,18 @@ LEAST = 0.01
 """What the unit moves at least under these, in bounds."""
 
 
-@pytest.mark.parametrize("way", ["spec", "callback"])
-@pytest.mark.parametrize("combination", covering_set(), ids=lambda each: each.name)
+def by_turns() -> list[object]:
+    """Return every combination in both ways; the fast tests run each in one of the two."""
+    cases = []
+    for number, combination in enumerate(covering_set()):
+        for place, way in enumerate(("spec", "callback")):
+            marks = () if place == number % 2 else pytest.mark.slow
+            name = f"{combination.name}-{way}"
+            cases.append(pytest.param(combination, way, marks=marks, id=name))
+    return cases
+
+
+@pytest.mark.parametrize(("combination", "way"), by_turns())
 def test_a_unit_moves_the_sums_of_each_pair_of_kinds_by_what_is_charged(
     combination: Combination, way: Way
 ):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from fresh_processes import run_command
 
 NEAREST = '''\
 """A noisy mean of bounded vectors, then a selection among three public candidates."""
@@ -85,17 +84,10 @@ class Desk:
 
     def dppipe(self, *words: str, code: int | None = 0) -> Ended:
         """Run a command as a process; it must end with this code."""
-        done = subprocess.run(
-            [sys.executable, "-m", "dppipe", *words],
-            cwd=self.folder,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        said = " ".join((done.stdout + done.stderr).split())
-        assert code is None or done.returncode == code, said
-        return Ended(done.returncode, said)
+        ended, printed = run_command(words, folder=self.folder)
+        said = " ".join(printed.split())
+        assert code is None or ended == code, said
+        return Ended(ended, said)
 
     def run(self, *changes: str, name: str = "run", code: int | None = 0) -> Path:
         """Run the spec with changes; return the run directory."""

@@ -71,6 +71,7 @@ PROJECTED = [
 ]
 
 
+@pytest.mark.slow
 def test_two_processes_project_by_one_release_and_give_the_model_of_one(run, tmp_path):
     """Where the second process had other inputs, its share of every gradient would differ."""
     one = run(*PROJECTED)
@@ -82,6 +83,7 @@ def test_two_processes_project_by_one_release_and_give_the_model_of_one(run, tmp
     assert [json.loads(row).get("what") for row in rows[:2]] == ["projection", None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["the first", "another"])
 def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path, victim):
     """`dppipe resume` then goes on, here with one process."""
@@ -110,9 +112,9 @@ def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path, victim)
     assert json.loads((tmp_path / "two" / "summary.json").read_text())["charged"] == 600
 
 
-@pytest.mark.parametrize("receiver", ["the first", "another"])
+@pytest.mark.parametrize("receiver", [pytest.param("the first", marks=pytest.mark.slow), "another"])
 def test_a_signal_to_any_rank_leaves_a_run_that_goes_on(run, tmp_path, receiver):
-    process = dppipe(tmp_path, "two", "train.steps=600", "budget.epsilon=1000", *TWO, wait=False)
+    process = dppipe(tmp_path, "two", "train.steps=200", "budget.epsilon=1000", *TWO, wait=False)
     ledger = tmp_path / "two" / "ledger.jsonl"
     deadline = time.monotonic() + 120
     while not ledger.exists() or ledger.read_bytes().count(b"\n") < 10:
@@ -124,9 +126,9 @@ def test_a_signal_to_any_rank_leaves_a_run_that_goes_on(run, tmp_path, receiver)
     output, _ = process.communicate(timeout=120)
     summary = json.loads((tmp_path / "two" / "summary.json").read_text())
     assert summary["status"] == "interrupted", output
-    assert summary["charged"] == summary["steps"] < 600
+    assert summary["charged"] == summary["steps"] < 200
     go_on(tmp_path / "two", devices=1)
-    assert json.loads((tmp_path / "two" / "summary.json").read_text())["steps"] == 600
+    assert json.loads((tmp_path / "two" / "summary.json").read_text())["steps"] == 200
 
 
 def go_on(path, *, devices):
@@ -151,6 +153,7 @@ def go_on(path, *, devices):
     assert process.returncode == 0, output
 
 
+@pytest.mark.slow
 def test_two_processes_go_on_to_the_model_of_one_where_rate_and_bound_move(
     run, tmp_path, monkeypatch
 ):

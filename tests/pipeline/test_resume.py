@@ -97,7 +97,11 @@ def saved_steps(path):
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "sigterm"]
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGINT, 130, id="ctrl-c"),
+        pytest.param(signal.SIGTERM, 143, id="sigterm", marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(killed, number, code):
     path, returned, output = killed(number)

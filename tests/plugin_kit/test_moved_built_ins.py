@@ -19,7 +19,14 @@ from dppipe.spec.kinds.registry import built_in_kinds, load_built_in
 Check = Callable[[str], CheckedKind]
 
 PACKAGE = Path(dppipe.__file__).parent
-QUICK = ("clipping", "noise", "schedule")
+QUICK = {
+    ("clipping", "adaptive"),
+    ("clipping", "flat"),
+    ("clipping", "layerwise"),
+    ("noise", "linear"),
+    ("schedule", "cosine"),
+}
+"""One kind for each way in which a plugin is checked; the others are slow tests."""
 
 
 def _moves(block: str) -> list[tuple[str, str]]:
@@ -33,7 +40,7 @@ def _moves(block: str) -> list[tuple[str, str]]:
 
 
 MOVES = [
-    pytest.param(block, kind, marks=() if block in QUICK else pytest.mark.slow)
+    pytest.param(block, kind, marks=() if (block, kind) in QUICK else pytest.mark.slow)
     for block, family in FAMILIES.items()
     if family.takes_plugins
     for block, kind in _moves(block)

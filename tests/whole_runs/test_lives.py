@@ -96,7 +96,22 @@ def test_a_run_that_is_killed_twice_tells_one_story(begin: Run, kind: str) -> No
     check_scope(run)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+ON_TWO_PROCESSES = (
+    "adapting bounds, momentum, a mean",
+    "users, statistics of a table",
+    "secret number of records, growing batches",
+    "regression until the budget ends",
+)
+"""The kinds that run on two processes by default; the others are slow tests."""
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        each if each in ON_TWO_PROCESSES else pytest.param(each, marks=pytest.mark.slow)
+        for each in KINDS
+    ],
+)
 def test_two_processes_leave_what_one_leaves(begin: Run, kind: str) -> None:
     begin(kind, "one")
     begin(kind, "two", codes=(130, 0), victim=signal_after(STOP))
