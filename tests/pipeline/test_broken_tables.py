@@ -259,7 +259,19 @@ def test_a_broken_table_is_refused_by_its_place_and_nothing_is_written(case, tmp
     assert not written
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+QUICK = {"a text for a number", "a huge field", "too few fields", "parquet: null"}
+"""Whole runs that aren't slow tests."""
+DROPPED = [
+    pytest.param(
+        case,
+        id=case.name,
+        marks=pytest.mark.slow if case.droppable and case.name not in QUICK else (),
+    )
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize("case", DROPPED)
 def test_with_drop_a_run_completes_or_the_whole_file_is_refused(case, tmp_path, monkeypatch):
     done, written = run(case, tmp_path, monkeypatch, "drop")
     told = done.output + done.stderr
