@@ -12,10 +12,11 @@ from torch.nn import functional as F
 
 from dppipe.clipping import Flat
 from dppipe.engine import clipped_sum
-from dppipe.errors import SpecError
+from dppipe.errors import SpecError, UsageError
 from dppipe.lightning.objectives import Objective
 from dppipe.losses import CrossEntropy, Focal, Huber, Mse
 from dppipe.losses.base import Loss
+from dppipe.pipeline.run import build_module
 from dppipe.spec import spec_from_text
 
 numbers = st.floats(-8, 8, width=32)
@@ -152,3 +153,32 @@ def test_both_ways_of_weighing_classes_are_refused_together():
     both = "{kind: focal, class_weights: [1, 1, 1], priors: [0.4, 0.3, 0.3]}"
     with pytest.raises(SpecError, match=r"expected class_weights or priors, got both"):
         spec_from_text(SPEC.replace("LOSS", both))
+
+
+MODULE = """
+from lightning.pytorch import LightningModule
+from torch import nn
+
+class Net(LightningModule):
+    def __init__(self, input_shape, outputs):
+        super().__init__()
+        self.layer = nn.Linear(input_shape[0], outputs)
+
+    def training_step(self, batch, index):
+        return nn.functional.cross_entropy(self.layer(batch[0]), batch[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("loss", "cross_entropy"), ("metrics", "[accuracy]")]
+)
+def test_a_lightning_module_brings_its_own(option, value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f"loss_nets_{option}.py").write_text(MODULE)
+    text = SPEC.replace(", loss: LOSS", f", {option}: {value}").replace("optimizer: sgd\n", "")
+    spec = spec_from_text(
+        text.replace("model: logistic", f"model: {{class_path: loss_nets_{option}.Net}}")
+    )
+    with pytest.raises(UsageError, match=rf"train\.{option}: expected none beside Net"):
+        build_module(spec, steps=1)
