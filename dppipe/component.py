@@ -9,11 +9,21 @@ dp_accounting: what builds or computes imports them inside its methods.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, WrapValidator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WrapValidator,
+    model_validator,
+)
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
+from dppipe.environment import named_path
 from dppipe.errors import UsageError
 
 __all__ = ["AutoFloat", "AutoInt", "Component", "Field", "Options"]
@@ -24,12 +34,29 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @model_validator(mode="after")
+    def _paths_keep_the_names_of_variables(self) -> Self:
+        for name, value in self.__dict__.items():
+            if isinstance(value, Path):
+                self.__dict__[name] = named_path(value)
+            elif isinstance(value, list | tuple):
+                self.__dict__[name] = _named_paths(value)
+        return self
+
     @classmethod
     def from_data(cls, data: Any, *, context: Any = None) -> Self:
         """Read plain data as strictly as JSON is read: no number from a string, no integer from a
         boolean.
         """
         return cls.model_validate_json(json.dumps(data), strict=True, context=context)
+
+
+def _named_paths(values: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
+    """Return a list of which each path reads the variables that it names."""
+    if not any(isinstance(value, Path) for value in values):
+        return values
+    named = [named_path(value) if isinstance(value, Path) else value for value in values]
+    return type(values)(named)
 
 
 class Component(Options):

@@ -21,6 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FAMILIES = "clipping noise sampling models data losses optim schedules"
 LAYERS = [
     "errors lazy",
+    "environment",
     "component class_path durable clipper_abilities input_layout local_folder text_layout",
     "privacy",
     "spec",

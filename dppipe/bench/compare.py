@@ -109,8 +109,9 @@ def workload_of(subject: Subject) -> tuple[Workload, Clips]:
             )
         return known[subject["workload"]], Flat(max_grad_norm=1.0)
     from dppipe.spec.load import load_spec, placing_problems
+    from dppipe.spec.yaml.files import split_files
 
-    path = Path(subject["spec"])
+    path = split_files(subject["spec"])
     overrides = subject.get("overrides", ())
     plugins = subject.get("plugins")
     with placing_problems(path, overrides=overrides):

@@ -73,7 +73,7 @@ def look_ahead(plan: Plan, parts: PrivateParts | LearnerParts) -> Outlook:
     A scope that doesn't exist is a UsageError; one with another relation or unit, a PrivacyRefusal.
     """
     name = plan.scope or ""
-    store = open_for_scope(name)
+    store = open_for_scope(name, place=_store_of(parts))
     status = store.status(name, key="budget.scope")
     commitment = commit(plan, parts)
     check_terms(status.scope, relation=commitment.relation, unit=commitment.unit)
@@ -88,11 +88,16 @@ def look_ahead(plan: Plan, parts: PrivateParts | LearnerParts) -> Outlook:
 
 def look_at_terms(name: str, parts: PrivateParts | LearnerParts) -> Outlook:
     """Return the scope of a run without a plan; refuse another relation or unit."""
-    store = open_for_scope(name)
+    store = open_for_scope(name, place=_store_of(parts))
     status = store.status(name, key="budget.scope")
     if parts.budget is not None:
         check_terms(status.scope, relation=parts.budget.relation, unit=parts.unit)
     return Outlook(store.place, status, None)
+
+
+def _store_of(parts: PrivateParts | LearnerParts) -> str | None:
+    """Return the store that a run's own budget names."""
+    return None if parts.budget is None else parts.budget.store
 
 
 def open_for_scope(name: str, *, place: str | Path | None = None) -> Store:
@@ -105,7 +110,7 @@ def open_for_scope(name: str, *, place: str | Path | None = None) -> Store:
         raise UsageError(
             f"budget.scope: no scope named {name!r}: {where} contains no store. "
             f"Make the scope with `{command}`, "
-            "or set DPPIPE_STORE to the store that has it."
+            "or set budget.store or DPPIPE_STORE to the store that has it."
         ) from error
 
 

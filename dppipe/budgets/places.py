@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from dppipe.environment import expand
+
 DEFAULT_STORE = Path(".dppipe") / "budgets.db"
 
 
 def chosen_place(place: str | Path | None = None) -> str:
-    """Return the store's file or URL: the one given, else DPPIPE_STORE's, else the default."""
+    """Return the store's file or URL: the one given, else DPPIPE_STORE's, else the default.
+
+    One that names environment variables is returned as it is written, for messages and files.
+    """
     return str(place or os.environ.get("DPPIPE_STORE") or DEFAULT_STORE)
 
 
@@ -20,7 +25,7 @@ def is_url(place: str) -> bool:
 
 def may_hold_store(place: str | Path | None = None) -> bool:
     """Whether a store could be there: a database, or a file that may exist."""
-    chosen = chosen_place(place)
+    chosen = expand(chosen_place(place))
     try:
         return is_url(chosen) or Path(chosen).exists()
     except OSError:  # a folder that this user may not enter

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from dppipe.budgets.places import chosen_place, is_url
+from dppipe.environment import expand, names_variable
 from dppipe.errors import NoStore, StoreFailed, UsageError
 
 _WAIT_SECONDS = 120
@@ -80,8 +81,9 @@ class Database:
             make: Whether to make a store where there is none; otherwise NoStore is raised.
         """
         chosen = chosen_place(place)
-        url = _url(chosen)
-        self.place = _shown(url) if "://" in chosen else chosen
+        self._named = names_variable(chosen)
+        url = _named_url(chosen) if self._named else _url(chosen)
+        self.place = _shown(url) if "://" in chosen and not self._named else chosen
         try:
             # Processes fork and are killed: every transaction has a connection of its own.
             options = _connect_args(url, make=make)
@@ -93,8 +95,8 @@ class Database:
         if url.drivername.startswith("sqlite"):
             file = Path(url.database or "")
             if make:
-                _make_file(file)
-            elif not _exists(file):
+                _make_file(file, shown=self.place)
+            elif not _exists(file, shown=self.place):
                 raise self._missing()
             _prepare_sqlite(self._engine)
         with self.transaction(first=True) as connection:
@@ -118,9 +120,15 @@ class Database:
                     connection.execute(_postgres_lock(first=first))
                 yield connection
         except SQLAlchemyError as error:
-            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0].rstrip(".")
+            cause = self._cause(getattr(error, "orig", None) or error)
             failure = f"the store of budgets failed: {cause}"
             raise StoreFailed(f"{self.place}: {failure}. Nothing was changed.") from error
+
+    def _cause(self, error: BaseException) -> str:
+        """Say why the database failed; of an address with variables its text could say a value."""
+        if self._named:
+            return type(error).__name__
+        return str(error).strip().splitlines()[0].rstrip(".")
 
     def _set_up(self, connection: sa.Connection) -> None:
         _metadata.create_all(connection)
@@ -166,6 +174,18 @@ def _url(chosen: str) -> sa.URL:
     return url
 
 
+def _named_url(address: str) -> sa.URL:
+    """Return the URL of an address that names variables; a fault shows none of their values."""
+    expanded = expand(address)
+    try:
+        return _url(expanded)
+    except UsageError:
+        raise UsageError(
+            f"store: expected a file or a URL such as postgresql://user@host/database, got "
+            f"{address}, whose variables make something else."
+        ) from None
+
+
 def _shown(url: sa.URL) -> str:
     """Return a URL without secrets: a password can also be among its options."""
     options = {name: value for name, value in url.query.items() if name in ("host", "port")}
@@ -179,22 +199,22 @@ def _connect_args(url: sa.URL, *, make: bool) -> dict[str, Any]:
     return {"connect_timeout": min(30, wait), "options": f"-c lock_timeout={wait}s"}
 
 
-def _exists(path: Path) -> bool:
+def _exists(path: Path, *, shown: str) -> bool:
     try:
         return path.exists()
     except OSError as error:
         message = f"expected a file that can be read, got {error.strerror}"
-        raise UsageError(f"{path}: {message}.") from error
+        raise UsageError(f"{shown}: {message}.") from error
 
 
-def _make_file(path: Path) -> None:
+def _make_file(path: Path, *, shown: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Only its owner may read the file: it holds the key of the fingerprints.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise UsageError(
-            f"{path}: expected a file that can be written to, got {error.strerror}."
+            f"{shown}: expected a file that can be written to, got {error.strerror}."
         ) from error
 
 

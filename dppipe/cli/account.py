@@ -50,6 +50,7 @@ from dppipe.cli.mechanisms.choosing import given_options, is_single, refuse_sing
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.account import answer_table, one_answer, theorem_table
 from dppipe.cli.printing.account_plot import write_plot
+from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.second_opinion import CONTRADICTION
 from dppipe.privacy.support import ACCOUNTANTS
 
@@ -143,9 +144,9 @@ def _show_schedule(
     if showing.as_json:
         typer.echo(json.dumps(_data(answers, refused, opinions, alone=alone), indent=2))
     elif alone:
-        typer.echo(one_answer(answers[0], *opinions, curve=curve))
+        say(one_answer(answers[0], *opinions, curve=curve))
     else:
-        typer.echo(answer_table(answers, refused, opinions, curve=curve))
+        say(answer_table(answers, refused, opinions, curve=curve))
     return answers, opinions
 
 

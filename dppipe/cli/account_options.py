@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dppipe.cli.completion import complete_accountants, complete_samplers
 from dppipe.privacy.support import ACCOUNTANTS
 
 _TEXTBOOK = "Textbook exercises"
@@ -31,10 +32,19 @@ Steps = Annotated[
 Epsilon = Annotated[
     float | None, typer.Option(help="The budget; without it epsilon is worked out.")
 ]
-AccountantKind = Annotated[str, typer.Option(help=f"{', '.join(ACCOUNTANTS)}, or all of them.")]
+AccountantKind = Annotated[
+    str,
+    typer.Option(
+        help=f"{', '.join(ACCOUNTANTS)}, or all of them.", autocompletion=complete_accountants
+    ),
+]
 SamplerKind = Annotated[
     str | None,
-    typer.Option(help="The kind of sampler.", show_default="poisson; full_batch at rate 1"),
+    typer.Option(
+        help="The kind of sampler.",
+        show_default="poisson; full_batch at rate 1",
+        autocompletion=complete_samplers,
+    ),
 ]
 RelationName = Annotated[
     str | None,

@@ -12,6 +12,7 @@ import typer
 import dppipe
 from dppipe.cli import budget, ledger, plugins, recipes
 from dppipe.cli.account import account
+from dppipe.cli.advise import advise
 from dppipe.cli.attack import attack
 from dppipe.cli.audit import audit
 from dppipe.cli.bench import bench
@@ -19,12 +20,15 @@ from dppipe.cli.compare import compare
 from dppipe.cli.doctor import doctor
 from dppipe.cli.errors import Commands
 from dppipe.cli.evaluate import evaluate
+from dppipe.cli.export import export
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
 from dppipe.cli.predict import predict
 from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
+from dppipe.cli.show import show
+from dppipe.cli.sweep import sweep
 from dppipe.cli.tensorboard import tensorboard
 from dppipe.cli.tune import tune
 from dppipe.cli.validate import validate
@@ -33,7 +37,6 @@ app = typer.Typer(
     name="dppipe",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -62,15 +65,19 @@ app.command()(resume)
 app.command()(tune)
 app.command()(plan)
 app.command()(validate)
+app.command()(show)
 app.command()(doctor)
 app.command()(bench)
 app.command()(evaluate)
 app.command()(predict)
+app.command()(export)
 app.command()(audit)
 app.command()(attack)
 app.command()(compare)
+app.command()(sweep)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)
+app.command(short_help="Propose settings for a budget; no record is read.")(advise)
 app.command()(schema)
 app.command()(init)
 app.add_typer(budget.app, name="budget")

@@ -17,12 +17,14 @@ from dppipe.cli.spec_file import read_spec
 from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
-    pass
+    from dppipe.spec.yaml.files import SpecFiles
 
 Target = Annotated[
-    Path,
+    list[Path],
     typer.Argument(
-        metavar="TARGET", help="A spec's YAML file, or a run directory.", show_default=False
+        metavar="TARGET...",
+        help="A spec's YAML file, or several that are laid over each other; or a run directory.",
+        show_default=False,
     ),
 ]
 OneRun = Annotated[
@@ -74,13 +76,15 @@ def audit(
 
     only_one_run = {"--canaries": canaries, "--number": number, "--on-data": on_data or None}
     _refuse_together(only_one_run, one_run=one_run, runs=runs)
-    if target.is_dir():
-        if one_run or runs is not None or overrides:
+    directories = [path for path in target if path.is_dir()]
+    if directories:
+        directory = directories[0]
+        if one_run or runs is not None or overrides or len(target) > 1:
             raise UsageError(
-                f"{target}: expected a run directory alone, got options that need a spec. Leave "
-                "out --one-run, --runs and --set, or name the spec."
+                f"{directory}: expected a run directory alone, got options that need a spec. Leave "
+                "out --one-run, --runs, --set and other files, or name the spec."
             )
-        audit_run_directory(target, out=out, plugins=plugins, as_json=as_json)
+        audit_run_directory(directory, out=out, plugins=plugins, as_json=as_json)
         return
     chosen: dict[str, Any] = {
         "overrides": overrides,
@@ -98,7 +102,7 @@ def audit(
 
 
 def audit_spec(
-    path: Path,
+    path: SpecFiles,
     *,
     overrides: list[str] | None,
     plugins: Path | None,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dppipe.cli.printing.screen import say
+
 if TYPE_CHECKING:
     from dppipe.audit.probes.verdict import AuditReport
 
@@ -19,7 +21,9 @@ def show_report(report: AuditReport, folder: Path, *, as_json: bool) -> None:
     from dppipe.cli.printing.audit import report_text
 
     files = write_audit(report, folder)
-    text = json.dumps(report_data(report), indent=2) if as_json else report_text(report, files)
-    typer.echo(text)
+    if as_json:
+        typer.echo(json.dumps(report_data(report), indent=2))
+    else:
+        say(report_text(report, files))
     if report.rejected:
         raise typer.Exit(EXIT_REJECTED)

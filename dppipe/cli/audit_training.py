@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.wrapping import fit_terminal, short_path, table
 
 if TYPE_CHECKING:
     from dppipe.audit.one_run.plan import Kind
     from dppipe.audit.one_run.result import Result
+    from dppipe.spec.yaml.files import SpecFiles
 
 REJECTED = 4
 """The exit code of an audit that contradicts the claim."""
 
 
 def audit_one_run(
-    spec_path: Path,
+    spec_path: SpecFiles,
     *,
     overrides: list[str] | None = None,
     plugins: Path | None = None,
@@ -74,7 +76,7 @@ def audit_run_directory(
 
 
 def audit_many_runs(
-    spec_path: Path,
+    spec_path: SpecFiles,
     *,
     runs: int,
     overrides: list[str] | None = None,
@@ -103,7 +105,7 @@ def audit_many_runs(
         typer.echo(json.dumps(result.to_data(), indent=2))
     else:
         counts = result.counts
-        typer.echo(fit_terminal(result.verdict, stream=sys.stdout))
+        say(fit_terminal(result.verdict, stream=sys.stdout))
         facts = {
             "claim": f"epsilon {result.claimed_epsilon:.4g} at delta {result.delta:g} at most",
             "audit bound": f"epsilon {rounded_down(result.epsilon_lower)} at least, with "
@@ -114,7 +116,7 @@ def audit_many_runs(
             "ESTIMATE": f"epsilon {result.normal_epsilon:.3f} if losses are normal",
             "records": "made up: none was read",
         }
-        typer.echo(table(facts))
+        say(table(facts))
     if result.rejected:
         raise typer.Exit(REJECTED)
 
@@ -140,8 +142,8 @@ def show_result(result: Result, run: Path, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(result.to_data(), indent=2))
     else:
-        typer.echo(fit_terminal(result.verdict, stream=sys.stdout))
-        typer.echo(table(_facts(result, run, picture)))
+        say(fit_terminal(result.verdict, stream=sys.stdout))
+        say(table(_facts(result, run, picture)))
     if result.rejected:
         raise typer.Exit(REJECTED)
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 SpecPaths = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="SPEC", help="Specs whose own models are benchmarked."),
+    typer.Argument(
+        metavar="SPEC...",
+        help="Specs whose own models are benchmarked; files of one are joined: base.yaml+more.yaml",
+    ),
 ]
 Reference = Annotated[
     str | None,

@@ -14,6 +14,7 @@ import typer
 from dppipe.cli.budget_create import Name, Place, create
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.scopes import status_data, status_line, status_text
+from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.wrapping import wrapped
 from dppipe.privacy.printing import shown
 
@@ -61,7 +62,7 @@ def show(name: Name, store: Place = None, as_json: AsJson = False) -> None:
         data = status_data(status) | {"epsilon_had_all_runs_been_planned_together": joined}
         typer.echo(json.dumps(data, indent=2))
         return
-    typer.echo(status_text(status))
+    say(status_text(status))
     if joined is not None:
         typer.echo(
             wrapped(

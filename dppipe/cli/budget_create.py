@@ -14,6 +14,7 @@ import typer
 
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.scopes import status_data, status_text
+from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.wrapping import wrapped
 from dppipe.cli.spec_file import read_spec
 from dppipe.errors import PrivacyRefusal, UsageError
@@ -102,7 +103,7 @@ def create(
     if as_json:
         typer.echo(json.dumps(status_data(status) | {"taken_from_spec": taken}, indent=2))
         return
-    typer.echo(status_text(status))
+    say(status_text(status))
     for line in _about(typical, scope) if typical is not None else []:
         typer.echo(wrapped(line))
     if others:
@@ -115,9 +116,11 @@ def _read(path: Path) -> Like:
     from dppipe.planning.any_plan import make_any_plan
     from dppipe.planning.privacy_plan import run_parts
     from dppipe.spec.load import placing_problems
+    from dppipe.spec.yaml.files import split_files
 
-    with placing_problems(path):
-        spec = read_spec(path)
+    files = split_files(path)
+    with placing_problems(files):
+        spec = read_spec(files)
         plan = make_any_plan(spec)
         try:
             commitment = commit(plan, run_parts(spec))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
+from dppipe.cli.printing.columns import columns
+from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.wrapping import wrapped
 from dppipe.cli.spec_file import read_spec
 
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     from dppipe.engine.checks.report import EngineReport
 
 
+_NUMBERS = ("values", "floats a row")
+
+
 def doctor(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     as_json: AsJson = False,
@@ -29,25 +34,21 @@ def doctor(
 
     with placing_problems(spec_path, overrides=overrides or ()):
         report = examine(read_spec(spec_path, overrides=overrides, plugins=plugins))
-    typer.echo(json.dumps(asdict(report), indent=2) if as_json else report_text(report))
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=2))
+    else:
+        say(report_text(report))
 
 
 def report_text(report: EngineReport) -> str:
     """Lay a report out for a person."""
     total = sum(parameter.values for parameter in report.parameters)
-    rows = [("parameter", "group", "held as", "values", "floats a row")]
+    rows = []
     for one in report.parameters:
         by = f" by {one.kernel}" if one.kernel not in ("", one.form) else ""
         rows.append((one.name, one.group, f"{one.form}{by}", f"{one.values:,}", f"{one.held:,}"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = []
-        for place, cell in enumerate(row):
-            is_text = place < 3
-            cells.append(cell.ljust(widths[place]) if is_text else cell.rjust(widths[place]))
-        lines.append(f"  {'  '.join(cells)}")
-    lines.append("")
+    names = ("parameter", "group", "held as", *_NUMBERS)
+    lines = [columns(names, rows, numbers=_NUMBERS), ""]
     for path, reason in report.row_by_row.items():
         lines.append(f"  {path}: one row at a time, because {reason}")
     if report.row_by_row:

@@ -1,4 +1,4 @@
-"""`dppipe init`: write a commented spec to start from."""
+"""`dppipe init`: write a commented spec to start from, and the schema that editors check it by."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Annotated
 
 import typer
 
+from dppipe.cli.schema import schema_text
 from dppipe.errors import UsageError
 from dppipe.text_layout import shown_command
 
+SCHEMA = "dppipe.schema.json"
+"""The file beside a spec that editors read."""
 STARTER = """\
 # A private model of handwritten digits. Check it with `dppipe validate`, see what it costs with
 # `dppipe plan`, train it with `dppipe run`. `dppipe plugins list` describes every option.
@@ -43,9 +46,18 @@ def init(
             "read, of CSV only the first line.",
         ),
     ] = None,
+    schema: Annotated[
+        bool,
+        typer.Option(help="Write dppipe.schema.json beside it, by which editors check the spec."),
+    ] = True,
 ) -> None:
-    """Write a spec to start from. A file that is there already stays as it is."""
+    """Write a spec to start from. A file that is there already stays as it is.
+
+    Editors that know YAML schemas find the schema by the spec's first line, without a network.
+    """
     text = STARTER if table is None else _starter_of(table)
+    if schema:
+        text = f"# yaml-language-server: $schema={SCHEMA}\n{text}"
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -57,6 +69,8 @@ def init(
         raise UsageError(
             f"{path}: expected a place to write to, got: {error.strerror}. Choose another one."
         ) from error
+    if schema:
+        _write_schema(path.with_name(SCHEMA))
     if table is None:
         typer.echo(f"wrote {path}; next: {shown_command('plan', path)}")
         return
@@ -67,6 +81,18 @@ def init(
             f"The names of the columns are the first line of {table}. If that is a record, delete "
             f"{path}."
         )
+
+
+def _write_schema(path: Path) -> None:
+    """Write the schema of all kinds that are known here, unless it is there already."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(schema_text())
+        typer.echo(f"wrote {path}, for editors; `dppipe schema` prints it anew")
+    except FileExistsError:
+        typer.echo(f"{path} is there already: editors read that one")
+    except OSError as error:
+        typer.echo(f"{path}: not written: {error.strerror}. Editors won't check the spec.")
 
 
 def _starter_of(table: Path) -> str:

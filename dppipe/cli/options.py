@@ -7,6 +7,16 @@ from typing import Annotated
 
 import typer
 
+from dppipe.cli.completion import complete_overrides
+
+SpecFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SPEC...",
+        help="The spec's YAML file; of several, each is laid over those before it.",
+        show_default=False,
+    ),
+]
 SpecPath = Annotated[
     Path, typer.Argument(metavar="SPEC", help="The spec's YAML file.", show_default=False)
 ]
@@ -16,7 +26,10 @@ RunPath = Annotated[
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a value, such as clipping.max_grad_norm=0.5."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a value, such as clipping.max_grad_norm=0.5.",
+        autocompletion=complete_overrides,
     ),
 ]
 Plugins = Annotated[

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
+from dppipe.cli.printing.screen import say
 from dppipe.cli.spec_file import read_spec
 
 if TYPE_CHECKING:
+    from dppipe.cli.printing.curves import Point
     from dppipe.planning.plan import Plan
     from dppipe.planning.step_plan import StepPlan
 
 
 def plan(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     as_json: AsJson = False,
@@ -28,8 +30,10 @@ def plan(
     Of a spec with `tune` it shows the cost of the whole search. No record is read and nothing is
     written.
     """
+    from dppipe.cli.printing.release_noise import noise_block
     from dppipe.cli.printing.scope_outlook import plan_outlook
     from dppipe.planning.any_plan import make_any_plan
+    from dppipe.planning.release_noise import release_noise
     from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.load import placing_problems
 
@@ -37,13 +41,20 @@ def plan(
         spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
         made = make_any_plan(spec, registry=Registry(plugins), allow_estimate=True)
         outlook = plan_outlook(spec, made)
+        noise = release_noise(spec.data, made)
     if not as_json:
-        typer.echo(plan_text(made, scope=outlook.lines() if outlook is not None else {}))
-    elif outlook is None:
-        typer.echo(made.to_json().decode().rstrip())
+        scope = outlook.lines() if outlook is not None else {}
+        say("\n\n".join([plan_text(made, scope=scope), *noise_block(noise)]))
+        return
+    more: dict[str, Any] = {}
+    if outlook is not None:
+        more["shared_budget"] = outlook.to_data()
+    if noise:
+        more["release_noise"] = [each.to_data() for each in noise]
+    if more:
+        typer.echo(json.dumps(json.loads(made.to_json()) | more, indent=2))
     else:
-        both = json.loads(made.to_json()) | {"shared_budget": outlook.to_data()}
-        typer.echo(json.dumps(both, indent=2))
+        typer.echo(made.to_json().decode().rstrip())
 
 
 def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
@@ -62,6 +73,7 @@ def plan_text(plan: Plan, *, scope: Mapping[str, str] | None = None) -> str:
 
 def _step_plan_text(plan: StepPlan, *, scope: Mapping[str, str] | None) -> str:
     from dppipe.cli.printing.attacks import attack_blocks
+    from dppipe.cli.printing.curves import curve_text
     from dppipe.cli.printing.wrapping import table, wrapped
     from dppipe.privacy.printing import shown, shown_delta
     from dppipe.runs.statement.claims import guarantee_of_plan
@@ -97,8 +109,9 @@ def _step_plan_text(plan: StepPlan, *, scope: Mapping[str, str] | None) -> str:
     parts = [table({name: str(value) for name, value in facts.items() if value})]
     if plan.private and plan.schedule == "committed":
         tenths = [max(1, round(plan.steps * k / 10)) for k in range(1, 11)]
-        parts.append(f"epsilon spent after each tenth of the run{_odometer_heading(plan)}")
-        parts.append("\n".join(_spent(plan, step) for step in dict.fromkeys(tenths)))
+        parts.append(f"epsilon spent after each tenth of the run, `|`: the budget{_odometer(plan)}")
+        points = [_point(plan, step) for step in dict.fromkeys(tenths)]
+        parts.append(curve_text(points, limit=plan.budget_epsilon))
     parts += attack_blocks(plan)
     parts.append("\n".join(wrapped(sentence) for sentence in guarantee_of_plan(plan)))
     return "\n\n".join([f"{plan.name}", *parts])
@@ -113,21 +126,18 @@ def _mechanism(plan: StepPlan) -> str:
     return f"{plan.mechanism}, secure" if plan.secure else plan.mechanism
 
 
-def _odometer_heading(plan: StepPlan) -> str:
-    return (
-        "; in brackets, the claim at a stop\nthat follows what was released"
-        if plan.odometer
-        else ""
-    )
+def _odometer(plan: StepPlan) -> str:
+    if not plan.odometer:
+        return ""
+    return "; in brackets:\nthe claim at a stop that follows what was released"
 
 
-def _spent(plan: StepPlan, step: int) -> str:
+def _point(plan: StepPlan, step: int) -> Point:
+    from dppipe.cli.printing.curves import Point
     from dppipe.privacy.printing import shown
 
     claim = plan.odometer_claim(step)
-    return f"  step {step:>7}  {shown(plan.epsilon_after(step)):>8}" + (
-        f"  ({shown(claim)})" if claim is not None else ""
-    )
+    return Point(step, plan.epsilon_after(step), "" if claim is None else shown(claim))
 
 
 def _adapting(plan: StepPlan) -> str:

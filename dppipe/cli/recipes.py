@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dppipe.cli.completion import complete_recipes
 from dppipe.cli.options import AsJson
 from dppipe.cli.printing.wrapping import fill
 from dppipe.text_layout import shown_command
@@ -34,7 +35,12 @@ def list_recipes(as_json: AsJson = False) -> None:
 def copy(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="A name that `list` shows.", show_default=False),
+        typer.Argument(
+            metavar="NAME",
+            help="A name that `list` shows.",
+            show_default=False,
+            autocompletion=complete_recipes,
+        ),
     ],
     folder: Annotated[
         Path, typer.Option("--to", metavar="DIR", help="The folder to copy into.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dppipe.cli.options import AsJson, Plugins, RunPath
+from dppipe.cli.printing.screen import say
 from dppipe.cli.spec_file import first_rank
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ def resume(
     """
     from rich.console import Console
 
+    from dppipe.cli.run import show_outcome
     from dppipe.pipeline.resume import prepare_resume
     from dppipe.planning.tuning.tune_plan import TunePlan
-    from dppipe.runs.showing.closing import closing_text
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     directory, spec, plan, taken = prepare_resume(
@@ -57,7 +58,7 @@ def resume(
     )
     if isinstance(plan, TunePlan):
         outcome = _resume_search(directory, spec, plan, console=console, plugins=plugins)
-        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+        show_outcome(outcome, as_json=as_json)
     else:
         _resume_run(directory, spec, plan, taken=taken, console=console, as_json=as_json)
 
@@ -66,9 +67,8 @@ def _resume_run(
     run: RunDirectory, spec: Spec, plan: Plan, *, taken: int, console: Console, as_json: bool
 ) -> None:
     """Go on with one run, after so many of its steps or releases."""
-    from dppipe.cli.run import progress_bars
+    from dppipe.cli.run import progress_bars, show_outcome
     from dppipe.pipeline.run import run_spec
-    from dppipe.runs.showing.closing import closing_text
 
     if first_rank():
         behind = f"{taken} of {plan.steps} steps are"
@@ -83,7 +83,7 @@ def _resume_run(
     if audited is not None:
         _show_audit(outcome, spec, audited, as_json=as_json)
         return
-    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    show_outcome(outcome, as_json=as_json)
 
 
 def _audited(run: RunDirectory, spec: Spec, plan: Plan) -> Audited | None:
@@ -102,7 +102,7 @@ def _show_audit(outcome: Outcome, spec: Spec, audited: Audited, *, as_json: bool
     from dppipe.runs.showing.closing import closing_text
 
     if not as_json:
-        typer.echo(closing_text(outcome))
+        say(closing_text(outcome))
     _, result = finish_audit(outcome, spec, audited)
     if not as_json:
         show_result(result, Path(outcome.run_dir), as_json=False)

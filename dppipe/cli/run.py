@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
+from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.wrapping import fit_terminal
 from dppipe.cli.spec_file import first_rank, read_spec
 from dppipe.privacy.printing import shown, shown_delta
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dppipe.planning.plan import Plan
+    from dppipe.runs.outcome import Outcome
     from dppipe.spec.spec import Spec
 
 
 def run(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     run_dir: Annotated[
@@ -41,7 +43,6 @@ def run(
     from rich.console import Console
 
     from dppipe.planning.privacy_plan import make_plan
-    from dppipe.runs.showing.closing import closing_text
     from dppipe.spec.load import placing_problems
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
@@ -56,7 +57,17 @@ def run(
 
         outcome = run_spec(spec, made, run_dir=run_dir, callbacks=progress_bars(made, console))
     if outcome is not None:
-        typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+        show_outcome(outcome, as_json=as_json)
+
+
+def show_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    """Print how a run ended."""
+    from dppipe.runs.showing.closing import closing_text
+
+    if as_json:
+        typer.echo(json.dumps(outcome.to_data(), indent=2))
+    else:
+        say(closing_text(outcome))
 
 
 def shared_budget(spec: Spec, plan: Plan) -> str:

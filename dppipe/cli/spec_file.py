@@ -1,4 +1,4 @@
-"""How commands read a spec file: its problems get their places, and settings that have moved get a
+"""How commands read a spec: its problems get their places, and settings that have moved get a
 hint.
 """
 
@@ -16,16 +16,17 @@ from dppipe.cli.printing.wrapping import fit_terminal
 
 if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
+    from dppipe.spec.yaml.files import SpecFiles
 
 
 def read_spec(
-    path: Path,
+    path: SpecFiles,
     *,
     overrides: Sequence[str] | None = None,
     plugins: Path | None = None,
     files: bool = False,
 ) -> Spec:
-    """Read a spec file; hints go to the error stream, once for all processes of a run.
+    """Read the files of a spec; hints go to the error stream, once for all processes of a run.
 
     With `files`, the headers of the files that the spec names are looked at, too.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
 from dppipe.cli.printing.wrapping import fit_terminal
 from dppipe.cli.spec_file import read_spec
 from dppipe.privacy.printing import shown, shown_delta
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tune(
-    spec_path: SpecPath,
+    spec_path: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     run_dir: Annotated[
@@ -36,20 +35,21 @@ def tune(
     """
     from rich.console import Console
 
-    from dppipe.cli.run import shared_budget
+    from dppipe.cli.run import shared_budget, show_outcome
     from dppipe.errors import UsageError
     from dppipe.planning.tuning.make_tune_plan import make_tune_plan
-    from dppipe.runs.showing.closing import closing_text
     from dppipe.spec.kinds.registry import Registry
     from dppipe.spec.load import placing_problems
+    from dppipe.spec.yaml.files import spec_name
 
     console = Console(stderr=as_json, highlight=False, soft_wrap=True)
     with placing_problems(spec_path, overrides=overrides or ()):
         spec = read_spec(spec_path, overrides=overrides, plugins=plugins)
         if spec.tune is None:
             raise UsageError(
-                f"{spec_path}: expected a spec with a tune block, got one without. `dppipe run` "
-                "makes one run; `dppipe recipes copy tuning/digits` copies a spec with the block."
+                f"{spec_name(spec_path)}: expected a spec with a tune block, got one without. "
+                "`dppipe run` makes one run; `dppipe recipes copy tuning/digits` copies a spec "
+                "with the block."
             )
         registry = Registry(plugins)
         plan = make_tune_plan(spec, registry=registry)
@@ -59,7 +59,7 @@ def tune(
 
         with searching(console):
             outcome = run_search(spec, plan, run_dir=run_dir, registry=registry)
-    typer.echo(json.dumps(outcome.to_data(), indent=2) if as_json else closing_text(outcome))
+    show_outcome(outcome, as_json=as_json)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dppipe.cli.options import AsJson, Overrides, Plugins, SpecPath
+from dppipe.cli.options import AsJson, Overrides, Plugins, SpecFiles
 from dppipe.cli.printing.wrapping import table
 from dppipe.cli.spec_file import read_spec
 from dppipe.errors import SpecError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def validate(
-    spec: SpecPath,
+    spec: SpecFiles,
     overrides: Overrides = None,
     plugins: Plugins = None,
     deep: Annotated[
@@ -32,6 +32,7 @@ def validate(
     All problems are shown at once, with their lines and columns. No record is read.
     """
     from dppipe.spec.messages.layout import SpecRefusal
+    from dppipe.spec.yaml.files import spec_name
 
     try:
         facts = _check(spec, overrides or [], plugins, deep=deep)
@@ -53,7 +54,7 @@ def validate(
         typer.echo(json.dumps({"valid": True} | facts | {"shared_budget": scope}, indent=2))
         return
     built = "; model and data can be built" if deep else ""
-    typer.echo(f"{spec}: valid{built}")
+    typer.echo(f"{spec_name(spec)}: valid{built}")
     if outlook is not None:
         typer.echo(table(outlook.lines()))
     if facts["proof"] == "estimate":
@@ -62,7 +63,9 @@ def validate(
         typer.echo(f"uses {file} (sha256 {digest[:12]})")
 
 
-def _check(path: Path, overrides: list[str], plugins: Path | None, *, deep: bool) -> dict[str, Any]:
+def _check(
+    path: list[Path], overrides: list[str], plugins: Path | None, *, deep: bool
+) -> dict[str, Any]:
     from dppipe.cli.printing.scope_outlook import spec_outlook
     from dppipe.spec.load import placing_problems
     from dppipe.spec.rules import find_proof

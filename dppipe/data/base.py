@@ -2,8 +2,7 @@
 
 Everything a plan needs (the number of records, shapes, the task) is known without reading a record:
 from the options, from a file's header, or from constants of a published dataset. Only `load` and
-`splits` read records. Read next: `digits.py`, then `idx.py`; `reading/` reads files, `splitting/`
-splits.
+`splits` read records. Read next: `digits.py`, `idx.py`, then `reading/` and `splitting/`.
 """
 
 from __future__ import annotations
@@ -81,6 +80,11 @@ class Data(Component):
         description="Whether validation and test records are sensitive too; "
         "their metrics are then non-private.",
     )
+    public: bool | None = Field(
+        None,
+        description="Whether no record needs protection, of none of the parts: `dppipe tune --on` "
+        "takes such data, and the statement repeats it. What a run charges stays the same.",
+    )
     on_bad_record: Literal["refuse", "drop"] | None = Field(
         None,
         description="What becomes of a record that can't be used: `refuse` names its place and "
@@ -92,8 +96,7 @@ class Data(Component):
     """Whether `load` checks each record, and refuses or marks a bad one as `on_bad_record` says."""
 
     if TYPE_CHECKING:
-        # Declared, not defined: a kind may have each as a property or as an option, and an option
-        # can't shadow a property.
+        # Declared only: a kind may have each as an option, which can't shadow a property.
 
         @property
         def task(self) -> Task:
@@ -147,10 +150,7 @@ class Data(Component):
 
     @property
     def public_scaling(self) -> tuple[Constants | Limits, ...]:
-        """The public constants by which `load` scales the inputs, in this order.
-
-        A model of raw inputs repeats the scaling.
-        """
+        """The public constants by which `load` scales inputs, in order; raw inputs repeat it."""
         from dppipe.data.reading.scaling import Constants
 
         normalize = getattr(self, "normalize", None)

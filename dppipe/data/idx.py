@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
 
     from dppipe.data.reading.limits import Limits
+    from dppipe.data.reading.new_inputs import NewInputs
 
 _UNSIGNED_BYTE = 8
 _WHITE = 255
@@ -107,6 +109,21 @@ class Idx(Data, kind="idx"):
         self.count()
         return Splits(train=self._read("train"), val=None, test=self._read("t10k"))
 
+    def new_inputs(self, path: Path) -> Iterator[NewInputs]:
+        """Read images from an IDX file, gzipped or not, or from an archive of NumPy."""
+        from dppipe.data.reading.new_inputs import scaled_pieces
+
+        if path.suffix in (".npy", ".npz") or not path.is_file():
+            return super().new_inputs(path)
+        images = _read_array(path, dimensions=3)[:, None]
+        return scaled_pieces(
+            path,
+            images,
+            input_shape=self.input_shape,
+            scaling=self.public_scaling,
+            drop=self.drops_bad_records,
+        )
+
     def _file(self, part: str, what: str) -> Path:
         plain = self.root / f"{part}-{what}-idx{3 if what == 'images' else 1}-ubyte"
         zipped = plain.with_name(f"{plain.name}.gz")
@@ -118,18 +135,7 @@ class Idx(Data, kind="idx"):
             return _read_shape(file, path=path, dimensions=3 if what == "images" else 1)
 
     def _array(self, part: str, what: str) -> numpy.ndarray:
-        import numpy
-
-        path = self._file(part, what)
-        with open_bytes(path, key="root") as file:
-            shape = _read_shape(file, path=path, dimensions=3 if what == "images" else 1)
-            content = numpy.frombuffer(file.read(), dtype=numpy.uint8)
-        if content.size != math.prod(shape):
-            raise UsageError(
-                f"{path}: expected {math.prod(shape)} bytes after the header, got {content.size}. "
-                "Copy the file again."
-            )
-        return content.reshape(shape)
+        return _read_array(self._file(part, what), dimensions=3 if what == "images" else 1)
 
     def _read(self, part: str) -> TensorDataset:
         inputs = self._array(part, "images").astype("float32")[:, None]
@@ -141,6 +147,20 @@ class Idx(Data, kind="idx"):
         return make_classified(
             inputs, labels, classes=self.classes, place=place, drop=self.drops_bad_records
         )
+
+
+def _read_array(path: Path, *, dimensions: int) -> numpy.ndarray:
+    import numpy
+
+    with open_bytes(path, key="root") as file:
+        shape = _read_shape(file, path=path, dimensions=dimensions)
+        content = numpy.frombuffer(file.read(), dtype=numpy.uint8)
+    if content.size != math.prod(shape):
+        raise UsageError(
+            f"{path}: expected {math.prod(shape)} bytes after the header, got {content.size}. "
+            "Copy the file again."
+        )
+    return content.reshape(shape)
 
 
 def _read_shape(file: IO[bytes], *, path: Path, dimensions: int) -> tuple[int, ...]:

@@ -90,7 +90,7 @@ class DPCallback(Callback):
         summary: bool = True,
         canaries: Canaries | None = None,
     ) -> None:
-        """Take the parts of a private run; each argument is described in docs/callback.md.
+        """Take the parts of a private run; the repository's docs/callback.md describes each.
 
         Args:
             summary: Whether the first process prints how the run ended, as `dppipe run` does.

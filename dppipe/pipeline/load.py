@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch import nn
+from torch import Tensor, nn
 
 from dppipe.errors import UsageError
 from dppipe.learners.inputs.model_inputs import released_transforms
@@ -17,6 +17,7 @@ from dppipe.runs.tensors import load_weights
 from dppipe.spec.load import load_spec
 
 if TYPE_CHECKING:
+    from dppipe.data.base import Data
     from dppipe.spec.spec import Spec
 
 
@@ -52,8 +53,17 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     released = released_transforms(spec.data, run)
     rows = spec.data if hasattr(spec.data, "encode_rows") else None
     transforms = [*spec.data.public_scaling, *released]
-    take_raw_inputs(network, transforms, rows=rows, after_rows=released)
+    if rows is not None or transforms or _loads_floats(spec.data):
+        take_raw_inputs(network, transforms, rows=rows, after_rows=released)
     return network
+
+
+def _loads_floats(data: Data) -> bool:
+    """Return whether the data kind makes 32-bit floats of whatever numbers its file has."""
+    if data.reads_one_by_one:
+        return False
+    inputs = data.synthetic(1)[0]
+    return isinstance(inputs, Tensor) and inputs.is_floating_point()
 
 
 def load_network(run: RunDirectory, spec: Spec) -> nn.Module:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from dppipe.planning.frozen_data import FrozenData
 
 
@@ -25,7 +27,19 @@ class DataSource(FrozenData):
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
     assumed: tuple[str, ...] = ()
-    """What the loss takes as publicly known about the records."""
+    """What the loss takes as publicly known about the records. Left out of a plan if nothing."""
+    public: bool = False
+    """Whether the spec declares that no record needs protection. Left out of a plan if not."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_not_declared(
+        self, usual: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = usual(self)
+        for name in ("assumed", "public"):
+            if not getattr(self, name):
+                found.pop(name, None)
+        return found
 
 
 def source_of_data(data: Any, *, assumed: str | None = None) -> DataSource:
@@ -47,6 +61,7 @@ def source_of_data(data: Any, *, assumed: str | None = None) -> DataSource:
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
         assumed=() if assumed is None else (assumed,),
+        public=bool(data.public),
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from dppipe.budgets.fingerprints import data_files
 from dppipe.component import Component
+from dppipe.environment import NamedPath
 from dppipe.errors import PrivacyRefusal
 from dppipe.runs.directory import RunDirectory, write_json
 
@@ -175,9 +176,13 @@ def _written(plan: Path) -> dict[str, Any]:
 
 
 def _identity(file: Path) -> dict[str, Any]:
-    """Return the path, inode and time of a data file; nothing for one that is gone."""
+    """Return the path, inode and time of a data file; nothing for one that is gone.
+
+    A path that names an environment variable is noted as it is named.
+    """
     try:
         stat = file.stat()
     except OSError:
         return {}
-    return {"path": str(file.resolve()), "inode": stat.st_ino, "changed": stat.st_mtime_ns}
+    path = file if isinstance(file, NamedPath) else file.resolve()
+    return {"path": str(path), "inode": stat.st_ino, "changed": stat.st_mtime_ns}

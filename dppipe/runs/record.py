@@ -255,4 +255,5 @@ def _bind(
     from dppipe.budgets.store import Store
 
     scope = parts.budget.scope
-    return bind_run(Store(), scope, run_dir=run.path, plan=plan, parts=parts, data=data)
+    store = Store(parts.budget.store)
+    return bind_run(store, scope, run_dir=run.path, plan=plan, parts=parts, data=data)

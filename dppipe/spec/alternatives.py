@@ -1,8 +1,8 @@
-"""Keys of which a spec has one: `--set` of one takes the place of another that the file has.
+"""Keys of which a spec has one: what comes later takes the place of another that came before.
 
-`--set train.steps=5` over a file with `train: {epochs: 20}` trains 5 steps. The command says what
-was replaced. Two that are both set from the command line stay a contradiction, and so do two of a
-file.
+`--set train.steps=5` over a file with `train: {epochs: 20}` trains 5 steps, and so does a second
+file with `train: {steps: 5}`. The command says what was replaced. Two that are both set from the
+command line stay a contradiction, and so do two of a file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dppipe.errors import Problem
-from dppipe.spec.yaml.reader import Path
+from dppipe.spec.yaml.document import Path
 from dppipe.spec.yaml.source import Located, Source
 
 ALTERNATIVES = {
@@ -21,7 +21,7 @@ ALTERNATIVES = {
 
 
 def replace_alternatives(source: Source) -> list[str]:
-    """Remove what an override takes the place of from a spec's data; return a line for each.
+    """Remove what something later takes the place of from a spec's data; return a line for each.
 
     Two overrides that contradict each other become a fault of the source.
     """
@@ -30,17 +30,24 @@ def replace_alternatives(source: Source) -> list[str]:
         given = source.data.get(block) if isinstance(source.data, dict) else None
         if not isinstance(given, dict) or (block == "sampler" and _needs_both(source.data)):
             continue
-        stated = [key for key in keys if given.get(key) is not None]
-        chosen = [key for key in stated if (block, key) in source.overrides]
-        if len(chosen) > 1:
+        stated = {key: _order(source, block, key) for key in keys if given.get(key) is not None}
+        last = max(stated.values(), default=0)
+        chosen = [key for key, order in stated.items() if order == last]
+        if len(chosen) > 1 and last == len(source.files):
             source.faults.append(_contradiction(source, block, chosen))
-        if len(chosen) != 1:
-            continue
-        for key in stated:
-            if key != chosen[0]:
+        for key, order in stated.items():
+            if order < last:
                 lines.append(_line(source, (block, chosen[0]), (block, key)))
                 del given[key]
     return lines
+
+
+def _order(source: Source, block: str, key: str) -> int:
+    """Return the number of the file that states a key; overrides come after all files."""
+    if (block, key) in source.overrides or (block,) in source.overrides:
+        return len(source.files)
+    spot = source.layer.values.get((block, key))
+    return 0 if spot is None else spot.file
 
 
 def _needs_both(data: dict[str, Any]) -> bool:
@@ -57,7 +64,10 @@ def _contradiction(source: Source, block: str, chosen: list[str]) -> Located:
 
 def _line(source: Source, chosen: Path, replaced: Path) -> str:
     block, key = replaced
-    place = source.document.keys.get(replaced)
-    where = f" ({source.name}:{place.line}:{place.column})" if place is not None else ""
+    place = source.layer.keys.get(replaced)
+    where = f" (`{source.place(place)}`)" if place is not None else ""
     value = source.data[block][key]
-    return f"{source.overrides[chosen]}: this takes the place of {block}.{key}: {value}{where}."
+    by = source.overrides.get(chosen)
+    if by is None:
+        by = f"{source.place(source.layer.keys[chosen])}: {'.'.join(map(str, chosen))}"
+    return f"{by}: this takes the place of {block}.{key}: {value}{where}."

@@ -1,4 +1,4 @@
-"""From a YAML file to a Spec, or to one error that says everything that is wrong with it."""
+"""From YAML files to a Spec, or to one error that says everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from dppipe.errors import PrivacyRefusal, Problem, SpecError, UsageError
 from dppipe.spec.alternatives import replace_alternatives
 from dppipe.spec.kinds.registry import Registry
+from dppipe.spec.located_paths import settle_paths
 from dppipe.spec.messages.explain import explain
 from dppipe.spec.messages.layout import Refusal, error_of
 from dppipe.spec.named_files import file_problems
@@ -20,21 +21,22 @@ from dppipe.spec.rules import check_rules
 from dppipe.spec.spec import Spec
 from dppipe.spec.tuning.candidates import candidate_problems
 from dppipe.spec.tuning.rules import tune_problems
-from dppipe.spec.yaml.reader import MAX_BYTES
-from dppipe.spec.yaml.source import Source, read_source
+from dppipe.spec.yaml.files import SpecFiles, read_files
+from dppipe.spec.yaml.source import Source, SpecFile, read_source
 
 
 def load_spec(
-    path: Path | str,
+    path: SpecFiles,
     *,
     overrides: Sequence[str] = (),
     plugins: Path | str | None = None,
     files: bool = False,
 ) -> Spec:
-    """Read a spec file; a SpecError says all its problems with their places, a PrivacyRefusal what
+    """Read a spec; a SpecError says all its problems with their places, a PrivacyRefusal what
     can't be private.
 
     Args:
+        path: the file, or several, each of which is laid over those before it.
         overrides: `KEY=VALUE` each, as `--set` takes them.
         plugins: the folder of plugin files; if not given, `plugins/` where the command runs.
         files: whether the files that the spec names are looked at, too, by their headers alone.
@@ -45,13 +47,11 @@ def load_spec(
         >>> spec.budget.epsilon, spec.sampler.kind
         (2.0, 'poisson')
     """
-    return spec_from_text(
-        _read_text(path), name=str(path), overrides=overrides, plugins=plugins, files=files
-    )
+    return _read(read_files(path), overrides=overrides, plugins=plugins, files=files)
 
 
 @contextmanager
-def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iterator[None]:
+def placing_problems(path: SpecFiles, *, overrides: Sequence[str] = ()) -> Iterator[None]:
     """Add places in the spec to problems that are found after it was read.
 
     Such problems are in the files and classes that the spec names.
@@ -62,17 +62,17 @@ def placing_problems(path: Path | str, *, overrides: Sequence[str] = ()) -> Iter
         problems = _unplaced(error)
         if not problems:
             raise
-        source = read_source(_read_text(path), name=str(path), overrides=overrides)
+        source = read_source(read_files(path), overrides=overrides)
         gathered = gather_performance(source.data)
         located = [source.locate(gathered.at_old_place(problem)) for problem in problems]
-        raise error_of(located, text=source.document.text) from error
+        raise error_of(located, files=source.files) from error
 
 
-def find_hints(path: Path | str, *, overrides: Sequence[str] = ()) -> list[str]:
-    """Return a line about each setting of a valid spec file that has moved to another block, and
-    about each that an override takes the place of.
+def find_hints(path: SpecFiles, *, overrides: Sequence[str] = ()) -> list[str]:
+    """Return a line about each setting of a valid spec that has moved to another block, and about
+    each that a later file or an override takes the place of.
     """
-    source = read_source(_read_text(path), name=str(path), overrides=overrides)
+    source = read_source(read_files(path), overrides=overrides)
     lines = replace_alternatives(source)
     for hint in gather_performance(source.data).hints():
         place = source.locate(hint).problem.place
@@ -103,26 +103,6 @@ def problem_of(error: UsageError | PrivacyRefusal) -> Problem | None:
     return Refusal(path, message) if isinstance(error, PrivacyRefusal) else Problem(path, message)
 
 
-def _read_text(path: Path | str) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        # Of a file that is too large anyway, the last character may be torn.
-        return content.decode(
-            "utf-8-sig", errors="replace" if len(content) > MAX_BYTES else "strict"
-        )
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise UsageError(
-            f"{path}:{line}: expected UTF-8 text, got other bytes. Save the file as UTF-8."
-        ) from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(
-            f"{path}: expected a spec file, got: {reason}. Give the path of a YAML file."
-        ) from error
-
-
 def spec_from_text(
     text: str,
     *,
@@ -139,16 +119,27 @@ def spec_from_text(
         >>> spec_from_text(Path("pipelines/quickstart.yaml").read_text()).name
         'quickstart'
     """
+    return _read([SpecFile(name, text)], overrides=overrides, plugins=plugins, files=files)
+
+
+def _read(
+    read: Sequence[SpecFile],
+    *,
+    overrides: Sequence[str],
+    plugins: Path | str | None,
+    files: bool,
+) -> Spec:
     registry = Registry(plugins)
-    source = read_source(text, name=name, overrides=overrides)
-    if not source.document.readable:
-        raise error_of(source.faults, text=text)
+    source = read_source(read, overrides=overrides)
+    if not source.readable:
+        raise error_of(source.faults, files=source.files)
     return _check(source, registry, files=files)
 
 
 def _check(source: Source, registry: Registry, *, files: bool) -> Spec:
     replace_alternatives(source)
-    faults = [*source.faults, *map(source.locate, find_extremes(source.data))]
+    early = [*find_extremes(source.data), *settle_paths(source, registry)]
+    faults = [*source.faults, *map(source.locate, early)]
     unread = [fault.problem.path for fault in faults]
     gathered = gather_performance(source.data)
     faults += [source.locate(problem) for problem in gathered.problems]
@@ -166,7 +157,7 @@ def _check(source: Source, registry: Registry, *, files: bool) -> Spec:
                 problems.append(problem)
     located = [*faults, *map(source.locate, problems)]
     if located:
-        raise error_of(located, text=source.document.text)
+        raise error_of(located, files=source.files)
     return spec
 
 

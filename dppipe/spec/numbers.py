@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dppipe.errors import Problem
-from dppipe.spec.yaml.reader import Path
+from dppipe.spec.yaml.document import Path
 
 LEAST, LARGEST = 1e-60, 1e30
 

@@ -15,7 +15,7 @@ from pydantic import field_validator
 
 from dppipe.component import AutoInt, Field, Options
 from dppipe.errors import Problem
-from dppipe.spec.yaml.reader import Path
+from dppipe.spec.yaml.document import Path
 
 OLD_BLOCKS = {
     "physical_batch_size": "sampler",

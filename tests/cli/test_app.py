@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 import dppipe
@@ -37,6 +40,7 @@ LIGHT = [
     ["--version"],
     ["validate", "--help"],
     ["validate", "s.yaml"],
+    ["show", "s.yaml", "--sources"],
     ["schema"],
     ["init", "new.yaml"],
 ]
@@ -147,8 +151,19 @@ def test_validate_says_that_an_estimate_will_not_run(
 
 def test_the_starter_is_valid_and_never_overwrites(here: Path) -> None:
     result = CliRunner().invoke(app, ["init", "new.yaml"])
-    assert (result.exit_code, result.stdout) == (0, "wrote new.yaml; next: dppipe plan new.yaml\n")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("wrote new.yaml; next: dppipe plan new.yaml\n")
     assert CliRunner().invoke(app, ["validate", "new.yaml"]).exit_code == 0
+    first = (here / "new.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=dppipe.schema.json"
+    schema = json.loads((here / "dppipe.schema.json").read_text())
+    jsonschema.validate(yaml.safe_load((here / "new.yaml").read_text()), schema)
+    (here / "dppipe.schema.json").write_text("mine")
+    alone = CliRunner().invoke(app, ["init", "alone.yaml", "--no-schema"])
+    assert alone.stdout == "wrote alone.yaml; next: dppipe plan alone.yaml\n"
+    assert (here / "alone.yaml").read_text() == STARTER
+    assert "is there already" in CliRunner().invoke(app, ["init", "more.yaml"]).stdout
+    assert (here / "dppipe.schema.json").read_text() == "mine"
     (here / "new.yaml").write_text("mine")
     for path, words in (
         ("new.yaml", "one that is there"),

@@ -32,6 +32,7 @@ from learners.own_kinds import KINDS as OWN_KINDS
 
 import dppipe
 from dppipe.pipeline.learn import untrained_module
+from dppipe.pipeline.prediction.predictor import Predictor
 from dppipe.pipeline.scoring import score_split
 from dppipe.privacy.printing import shown
 from dppipe.runs.verify import verify_ledger
@@ -284,6 +285,9 @@ def test_a_loaded_model_predicts_as_the_run_has_scored_it(desk: Desk) -> None:
         splits = spec.data.splits(seed=spec.seed)
         scored = score_split(model, splits.val, spec, prefix="val/")  # type: ignore[arg-type]
         assert run.json("summary.json")["metrics"] == pytest.approx(scored)
+        raw = torch.stack([torch.as_tensor(splits.val[place][0]) for place in range(8)])
+        predicted = Predictor.open(run.path).outputs(raw)
+        torch.testing.assert_close(predicted, model(raw).reshape(len(raw), -1).detach())
         assert set(model.state_dict()) == set(run.weights())
         assert set(untrained_module(spec).state_dict()) == set(run.weights())
     said = desk.dppipe("evaluate", str(run.path))

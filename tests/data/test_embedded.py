@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy
 import pytest
 import torch
 from pydantic import ValidationError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+import dppipe
 from dppipe.data import BreastCancer, Data, Digits, Synthetic
 from dppipe.data.base import Splits
 
@@ -81,3 +84,21 @@ def test_the_records_that_come_along_are_those_of_scikit_learn() -> None:
         for ours, theirs in zip(published_arrays(name), load(return_X_y=True), strict=True):
             assert ours.dtype == theirs.dtype
             assert (ours == theirs).all()
+
+
+def test_the_page_on_sources_says_what_scikit_learns_descriptions_say() -> None:
+    from sklearn.datasets import load_breast_cancer, load_digits
+
+    page = (Path(dppipe.__file__).parent / "data/published/README.md").read_text(encoding="utf-8")
+    digits = load_digits().DESCR
+    assert ":Number of Instances: 1797" in digits
+    assert "copy of the test set of the UCI ML hand-written digits" in digits
+    assert "E. Alpaydin" in digits
+    assert "July; 1998" in digits
+    tumours = load_breast_cancer().DESCR
+    assert ":Number of Instances: 569" in tumours
+    assert "copy of UCI ML Breast Cancer Wisconsin (Diagnostic)" in tumours
+    for name in ("Wolberg", "Street", "Mangasarian", "November"):
+        assert name in tumours
+        assert name in page
+    assert "CC BY 4.0" in page

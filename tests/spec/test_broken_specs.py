@@ -139,8 +139,16 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "seed: 007",
         "3:7: seed: expected a number without leading zeros, got 007.",
     ),
-    "anchor": ("seed: 7", "seed: &s 7", "3:7: seed: expected a value, got the anchor &s."),
-    "alias": ("seed: 7", "seed: *s", "3:7: seed: expected a value, got the alias *s."),
+    "anchor": (
+        "seed: 7",
+        "seed: &s {a: *s}",
+        "3:14: seed.a: expected another value, got the alias *s inside of itself.",
+    ),
+    "alias": (
+        "seed: 7",
+        "seed: *s",
+        "3:7: seed: expected the name of an anchor above, got *s. Mark a value by &s, or quote this if it is text.",
+    ),
     "tag": (
         "seed: 7",
         "seed: !!python/name:os.system x",
@@ -267,7 +275,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "list too short": (
         "{kind: digits, holdout: public}",
         "{kind: synthetic, normalize: {mean: []}}",
-        "expected at least 1 items, got 0.",
+        "expected at least 1 item, got 0.",
     ),
     "kind missing names them": (
         "{kind: pld}",

@@ -341,6 +341,6 @@ def test_a_plugin_may_use_any_type_of_pydantic(base: str, plugins: Path) -> None
         "spec.yaml:12:17: clipping.z.p.c: expected a key of this block, got 'c'. Known: a.",
         "spec.yaml:12:27: clipping.z.q.a: expected an integer, got nothing. Add it.",
         "spec.yaml:13:6: clipping.w: expected at most 2 characters, got 'long'.",
-        "spec.yaml:14:6: clipping.v: expected at most 1 items, got 2.",
+        "spec.yaml:14:6: clipping.v: expected at most 1 item, got 2.",
         "spec.yaml:15:6: clipping.u: expected a multiple of 2, got 3.",
     ]

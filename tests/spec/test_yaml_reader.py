@@ -99,8 +99,8 @@ def test_every_key_and_value_has_its_place() -> None:
 
 
 def test_faults_are_collected_and_reading_goes_on() -> None:
-    document = read_yaml("a: 01\nb: &x 2\nc: *x\na: 3\nd: !t 4\n? {k: v}\n: 5\n5: 6\ne: ok\n")
-    assert [fault.place.line for fault in document.faults] == [1, 2, 3, 4, 5, 6, 8]
+    document = read_yaml("a: 01\nb: 2\nc: *x\na: 3\nd: !t 4\n? {k: v}\n: 5\n5: 6\ne: ok\n")
+    assert [fault.place.line for fault in document.faults] == [1, 3, 4, 5, 6, 8]
     assert document.data["e"] == "ok"
     assert document.readable
 
@@ -119,8 +119,8 @@ def test_an_expanding_file_stays_small() -> None:
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)
     ]
     document = read_yaml("\n".join(lines))
-    assert len(document.faults) == 91
-    assert document.data["a9"] == [None] * 9
+    assert not document.readable
+    assert ["at most 100,000 characters" in fault.message for fault in document.faults] == [True]
 
 
 @given(st.text(max_size=80))

@@ -87,7 +87,7 @@ def trained_alone(spec: Spec, records: Records, *, seed: int) -> Spec:
         often = {"validate_every": _NEVER, "checkpoint_every": _NEVER}
         changes["train"] = spec.train.model_copy(update=often)
     if spec.budget != "none":
-        changes["budget"] = spec.budget.model_copy(update={"scope": None})
+        changes["budget"] = spec.budget.model_copy(update={"scope": None, "store": None})
     return spec.model_copy(update=changes)
 
 

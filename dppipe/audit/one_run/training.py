@@ -124,5 +124,5 @@ def without_scope(spec: Spec) -> Spec:
     """Return the spec without its shared budget: made-up records spend nothing of it."""
     if spec.budget == "none" or spec.budget.scope is None:
         return spec
-    budget = spec.budget.model_copy(update={"scope": None})
+    budget = spec.budget.model_copy(update={"scope": None, "store": None})
     return spec.model_copy(update={"budget": budget})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dppipe.cli.printing.columns import columns
+from dppipe.cli.printing.curves import Point, curve_text
 from dppipe.cli.printing.second_opinion import opinion_text
 from dppipe.cli.printing.wrapping import table, wrapped
 from dppipe.privacy.printing import shown, shown_delta
@@ -18,7 +20,7 @@ _NOTHING_FITS = (
     "rate."
 )
 _NOTHING_DONE = "Without a step nothing is released, so nothing is spent."
-_HEADER = f"  {'accountant':<11}{'epsilon':>9}  {'delta':>8}  {'noise':>8}  {'steps':>8}  status"
+_NUMBERS = ("epsilon", "delta", "noise", "steps")
 
 
 def one_answer(found: Answer, opinion: SecondOpinion | None = None, *, curve: bool) -> str:
@@ -59,8 +61,7 @@ def answer_table(
     curve: bool,
 ) -> str:
     """Lay out several answers below each other, then their curves, opinions and refusals."""
-    lines = [_HEADER]
-    lines += map(_table_line, answers)
+    lines = [columns(("accountant", *_NUMBERS, "status"), _rows(answers), numbers=_NUMBERS)]
     if curve:
         for found in answers:
             if found.curve:
@@ -74,15 +75,23 @@ def answer_table(
     return "\n".join(lines)
 
 
-def _table_line(found: Answer) -> str:
-    delta = shown_delta(found.question.delta)
-    numbers = f"{shown(found.epsilon):>9}  {delta:>8}  {found.noise_multiplier:>8g}"
-    status = "certified" if found.certified else "ESTIMATE"
-    return f"  {found.accountant:<11}{numbers}  {found.steps:>8}  {status}"
+def _rows(answers: list[Answer]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for found in answers:
+        row = (
+            found.accountant,
+            shown(found.epsilon),
+            shown_delta(found.question.delta),
+            f"{found.noise_multiplier:g}",
+            str(found.steps),
+            "certified" if found.certified else "ESTIMATE",
+        )
+        rows.append(row)
+    return rows
 
 
 def _curve_lines(found: Answer) -> str:
-    return "\n".join(f"  step {step:>8}  {shown(epsilon):>8}" for step, epsilon in found.curve)
+    return curve_text([Point(step, epsilon) for step, epsilon in found.curve])
 
 
 def _name(found: Answer) -> str:

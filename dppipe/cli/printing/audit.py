@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dppipe.audit.probes.verdict import LEVEL, shown_p, shown_power
-from dppipe.cli.printing.wrapping import WIDTH, short_path, wrapped
+from dppipe.cli.printing.columns import columns
+from dppipe.cli.printing.wrapping import short_path, wrapped
 
 if TYPE_CHECKING:
     from dppipe.audit.probes.audit_spec import Progress
@@ -37,19 +38,15 @@ def report_text(report: AuditReport, files: Sequence[Path]) -> str:
 
 
 def _table(probes: Sequence[ProbeResult]) -> list[str]:
-    rows = [("probe", "p-value", "level", "would have found")]
+    rows = []
     for probe in probes:
         level = f"{probe.level:.2%}" if probe.level else "exact"
         found = probe.fault
         if probe.power < _DONE:
             found = f"{found}: {shown_power(probe.power)}"
         rows.append((probe.probe, shown_p(probe.p_value), level, found))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append(f"  {'  '.join(cells)}".rstrip()[:WIDTH])
-    return lines
+    names = ("probe", "p-value", "level", "would have found")
+    return columns(names, rows, numbers=("p-value", "level")).splitlines()
 
 
 @contextmanager

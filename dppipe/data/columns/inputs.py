@@ -58,10 +58,10 @@ class TableInputs:
     @property
     def width(self) -> int:
         """The number of inputs of a record."""
-        return sum(map(self._width, self.columns)) + len(self._marked)
+        return sum(map(self.width_of, self.columns)) + len(self.marked)
 
     @property
-    def _marked(self) -> list[Filled]:
+    def marked(self) -> list[Filled]:
         """The columns whose missing values are marked by an input of their own."""
         marked = []
         for column in self.columns:
@@ -69,7 +69,8 @@ class TableInputs:
                 marked.append(column)
         return marked
 
-    def _width(self, column: Column) -> int:
+    def width_of(self, column: Column) -> int:
+        """Return how many inputs a column becomes, without its mark."""
         if self.categories == "codes" and isinstance(column, Categorical):
             return 1
         return column.width
@@ -85,7 +86,7 @@ class TableInputs:
         for column in self.columns:
             if self.categories == "codes" and isinstance(column, Categorical):
                 counts[place] = column.width
-            place += self._width(column)
+            place += self.width_of(column)
         return counts
 
     def encode(self, block: Block, *, with_target: bool = True) -> Encoded:
@@ -98,13 +99,13 @@ class TableInputs:
         fault = None
         place = 0
         for column, values in zip(self.columns, block.values, strict=False):
-            width = self._width(column)
+            width = self.width_of(column)
             inputs[:, place : place + width] = self._numbers(column, values)
             usable = usable_rows(inputs[:, place : place + width])
             fault = fault or self._fault(column, values, usable | ~valid)
             valid &= usable
             place += width
-        for column in self._marked:
+        for column in self.marked:
             values = block.values[self.columns.index(column)]
             inputs[:, place : place + 1] = column.marks(values, missing=self.missing)
             place += 1

@@ -151,6 +151,12 @@ class TableOptions(Data):
         return len(self.target.classes)
 
     @property
+    def private_scaling(self) -> PrivateScaling | None:
+        if self.normalize is None:
+            return None
+        return self.normalize.of_columns([column.column for column in self.numeric])
+
+    @property
     def scaled_features(self) -> int:
         return len(self.numeric)
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _BATCH = 256
-_FLOOR = 0.25
+FLOOR = 0.25
 """What is added to a cell's norm, as a share of the mean norm of the image's cells."""
-_TINY = 1e-12
+TINY = 1e-12
 
 
 def gradient_histograms(
@@ -57,7 +57,7 @@ def _directions(images: Tensor, orientations: int) -> Tensor:  # [c, h, w, b] ->
     for number in range(orientations):
         angle = 2 * math.pi * number / orientations
         along = right * math.cos(angle) + down * math.sin(angle)
-        share = along.clamp(min=0) / (length + _TINY)
+        share = along.clamp(min=0) / (length + TINY)
         for _ in range(3):  # to the power of 8
             share = share * share
         each = length * share
@@ -83,9 +83,9 @@ def _grid(counts: Tensor, cells: int) -> Tensor:  # [o, h, w, b] -> [o * cells^2
     pooled = pooled.flatten(1, 2)
     norms = _sum(pooled * pooled).sqrt()
     mean = _sum(norms) / len(norms)
-    local = (pooled / (norms + _FLOOR * mean + _TINY)).flatten(0, 1)
+    local = (pooled / (norms + FLOOR * mean + TINY)).flatten(0, 1)
     centred = local - _sum(local) / len(local)
-    return centred / (_sum(centred * centred).sqrt() + _TINY)
+    return centred / (_sum(centred * centred).sqrt() + TINY)
 
 
 def _pooled(counts: Tensor, cells: int) -> Tensor:  # [o, h, w, b] -> [o, cells, w, b]

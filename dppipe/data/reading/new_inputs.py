@@ -47,10 +47,22 @@ def read_arrays(
         scaling: The public constants by which the data kind scales inputs.
         drop: Whether a record that isn't finite is marked, rather than refused.
     """
+    raw = _array(path, name=name)
+    return scaled_pieces(path, raw, input_shape=input_shape, scaling=scaling, drop=drop)
+
+
+def scaled_pieces(
+    path: Path,
+    raw: numpy.ndarray,
+    *,
+    input_shape: Sequence[int],
+    scaling: Sequence[Constants | Limits],
+    drop: bool,
+) -> Iterator[NewInputs]:
+    """Yield some raw inputs of a file at a time, scaled by public constants."""
     import numpy
     import torch
 
-    raw = _array(path, name=name)
     expected = tuple(input_shape)
     if raw.shape[1:] != expected or raw.dtype.kind not in "biuf":
         raise UsageError(

@@ -9,13 +9,16 @@ user's vectors are averaged first.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from dppipe.component import Field, Options
 from dppipe.data.reading.bounded_statistics import Histograms, Moments
+from dppipe.data.reading.limit_groups import LimitGroup, groups_of, limits_of_groups
 from dppipe.data.reading.scaling import Constants, Numbers
+from dppipe.errors import Problem, SpecError
 from dppipe.privacy.release import Release
 
 if TYPE_CHECKING:
@@ -48,6 +51,14 @@ class PrivateScaling(Options):
         min_length=1,
         description="No value counts for more: one public limit, or one a channel.",
     )
+    limits: Annotated[
+        tuple[LimitGroup, ...],
+        BeforeValidator(groups_of, json_schema_input_type=str | list[LimitGroup]),
+    ] = Field(
+        (),
+        description="Public limits of groups of features, or a CSV file with the columns feature, "
+        "lower and upper; all others have `lower` and `upper`.",
+    )
     bins: int | None = Field(
         None,
         ge=4,
@@ -58,21 +69,37 @@ class PrivateScaling(Options):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        lows, highs = self.limits(max(len(self.lower), len(self.upper)))
+        channels = max(len(self.lower), len(self.upper))
+        lows = _for_each(self.lower, channels)
+        highs = _for_each(self.upper, channels)
+        if len(lows) != len(highs):
+            raise ValueError(
+                f"expected as many numbers in lower as in upper, or one, got {len(lows)} and "
+                f"{len(highs)}."
+            )
         if any(low >= high for low, high in zip(lows, highs, strict=True)):
             raise ValueError("expected lower < upper in every channel. Correct the limits.")
         return self
 
-    def limits(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def limits_of(self, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the lower and the upper limit of each channel."""
-        lows = self.lower * channels if len(self.lower) == 1 else self.lower
-        highs = self.upper * channels if len(self.upper) == 1 else self.upper
-        if len(lows) != channels or len(highs) != channels:
-            raise ValueError(
-                f"expected 1 number or {channels}, one for each channel or feature, "
-                "in lower and upper."
-            )
-        return lows, highs
+        lows = _for_each(self.lower, channels)
+        highs = _for_each(self.upper, channels)
+        for name, numbers in (("lower", lows), ("upper", highs)):
+            if len(numbers) != channels:
+                message = (
+                    f"expected 1 number or {channels}, one for each channel or feature, got "
+                    f"{len(numbers)}."
+                )
+                raise SpecError([Problem(("data", "normalize", name), message)])
+        return limits_of_groups(self.limits, lows, highs)
+
+    def of_columns(self, names: Sequence[str]) -> PrivateScaling:
+        """Return the same scaling with columns of a table by their numbers."""
+        if not self.limits:
+            return self
+        groups = tuple(group.by_number(names) for group in self.limits)
+        return self.model_copy(update={"limits": groups})
 
     @property
     def statistic(self) -> Moments | Histograms:
@@ -160,10 +187,15 @@ class PrivateScaling(Options):
         """Return the middle of each channel's limits, and half the distance between them."""
         import numpy
 
-        lower, upper = self.limits(channels)
+        lower, upper = self.limits_of(channels)
         lows = numpy.array(lower)
         highs = numpy.array(upper)
         return (highs + lows) / 2, (highs - lows) / 2
+
+
+def _for_each(numbers: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """Return a number for each channel where one stands for all; others stay as they are."""
+    return numbers * channels if len(numbers) == 1 else numbers
 
 
 def padded(constants: Constants, features: int) -> Constants:

@@ -46,13 +46,16 @@ Stage = ReleasedStage | FixedFeatures
 def stages_of(data: Data) -> tuple[Stage, ...]:
     """Return the stages between some data and the model, in order."""
     stages: list[Stage] = []
-    if data.private_scaling is not None:
-        stages.append(ScalingStage(data.private_scaling, data.scaled_features))
-    features = data.feature_map
-    if isinstance(features, PrivatePca):
-        stages.append(ProjectionStage(features))
-    elif isinstance(features, FixedFeatures):
-        stages.append(features)
+    scaling = data.private_scaling
+    if scaling is not None:
+        features = data.scaled_features
+        scaling.limits_of(features or data.input_shape[0])  # refused before anything is charged
+        stages.append(ScalingStage(scaling, features))
+    made = data.feature_map
+    if isinstance(made, PrivatePca):
+        stages.append(ProjectionStage(made))
+    elif isinstance(made, FixedFeatures):
+        stages.append(made)
     return tuple(stages)
 
 

@@ -35,9 +35,8 @@ def take_raw_inputs(
         rows: The data kind, where it can encode rows of a table.
         after_rows: What becomes of the rows that it has encoded.
     """
-    if transforms or rows is not None:
-        hook = TransformsInputs(transforms, rows=rows, after_rows=after_rows)
-        network.register_forward_pre_hook(hook, with_kwargs=True, prepend=True)
+    hook = TransformsInputs(transforms, rows=rows, after_rows=after_rows)
+    network.register_forward_pre_hook(hook, with_kwargs=True, prepend=True)
 
 
 class Rows(Protocol):

@@ -105,6 +105,11 @@ def find_in_type(wanted: type[_T], annotation: Any, metadata: Any = ()) -> _T | 
     return next((part for part in _parts(annotation, metadata) if isinstance(part, wanted)), None)
 
 
+def takes_path(annotation: Any) -> bool:
+    """Return whether a path is among the values of a type."""
+    return any(part is Path for part in _parts(annotation, ()))
+
+
 def options_in_type(annotation: Any) -> list[type[Options]]:
     """Find the blocks inside a type: `Split` in `Split | None`."""
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_origin
 
 from pydantic import ValidationError
@@ -19,7 +20,7 @@ from dppipe.spec.messages.suggestions import (
     suggest_truth,
 )
 from dppipe.spec.spec import Spec
-from dppipe.spec.yaml.reader import MAX_FAULTS, Path
+from dppipe.spec.yaml.document import MAX_FAULTS, Path
 from dppipe.text_layout import shorten
 
 _HINTS: dict[Path, str] = {
@@ -56,6 +57,8 @@ _BY_LIMIT = {
     "too_long": "at most {max_length} items",
     "too_short": "at least {min_length} items",
 }
+_ONE_OF_SEVERAL = re.compile(r"(\b1 (?:item|character))s\b")
+"""A limit of one, which is written as several."""
 
 
 def explain(error: ValidationError, data: Any, *, registry: Registry) -> list[Problem]:
@@ -148,7 +151,8 @@ def _expected(details: Any, field: FieldInfo | None) -> str:
     if not details["loc"]:
         return "a spec with `version`, `name`, `data` and so on"
     if error in _BY_LIMIT:
-        return _BY_LIMIT[error].format(**context)
+        limit = _BY_LIMIT[error].format(**context)
+        return _ONE_OF_SEVERAL.sub(r"\1", limit)
     known = _BY_TYPE.get(error.split("_")[0])
     return known or f"another value ({str(details['msg']).removeprefix('Input should be ')})"
 

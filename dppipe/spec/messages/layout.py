@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dppipe.errors import PrivacyRefusal, Problem, SpecError
-from dppipe.spec.yaml.source import Located
+from dppipe.spec.yaml.source import Located, SpecFile
 
 _SHOWN = 68
 """Characters of a source line that are shown, so that it fits 80 columns and the caret stands below
@@ -29,10 +29,10 @@ class SpecRefusal(PrivacyRefusal):
         super().__init__(text)
 
 
-def error_of(located: Sequence[Located], *, text: str) -> SpecError | SpecRefusal:
-    """Return one error for all problems of a text; it is a refusal if every problem is one."""
-    ordered = sorted(located, key=lambda found: (found.spot is None, found.spot or (0, 0)))
-    lines = text.splitlines()
+def error_of(located: Sequence[Located], *, files: Sequence[SpecFile]) -> SpecError | SpecRefusal:
+    """Return one error for all problems of a spec; it is a refusal if every problem is one."""
+    ordered = sorted(located, key=lambda found: (found.spot is None, found.spot or (0, 0, 0)))
+    lines = [file.text.splitlines() for file in files]
     laid_out = "\n".join(_lay_out(found, lines) for found in ordered)
     problems = [found.problem for found in ordered]
     if all(isinstance(problem, Refusal) for problem in problems):
@@ -40,12 +40,12 @@ def error_of(located: Sequence[Located], *, text: str) -> SpecError | SpecRefusa
     return SpecError(problems, laid_out)
 
 
-def _lay_out(found: Located, lines: Sequence[str]) -> str:
+def _lay_out(found: Located, lines: Sequence[Sequence[str]]) -> str:
     problem, spot = found
     text = f"{problem.place}: {'.'.join(map(str, problem.path)) or 'spec'}: {problem.message}"
-    if spot is None or spot.line > len(lines):
+    if spot is None or spot.line > len(lines[spot.file]):
         return text
-    line, column = lines[spot.line - 1], spot.column - 1
+    line, column = lines[spot.file][spot.line - 1], spot.column - 1
     if not line.strip() or not line.isprintable():
         return text
     line, column = _window(line, column)

@@ -1,56 +1,30 @@
 """YAML as plain data with places: YAML 1.2 scalars, and nothing that could surprise.
 
-`1e-5` is a number, `yes` and `off` are strings. Tags, anchors, aliases, repeated keys, integers
-with a leading zero and numbers that aren't finite are faults. Every fault is collected with its
-line and column; what can still be read is read. The reader walks PyYAML's flat stream of events, so
-neither deep nesting nor a hostile file can exhaust it. Read next: `scalars.py`.
+`1e-5` is a number, `yes` and `off` are strings. Tags, repeated keys, integers with a leading zero
+and numbers that aren't finite are faults. Every fault is collected with its line and column; what
+can still be read is read. The reader walks PyYAML's flat stream of events, so neither deep nesting
+nor a hostile file can exhaust it. Read next: `scalars.py`, then `aliases.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
+from dppipe.spec.yaml.aliases import Aliases, AliasFault, TooMuchCopied
+from dppipe.spec.yaml.document import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_FAULTS,
+    Document,
+    Fault,
+    Path,
+    Place,
+)
+from dppipe.spec.yaml.open_blocks import Dropped, Filled, Open
 from dppipe.spec.yaml.scalars import read_scalar
-
-MAX_BYTES = 1_000_000
-MAX_DEPTH = 20
-MAX_FAULTS = 100
-
-Path = tuple[str | int, ...]
-
-
-class Place(NamedTuple):
-    """A place in a text; both are counted from 1."""
-
-    line: int
-    column: int
-
-
-class Fault(NamedTuple):
-    """Something that can't be read."""
-
-    path: Path
-    place: Place
-    message: str
-
-
-@dataclass
-class Document:
-    """What a text holds: plain data, where each key and each value stands, and what couldn't be
-    read.
-    """
-
-    text: str = ""
-    data: Any = None
-    keys: dict[Path, Place] = field(default_factory=dict)
-    values: dict[Path, Place] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
-    readable: bool = True
-    """Whether the whole text was read, so that its data are worth looking at."""
 
 
 def read_yaml(text: str) -> Document:
@@ -108,10 +82,11 @@ class _Reader:
         self.document = document
         self.events = events
         self.documents = 0
+        self.aliases = Aliases(document)
 
     def read(self) -> Any:
         root: list[Any] = []
-        stack = [_Open((), root, root=True)]
+        stack = [Open((), root, root=True)]
         try:
             for event in self.events:
                 self._take(event, stack)
@@ -119,7 +94,7 @@ class _Reader:
             self.document.readable = False
         return root[0] if root else None
 
-    def _take(self, event: yaml.Event, stack: list[_Open]) -> None:
+    def _take(self, event: yaml.Event, stack: list[Open]) -> None:
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
@@ -128,46 +103,99 @@ class _Reader:
                 )
                 raise _Stop
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            stack.pop()
+            self._close(stack.pop())
         elif isinstance(event, yaml.NodeEvent):
             self._node(event, stack)
 
-    def _node(self, event: yaml.NodeEvent, stack: list[_Open]) -> None:
+    def _node(self, event: yaml.NodeEvent, stack: list[Open]) -> None:
         top = stack[-1]
         if top.wants_key:
             self._key(event, top, stack)
             return
         path = top.next_path()
         self.document.values[path] = _place(event)
-        self._check_properties(event, path)
-        if isinstance(event, yaml.ScalarEvent):
-            top.put(self._scalar(event, path))
+        self._check_tag(event, path)
+        if top.key is Filled:
+            self._fill_later(event, top, stack)
+        elif isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event, path)
+            top.put(value)
+            self._anchor(event, path, value)
         elif isinstance(event, yaml.AliasEvent):
-            top.put(None)
+            top.put(self._alias(event, path))
         else:
             held: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
             top.put(held)
-            self._open(_Open(path, held), event, stack)
+            self._anchor(event, path, held)
+            self._open(Open(path, held, anchor=event.anchor), event, stack)
 
-    def _key(self, event: yaml.NodeEvent, top: _Open, stack: list[_Open]) -> None:
+    def _close(self, ended: Open) -> None:
+        if ended.filled_by is not None:
+            event = ended.filled_by
+            try:
+                self.aliases.fill(str(event.anchor), ended.held, ended.path)
+            except AliasFault as error:
+                self._alias_fault((*ended.path, "<<"), event, error)
+        if ended.anchor is not None:
+            self.aliases.end(ended.anchor)
+
+    def _anchor(self, event: yaml.NodeEvent, path: Path, value: Any) -> None:
+        if event.anchor:
+            whole = isinstance(event, yaml.ScalarEvent)
+            fault = self.aliases.anchor(event.anchor, path, value, whole=whole)
+            if fault is not None:
+                self._fault(path, event, fault)
+
+    def _alias(self, event: yaml.AliasEvent, path: Path) -> Any:
+        try:
+            return self.aliases.repeat(str(event.anchor), path)
+        except AliasFault as error:
+            self._alias_fault(path, event, error)
+            return None
+
+    def _alias_fault(self, path: Path, event: yaml.NodeEvent, error: AliasFault) -> None:
+        self._fault(path, event, str(error))
+        if isinstance(error, TooMuchCopied):
+            raise _Stop
+
+    def _fill_later(self, event: yaml.NodeEvent, top: Open, stack: list[Open]) -> None:
+        """Note `<<: *name`: its keys are taken when the block ends and its own keys are known."""
+        del self.document.values[(*top.path, "<<")]
+        top.key = None
+        if isinstance(event, yaml.AliasEvent):
+            top.filled_by = event
+            return
+        self._fault(
+            (*top.path, "<<"),
+            event,
+            "expected `<<: *name`, an alias of a block, got another value.",
+        )
+        if not isinstance(event, yaml.ScalarEvent):
+            dropped: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self._open(Open((*top.path, "?"), dropped), event, stack)
+
+    def _key(self, event: yaml.NodeEvent, top: Open, stack: list[Open]) -> None:
         if not isinstance(event, yaml.ScalarEvent):
             self._fault(
                 top.path,
                 event,
                 "expected a name as key, got a list, a block or an alias. Write a plain name.",
             )
-            top.key = _Dropped
+            top.key = Dropped
             if not isinstance(event, yaml.AliasEvent):
                 self._open(
-                    _Open(
-                        (*top.path, "?"), {} if isinstance(event, yaml.MappingStartEvent) else []
-                    ),
+                    Open((*top.path, "?"), {} if isinstance(event, yaml.MappingStartEvent) else []),
                     event,
                     stack,
                 )
             return
         key, path = event.value, (*top.path, event.value)
-        self._check_properties(event, path)
+        self._check_tag(event, path)
+        if event.anchor:
+            self._fault(path, event, "expected a name as key, got an anchor. Mark values only.")
+        if key == "<<" and event.style is None and top.filled_by is None:
+            top.key = Filled
+            return
         if event.style is None and not isinstance(read_scalar(key).value, str):
             after_comma = (
                 self.document.text[: event.start_mark.index].endswith(",")
@@ -187,12 +215,12 @@ class _Reader:
                 event,
                 f"expected each key once, got it twice (first on line {first}). Remove one.",
             )
-            top.key = _Dropped
+            top.key = Dropped
             return
         self.document.keys[path] = _place(event)
         top.key = key
 
-    def _open(self, opened: _Open, event: yaml.Event, stack: list[_Open]) -> None:
+    def _open(self, opened: Open, event: yaml.Event, stack: list[Open]) -> None:
         if len(stack) > MAX_DEPTH:
             self._fault(
                 opened.path,
@@ -210,20 +238,7 @@ class _Reader:
             self._fault(path, event, scalar.fault)
         return scalar.value
 
-    def _check_properties(self, event: yaml.NodeEvent, path: Path) -> None:
-        if isinstance(event, yaml.AliasEvent):
-            self._fault(
-                path,
-                event,
-                f"expected a value, got the alias *{event.anchor}. Write the value out.",
-            )
-        elif event.anchor:
-            self._fault(
-                path,
-                event,
-                f"expected a value, got the anchor &{event.anchor}. Remove it: aliases aren't "
-                "read.",
-            )
+    def _check_tag(self, event: yaml.NodeEvent, path: Path) -> None:
         tag = getattr(event, "tag", None)
         if tag:
             self._fault(
@@ -243,37 +258,6 @@ class _Reader:
             )
             raise _Stop
         self.document.faults.append(Fault(path, _place(event), message))
-
-
-class _Dropped:
-    """A key whose value is read and dropped."""
-
-
-class _Open:
-    """A list or mapping that is being read."""
-
-    def __init__(self, path: Path, held: Any, *, root: bool = False) -> None:
-        self.path = path
-        self.held = held
-        self.key: Any = None
-        self.root = root
-
-    @property
-    def wants_key(self) -> bool:
-        return isinstance(self.held, dict) and self.key is None
-
-    def next_path(self) -> Path:
-        if isinstance(self.held, dict):
-            return (*self.path, "?" if self.key is _Dropped else self.key)
-        return self.path if self.root else (*self.path, len(self.held))
-
-    def put(self, value: Any) -> None:
-        if isinstance(self.held, dict):
-            if self.key is not _Dropped:
-                self.held[self.key] = value
-            self.key = None
-        else:
-            self.held.append(value)
 
 
 def _place(event: yaml.Event) -> Place:

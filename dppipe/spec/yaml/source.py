@@ -1,34 +1,50 @@
-"""Where a spec's data come from: a file and the `--set` overrides on top of it, so that every
-problem can name its place.
+"""Where a spec's data come from: files that are laid over each other, and the `--set` overrides on
+top of them, so that every problem can name its place.
 
 A problem in an overridden value is reported by its own place, the `--set` that brought it. Read
-next: `layout.py`.
+next: `merging.py`, then `layout.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from dppipe.errors import Problem
 from dppipe.spec.kinds.families import FAMILIES
-from dppipe.spec.yaml.reader import Document, Path, Place, read_yaml
+from dppipe.spec.yaml.document import Path
+from dppipe.spec.yaml.merging import Layer, Spot, layer_of, merge
+from dppipe.spec.yaml.reader import read_yaml
 
 
 class Located(NamedTuple):
-    """A problem that knows its place; `spot` is that place in the file, if it is there."""
+    """A problem that knows its place; `spot` is that place in the files, if it is there."""
 
     problem: Problem
-    spot: Place | None
+    spot: Spot | None
+
+
+@dataclass(frozen=True)
+class SpecFile:
+    """One file of a spec."""
+
+    name: str
+    """The file as messages name it."""
+    text: str
+    folder: FilePath | None = None
+    """Where paths that start with `./` begin; None where the text is from no file."""
 
 
 @dataclass
 class Source:
     """A spec as it was given: its data, and the place of each value."""
 
-    name: str
-    document: Document
+    files: tuple[SpecFile, ...]
+    layer: Layer = field(default_factory=Layer)
+    readable: bool = True
+    """Whether all files were read as a whole, so that their data are worth looking at."""
     overrides: dict[Path, str] = field(default_factory=dict)
     """Each path that was set from the command line, with its `--set`."""
     faults: list[Located] = field(default_factory=list)
@@ -37,7 +53,7 @@ class Source:
     @property
     def data(self) -> Any:
         """The plain data, overrides applied."""
-        return self.document.data
+        return self.layer.data
 
     def locate(self, problem: Problem) -> Located:
         """Find the place of a problem: its own, or that of the nearest block around it."""
@@ -48,31 +64,51 @@ class Source:
             spot = self._spot(path, at_key=problem.at_key, exact=length == len(problem.path))
             if spot is not None:
                 return self.at(problem, spot)
-        return self.at(problem, Place(1, 1))
+        return self.at(problem, Spot(0, 1, 1))
 
-    def at(self, problem: Problem, spot: Place) -> Located:
-        """Put a problem at a place of the file."""
-        return Located(replace(problem, place=f"{self.name}:{spot.line}:{spot.column}"), spot)
+    def at(self, problem: Problem, spot: Spot) -> Located:
+        """Put a problem at a place of a file."""
+        return Located(replace(problem, place=self.place(spot)), spot)
 
-    def _spot(self, path: Path, *, at_key: bool, exact: bool) -> Place | None:
-        key, value = self.document.keys.get(path), self.document.values.get(path)
+    def place(self, spot: Spot) -> str:
+        """Return a place as messages name it."""
+        return f"{self.files[spot.file].name}:{spot.line}:{spot.column}"
+
+    def holder(self, path: Path) -> FilePath | None:
+        """Return the folder of the file that holds a value; of an override, the working directory.
+
+        None for text from no file.
+        """
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.overrides:
+                return FilePath.cwd()
+            spot = self.layer.values.get(path[:length])
+            if spot is not None:
+                return self.files[spot.file].folder
+        return None
+
+    def _spot(self, path: Path, *, at_key: bool, exact: bool) -> Spot | None:
+        key, value = self.layer.keys.get(path), self.layer.values.get(path)
         if exact:
             return key if at_key else value
         # Something is missing in a block: blame the block's own key; in a bare name, the name.
         holds_keys = any(
-            len(other) == len(path) + 1 and other[:-1] == path for other in self.document.keys
+            len(other) == len(path) + 1 and other[:-1] == path for other in self.layer.keys
         )
         return key if key and holds_keys else value
 
 
-def read_source(text: str, *, name: str, overrides: Sequence[str] = ()) -> Source:
-    """Read a spec's text and apply the overrides, in their order."""
-    source = Source(name, read_yaml(text))
-    source.faults += [
-        source.at(Problem(fault.path, fault.message), fault.place)
-        for fault in source.document.faults
-    ]
-    if source.document.readable:
+def read_source(files: Sequence[SpecFile], *, overrides: Sequence[str] = ()) -> Source:
+    """Read the files of a spec, lay each over those before it, and apply the overrides in order."""
+    source = Source(tuple(files))
+    for number, file in enumerate(files):
+        document = read_yaml(file.text)
+        source.readable = source.readable and document.readable
+        for fault in document.faults:
+            spot = Spot(number, *fault.place)
+            source.faults.append(source.at(Problem(fault.path, fault.message), spot))
+        source.layer = merge(source.layer, layer_of(document, file=number))
+    if source.readable:
         for override in overrides:
             source.faults += [
                 Located(replace(problem, place=f"--set {override}"), None)
@@ -89,8 +125,8 @@ def _apply(source: Source, override: str) -> list[Problem]:
     value = read_yaml(text)
     if value.faults:
         return [Problem((*parts, *fault.path), fault.message) for fault in value.faults]
-    if source.document.data is None:
-        source.document.data = {}
+    if source.layer.data is None:
+        source.layer.data = {}
     path, problem = put_value(source.data, parts, value.data)
     if problem is not None:
         return [problem]
@@ -98,7 +134,7 @@ def _apply(source: Source, override: str) -> list[Problem]:
         other: label for other, label in source.overrides.items() if other[: len(path)] != path
     }
     source.overrides[path] = f"--set {override}"
-    for places in (source.document.keys, source.document.values):
+    for places in (source.layer.keys, source.layer.values):
         for below in [other for other in places if other[: len(path)] == path]:
             del places[below]
     return []

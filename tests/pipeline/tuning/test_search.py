@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pipeline.tuning.searches import (
     LOST,
     SCORES,
@@ -20,7 +21,9 @@ from pipeline.tuning.searches import (
     write_spec,
 )
 
+import dppipe
 from dppipe.errors import DppipeError, Interrupted
+from dppipe.pipeline.prediction.predictor import Predictor
 from dppipe.pipeline.tuning import candidates
 from dppipe.runs.verify import verify_ledger
 
@@ -235,6 +238,13 @@ def test_private_statistics_are_released_once(
     assert {row.get("what", "step") for row in winner} == {"step"}
     assert verify_ledger(run).intact
     command("evaluate", str(run))
+    inputs = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)) * 10
+    predicted = Predictor.open(run).outputs(inputs)
+    torch.testing.assert_close(predicted, dppipe.load_model(run)(inputs).detach())
+    scaling = json.loads((run / "statistics.json").read_text())
+    scaled = (inputs - torch.tensor(scaling["mean"])) / torch.tensor(scaling["std"])
+    weight, bias = torch.load(run / "checkpoints" / "final.ckpt", weights_only=True).values()
+    torch.testing.assert_close(predicted, scaled @ weight.T + bias, rtol=1e-5, atol=1e-5)
 
 
 TO_ANOTHER_LEARNER = (
