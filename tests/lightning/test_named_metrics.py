@@ -199,7 +199,10 @@ def test_named_metrics_reach_the_summary_the_curves_and_evaluate(holdout, tmp_pa
         test = json.loads(scored.stdout)
         assert set(test) == {f"{prefix}test/{name}" for name in names}
         assert numpy.sum(test[f"{prefix}test/confusion_matrix"]) == 113
-    assert f"{prefix}val/recall/1" in CliRunner().invoke(app, ["compare", "r"]).output
+    assert (
+        f"{prefix}val/recall/1"
+        in CliRunner().invoke(app, ["compare", "r", "--nonprivate", "--json"]).output
+    )
 
 
 @pytest.mark.parametrize(
