@@ -18,7 +18,7 @@ ROOT = Path(dppipe.__file__).parents[1]
 PACKAGE = ROOT / "dppipe"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FAMILIES = "clipping noise sampling models data optim schedules"
+FAMILIES = "clipping noise sampling models data losses optim schedules"
 LAYERS = [
     "errors lazy",
     "environment",

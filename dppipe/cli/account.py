@@ -51,8 +51,8 @@ from dppipe.cli.account_theorems import compose_by_theorems, refuse_other_option
 from dppipe.cli.mechanisms.answering import answer_single
 from dppipe.cli.mechanisms.choosing import given_options, is_single, refuse_single_options
 from dppipe.cli.options import AsJson
+from dppipe.cli.plots.account_plot import write_plot
 from dppipe.cli.printing.account import answer_table, one_answer, theorem_table
-from dppipe.cli.printing.account_plot import write_plot
 from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.second_opinion import CONTRADICTION
 from dppipe.privacy.support import ACCOUNTANTS

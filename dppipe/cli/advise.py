@@ -53,7 +53,7 @@ def advise(
     facts = Facts(records, epsilon, delta, examples_seen, relation, dimension)  # type: ignore[arg-type]
     advice = make_advice(facts)
     if plot is not None:
-        from dppipe.cli.printing.advice_plot import write_advice_plot
+        from dppipe.cli.plots.advice_plot import write_advice_plot
 
         write_advice_plot(advice, plot)
     typer.echo(json.dumps(advice.to_data(), indent=2) if as_json else advice_text(advice))

@@ -72,7 +72,7 @@ def _write_page(compared: Comparison, path: Path) -> None:
 
 
 def _draw(compared: Comparison, path: Path) -> None:
-    from dppipe.cli.printing.figures import new_figure, save_figure
+    from dppipe.cli.plots.figures import new_figure, save_figure
     from dppipe.errors import UsageError
     from dppipe.report.comparison.picture import can_draw, draw_frontier
 

@@ -82,11 +82,6 @@ class Data(Component):
     public: bool | None = Field(
         None, description="Whether no record of any part needs protection; lowers no charge."
     )
-    public: bool | None = Field(
-        None,
-        description="Whether no record needs protection, of none of the parts: `dppipe tune --on` "
-        "takes such data, and the statement repeats it. What a run charges stays the same.",
-    )
     on_bad_record: Literal["refuse", "drop"] | None = Field(
         None,
         description="What becomes of a record that can't be used: `refuse` names its place and "

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dppipe.models.logistic import Logistic
     from dppipe.models.lstm import Lstm
     from dppipe.models.mlp import Mlp
+    from dppipe.models.tab_mlp import TabMlp
     from dppipe.models.text_bag import TextBag
     from dppipe.models.transformer import Transformer
 
@@ -28,6 +29,7 @@ __all__ = [
     "Lstm",
     "Mlp",
     "Model",
+    "TabMlp",
     "TextBag",
     "Transformer",
 ]
@@ -42,6 +44,7 @@ __getattr__ = lazy_names(
         "Lstm": ".lstm",
         "Mlp": ".mlp",
         "Model": ".base",
+        "TabMlp": ".tab_mlp",
         "TextBag": ".text_bag",
         "Transformer": ".transformer",
     },

@@ -16,6 +16,7 @@ from dppipe.runs.directory import RunDirectory, write_json
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import plain_metrics
 from dppipe.runs.page.documents import write_documents
+from dppipe.runs.showing.confusion import unfold_cells
 from dppipe.runs.statement.audit_findings import audit_of_run
 from dppipe.runs.statement.writing import STATED
 
@@ -60,7 +61,7 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
 def _metrics(scores: Mapping[str, float | None]) -> dict[str, float]:
     """Return scores as they were before JSON, which holds null for what isn't finite."""
     found: dict[str, float] = {}
-    for name, score in scores.items():
+    for name, score in unfold_cells(scores).items():
         found[str(name)] = math.nan if score is None else float(score)
     return found
 

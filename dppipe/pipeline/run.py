@@ -16,7 +16,7 @@ from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.checkpoints import restoring
 from dppipe.lightning.covered import cover
 from dppipe.lightning.module import SpecModule
-from dppipe.lightning.objectives import Objective
+from dppipe.lightning.objectives import objective_of
 from dppipe.lightning.own_modules import own_module
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.audited import Audited, made_up_splits
@@ -249,7 +249,7 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
         )
     return SpecModule(
         network,
-        objective=Objective(spec.data.task, spec.data.outputs),
+        objective=objective_of(spec),
         optimizer=spec.optimizer,
         steps=steps,
     )

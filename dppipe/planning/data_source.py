@@ -28,6 +28,8 @@ class DataSource(FrozenData):
     """The columns whose values are held to public bounds, with the bounds."""
     public_files: tuple[str, ...] = ()
     """Files that are taken as public: records are read by their rules."""
+    assumed: tuple[str, ...] = ()
+    """What the loss takes as publicly known about the records. Left out of a plan if nothing."""
     public: bool = False
     """Whether the spec declares that no record needs protection. Left out of a plan if not."""
 
@@ -36,15 +38,19 @@ class DataSource(FrozenData):
         self, usual: SerializerFunctionWrapHandler
     ) -> dict[str, Any]:
         found: dict[str, Any] = usual(self)
-        if not self.public:
-            del found["public"]
-        if not self.public_files:
-            found.pop("public_files", None)
+        for name in ("assumed", "public", "public_files"):
+            if not getattr(self, name):
+                found.pop(name, None)
         return found
 
 
-def source_of_data(data: Any) -> DataSource:
-    """Return what is public about a data kind; `data` is a component of the data family."""
+def source_of_data(data: Any, *, assumed: str | None = None) -> DataSource:
+    """Return what is public about a data kind.
+
+    Args:
+        data: A component of the data family.
+        assumed: What the loss takes as publicly known about the records.
+    """
     files = []
     for name in type(data).model_fields:
         option = getattr(data, name)
@@ -57,6 +63,7 @@ def source_of_data(data: Any) -> DataSource:
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
         public_files=tuple(map(str, getattr(data, "public_files", ()))),
+        assumed=() if assumed is None else (assumed,),
         public=bool(data.public),
     )
 

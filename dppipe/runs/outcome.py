@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from dppipe.runs.showing.confusion import fold_cells
+
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
 
@@ -139,9 +141,12 @@ class Outcome:
         }
 
 
-def plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Return metrics as JSON can hold them: what isn't finite (a diverged model) is null."""
+def plain_metrics(metrics: Mapping[str, float]) -> dict[str, Any]:
+    """Return metrics as JSON can hold them.
+
+    What isn't finite (a diverged model) is null, and a confusion matrix is a list of rows.
+    """
     plain: dict[str, float | None] = {}
     for name, value in metrics.items():
         plain[name] = value if math.isfinite(value) else None
-    return plain
+    return fold_cells(plain)

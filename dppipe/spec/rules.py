@@ -2,8 +2,7 @@
 at once.
 
 They need no record: only the options, and the number of records where it is public. Under
-`add_remove` that number is secret, so nothing here asks for it. A refusal is a well-formed spec
-that no proof covers.
+`add_remove` that number is secret, so nothing here asks for it. A refusal is a spec without proof.
 """
 
 from __future__ import annotations
@@ -17,13 +16,24 @@ from dppipe.spec.input_rules import features_fit, learner_takes_inputs, model_ta
 from dppipe.spec.messages.layout import Refusal
 from dppipe.spec.public_data import public_data_problems
 from dppipe.spec.spec import Spec
+from dppipe.spec.training_rules import TRAINING_RULES
 
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Return every problem between the blocks of a spec."""
     rules: tuple[Callable[[Spec], Iterator[Problem]], ...]
-    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together)
-    rules += (features_fit, model_takes_inputs)
+    rules = (
+        *TRAINING_RULES,
+        _rate,
+        _unit,
+        _secret,
+        _records,
+        _length,
+        _proof,
+        _together,
+        features_fit,
+        model_takes_inputs,
+    )
     if not spec.takes_steps:
         rules = (_learner_unit, _learner_devices, _learner_preludes, _learner_model, _secret)
         rules += (
@@ -85,15 +95,6 @@ def _learner_devices(spec: Spec) -> Iterator[Problem]:
 
 def _relation(spec: Spec) -> str:
     return "zero_out" if spec.budget == "none" else spec.budget.relation
-
-
-def _optimizer(spec: Spec) -> Iterator[Problem]:
-    if spec.optimizer is None and spec.model.kind != "class_path":
-        message = (
-            "expected the name of an optimizer or a block with `kind`, got nothing. Add one, "
-            "such as {kind: sgd, lr: 0.1}."
-        )
-        yield Problem(("optimizer",), message)
 
 
 def _rate(spec: Spec) -> Iterator[Problem]:

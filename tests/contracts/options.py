@@ -78,6 +78,10 @@ MODELS: dict[str, list[dict[str, Any]]] = {
     "text_bag": [{}, {"mode": "root_mean"}, {"embedding": 4, "hidden": [5], "mode": "sum"}],
     "transformer": [{"width": 8, "heads": 2, "layers": 1, "dropout": 0.1}],
 }
+LOSSES: dict[str, list[dict[str, Any]]] = {
+    "cross_entropy": [{}, {"class_weights": [1, 5]}, {"priors": [0.5, 0.3, 0.2]}],
+    "focal": [{}, {"gamma": 0.5}, {"gamma": 0, "priors": [0.9, 0.1]}],
+}
 
 
 def write_idx(folder: Path) -> dict[str, Any]:
@@ -177,5 +181,5 @@ def variants(block: str, kind: str, folder: Path) -> list[dict[str, Any]]:
     if block == "clipping":
         # Patterns and lists name the groups of one model; the checks have several.
         return [options for options in CLIPPERS.get(kind, [{}]) if not _names_groups(options)]
-    known = {"model": MODELS, "sampler": SAMPLERS}
+    known = {"loss": LOSSES, "model": MODELS, "sampler": SAMPLERS}
     return known.get(block, {}).get(kind, [{}])

@@ -10,7 +10,7 @@ from pathlib import Path
 from dppipe.cli.mechanisms.asked import Asked, Single
 from dppipe.cli.mechanisms.choosing import Given
 from dppipe.cli.mechanisms.values import read_question
-from dppipe.cli.printing.figures import new_figure, save_figure
+from dppipe.cli.plots.figures import new_figure, save_figure
 
 _ANSWERS = {
     "gaussian": "gaussian:answer_gaussian",

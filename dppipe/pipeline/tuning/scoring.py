@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, default_collate
 from dppipe.data.reading.record_checks import usable_part
 from dppipe.data.reading.tasks import NO_TAG
 from dppipe.errors import RECORD_ERRORS
-from dppipe.learners.records.task_losses import per_record_loss
+from dppipe.losses.by_task import per_record_loss
 from dppipe.pipeline.scoring import SCORING_BATCH_SIZE
 
 if TYPE_CHECKING:

@@ -159,9 +159,13 @@ def _spec(path: Path) -> dict[str, Any] | None:
 
 
 def _scores(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics of the last validation and of the test split that aren't null."""
+    """Return the single numbers of the last validation and of the test split that aren't null."""
     scores = {**summary.get("metrics", {}), **summary.get("test", {})}
-    return {name: value for name, value in scores.items() if value is not None}
+    found: dict[str, Any] = {}
+    for name, value in scores.items():
+        if value is not None and not isinstance(value, list):
+            found[name] = value
+    return found
 
 
 def _true_positive_rate(path: Path, stated: Mapping[str, Any], *, claim: Claim) -> float | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.outcome import Outcome
+from dppipe.runs.showing.confusion import shown_metrics
 from dppipe.text_layout import short_path, shown_command, table
 
 
@@ -44,7 +45,7 @@ def closing_text(outcome: Outcome) -> str:
             f"{shown(outcome.epsilon)} at delta {at}, {outcome.plan.relation}, "
             f"one {outcome.plan.unit}"
         )
-    facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
+    facts |= shown_metrics(outcome.metrics)
     if outcome.physical_batch_size is not None:
         facts["physical batch"] = f"at most {outcome.physical_batch_size} records"
     if outcome.seconds is not None:

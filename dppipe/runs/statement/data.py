@@ -66,8 +66,9 @@ def _files(files: Files) -> dict[str, bool]:
 
 
 def _source(source: DataSource) -> dict[str, Any]:
-    """Return where the records come from; bounds and public files only where there are some."""
-    absent = {name for name in ("bounds", "public_files") if not getattr(source, name)}
+    """Return where the records come from; some facts only where there are any."""
+    rare = ("bounds", "assumed", "public_files")
+    absent = {name for name in rare if not getattr(source, name)}
     return source.model_dump(exclude=absent)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dppipe.cli.printing.figures import new_figure, save_figure
+from dppipe.cli.plots.figures import new_figure, save_figure
 
 if TYPE_CHECKING:
     from dppipe.planning.advising.advice import Advice

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-from torch.nn import functional as F
-
 from dppipe.data.reading.tasks import NO_TAG
 
 if TYPE_CHECKING:
-    from dppipe.data.base import Task
+    from torch import Tensor
+
+    from dppipe.data.reading.tasks import Task
 
 
 def per_record_loss(predictions: Tensor, targets: Tensor, *, task: Task) -> Tensor:  # -> [b]
@@ -24,6 +23,8 @@ def per_record_loss(predictions: Tensor, targets: Tensor, *, task: Task) -> Tens
     """
     if task == "tagging":
         return _mean_over_tokens(predictions, targets)
+    from torch.nn import functional as F
+
     if task == "multiclass":
         return F.cross_entropy(predictions, targets, reduction="none")
     if task == "binary":
@@ -37,6 +38,8 @@ def per_record_loss(predictions: Tensor, targets: Tensor, *, task: Task) -> Tens
 # [b, t, classes], [b, t] -> [b]
 def _mean_over_tokens(predictions: Tensor, tags: Tensor) -> Tensor:
     """Return the mean over each record's own tokens; 0 of a record without any."""
+    from torch.nn import functional as F
+
     losses = F.cross_entropy(
         predictions.transpose(1, 2), tags, reduction="none", ignore_index=NO_TAG
     )
