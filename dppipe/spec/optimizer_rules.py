@@ -1,7 +1,7 @@
-"""Rules of the optimizer with other blocks.
+"""Rules of an optimizer that corrects for the noise.
 
-An optimizer that corrects for the noise needs the variance that it really has: one number for all
-coordinates, and for one step by itself.
+It needs the variance that the noise really has: one number for all coordinates, and for one step by
+itself.
 """
 
 from __future__ import annotations
@@ -18,17 +18,9 @@ if TYPE_CHECKING:
     from dppipe.spec.spec import Spec
 
 
-def optimizer_problems(spec: Spec) -> Iterator[Problem]:
-    """Yield what an optimizer lacks, or can't be beside."""
-    if spec.optimizer is None:
-        if spec.model.kind != "class_path":
-            message = (
-                "expected the name of an optimizer or a block with `kind`, got nothing. Add one, "
-                "such as {kind: sgd, lr: 0.1}."
-            )
-            yield Problem(("optimizer",), message)
-        return
-    if spec.optimizer.uses_noise and spec.budget != "none":
+def noise_is_known(spec: Spec) -> Iterator[Problem]:
+    """Yield what gives the noise another size than an optimizer can correct for."""
+    if spec.optimizer is not None and spec.optimizer.uses_noise and spec.budget != "none":
         yield from unknown_noise(spec.clipping, spec.noise, optimizer=spec.optimizer.kind)
 
 
