@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from dppipe.clipper_abilities import transforms
 from dppipe.errors import DppipeError, Problem
 from dppipe.privacy.release import PublicFacts
-from dppipe.spec.optimizer_rules import noise_is_known
 from dppipe.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from dppipe.clipping.base import Clipper
+    from dppipe.noise.base import NoiseSchedule
 
 
 def _optimizer(spec: Spec) -> Iterator[Problem]:
@@ -17,6 +22,31 @@ def _optimizer(spec: Spec) -> Iterator[Problem]:
             "such as {kind: sgd, lr: 0.1}."
         )
         yield Problem(("optimizer",), message)
+
+
+def _noise_is_known(spec: Spec) -> Iterator[Problem]:
+    """Yield what gives the noise another size than an optimizer can correct for."""
+    if spec.optimizer is not None and spec.optimizer.uses_noise and spec.budget != "none":
+        yield from unknown_noise(spec.clipping, spec.noise, optimizer=spec.optimizer.kind)
+
+
+def unknown_noise(clipping: Clipper, noise: NoiseSchedule, *, optimizer: str) -> Iterator[Problem]:
+    """Yield why the noise of a step isn't one known number, which such an optimizer needs."""
+    clipper = clipping.kind
+    if transforms(clipping):
+        yield Problem(
+            ("clipping", "kind"),
+            f"expected noise of one size beside optimizer {optimizer!r}, which corrects for it, "
+            f"got {clipper!r}, which gives each coordinate its own. Take kind: flat, or "
+            "optimizer: adam.",
+        )
+    if noise.block > 1:
+        yield Problem(
+            ("noise", "kind"),
+            f"expected independent noise beside optimizer {optimizer!r}, which corrects for it, "
+            f"got {noise.kind!r}, whose noise is correlated between steps. Take kind: constant, or "
+            "optimizer: adam.",
+        )
 
 
 def _objective(spec: Spec) -> Iterator[Problem]:
@@ -43,4 +73,4 @@ def _loss(spec: Spec, facts: PublicFacts) -> Iterator[Problem]:
         yield Problem(place, message)
 
 
-TRAINING_RULES = (_optimizer, noise_is_known, _objective)
+TRAINING_RULES = (_optimizer, _noise_is_known, _objective)
