@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dppipe.data.csv import Csv
     from dppipe.data.digits import Digits
     from dppipe.data.idx import Idx
+    from dppipe.data.npy import Npy
     from dppipe.data.npz import Npz
     from dppipe.data.parquet import Parquet
     from dppipe.data.synthetic import Synthetic
@@ -28,6 +29,7 @@ __all__ = [
     "Data",
     "Digits",
     "Idx",
+    "Npy",
     "Npz",
     "Parquet",
     "Split",
@@ -45,6 +47,7 @@ __getattr__ = lazy_names(
         "Data": ".base",
         "Digits": ".digits",
         "Idx": ".idx",
+        "Npy": ".npy",
         "Npz": ".npz",
         "Parquet": ".parquet",
         "Split": ".base",

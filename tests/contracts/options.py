@@ -104,6 +104,13 @@ def write_npz(folder: Path) -> dict[str, Any]:
     return {"path": str(folder / "d.npz"), "classes": 4}
 
 
+def write_npy(folder: Path) -> dict[str, Any]:
+    generator = numpy.random.default_rng(0)
+    numpy.save(folder / "x.npy", generator.normal(size=(30, 3, 4)))
+    numpy.save(folder / "y.npy", generator.integers(0, 4, 30))
+    return {"path": str(folder), "classes": 4}
+
+
 def write_csv(folder: Path) -> dict[str, Any]:
     rows = [
         "age,town,ill",
@@ -162,6 +169,7 @@ DATA: dict[str, Callable[[Path], dict[str, Any]]] = {
     "class_path": write_class,
     "csv": write_csv,
     "idx": write_idx,
+    "npy": write_npy,
     "npz": write_npz,
     "parquet": write_parquet,
     "text": write_texts,

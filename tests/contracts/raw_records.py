@@ -64,6 +64,10 @@ def raw_archive(data: Any, order: Sequence[int], folder: Path) -> Raw:
         return raw_array(archive[data.x], order, folder)
 
 
+def raw_file(data: Any, order: Sequence[int], folder: Path) -> Raw:
+    return raw_array(numpy.load(data.path / f"{data.x}.npy"), order, folder)
+
+
 def raw_images(data: Any, order: Sequence[int], folder: Path) -> Raw:
     """Write an IDX file, gzipped."""
     import torch
@@ -96,6 +100,7 @@ RAW: dict[str, Callable[[Any, Sequence[int], Path], Raw]] = {
     "csv": raw_table,
     "digits": raw_digits,
     "idx": raw_images,
+    "npy": raw_file,
     "npz": raw_archive,
     "parquet": raw_table,
     "synthetic": loaded,

@@ -41,6 +41,8 @@ PCA = {"kind": "pca", "components": 1, "max_norm": 5.0, "noise_multiplier": 3}
 ORIENTATIONS = {"kind": "orientation_histograms", "cells": [2], "cache": False}
 IMAGES = ("digits", "idx")
 TABLES = ("csv", "parquet")
+ON_DISK = ("image_folder", "npy")
+"""Kinds whose records are read one by one: nothing private is released of them before training."""
 SPEC: dict[str, Any] = {
     "version": 1,
     "name": "contract",
@@ -61,6 +63,8 @@ def ways(kind: str) -> list[tuple[str, dict[str, Any]]]:
     found: list[tuple[str, dict[str, Any]]] = [("plain", {})]
     if "normalize" in fields and kind not in TABLES:
         found.append(("constants", {"normalize": CONSTANTS}))
+    if kind in ON_DISK:
+        return found
     if "normalize" in fields:
         found.append(("moments", {"normalize": MOMENTS}))
         found.append(("histograms", {"normalize": HISTOGRAMS}))

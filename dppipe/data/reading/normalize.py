@@ -25,3 +25,18 @@ Normalize = Annotated[
     WrapValidator(_chosen, json_schema_input_type=Constants | PrivateScaling | None),
 ]
 """Constants, `{kind: private, ...}`, or nothing; a word that asks for fitting is refused."""
+
+
+def _constants_alone(value: Any, handler: ModelWrapValidatorHandler[Any]) -> Any:
+    if isinstance(value, PrivateScaling) or (isinstance(value, dict) and "kind" in value):
+        raise ValueError(
+            "expected constants, such as {mean: 0.5, std: 0.25}, got a kind. Private statistics "
+            "are released of data in memory, not of records that are read one by one."
+        )
+    return _chosen(value, handler)
+
+
+PublicNormalize = Annotated[
+    Constants | None, WrapValidator(_constants_alone, json_schema_input_type=Constants | None)
+]
+"""Constants, or nothing: for records that are read one by one."""

@@ -79,6 +79,7 @@ def take(dataset: Dataset[Any], indices: numpy.ndarray, *, last: bool = False) -
     from torch.utils.data import Subset, TensorDataset
 
     from dppipe.data.reading.marks import copy_marks
+    from dppipe.data.reading.one_by_one import RecordsOnDisk
 
     ordered = numpy.sort(indices)
     if len(ordered) == len(cast(Sized, dataset)):
@@ -88,6 +89,8 @@ def take(dataset: Dataset[Any], indices: numpy.ndarray, *, last: bool = False) -
         part = TensorDataset(*(moved_to_front(tensor, ordered) for tensor in dataset.tensors))
     elif isinstance(dataset, TensorDataset):
         part = TensorDataset(*(tensor[torch.from_numpy(ordered)] for tensor in dataset.tensors))
+    elif isinstance(dataset, RecordsOnDisk):
+        part = cast("Dataset[Any]", dataset.select(ordered))
     else:
         part = Subset(dataset, ordered.tolist())
     return cast("Dataset[Any]", copy_marks(dataset, part, ordered))
