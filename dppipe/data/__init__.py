@@ -12,6 +12,7 @@ from dppipe.lazy import lazy_names
 if TYPE_CHECKING:
     from dppipe.data.base import Data, Split, Splits
     from dppipe.data.breast_cancer import BreastCancer
+    from dppipe.data.cifar import Cifar
     from dppipe.data.class_path import ClassPathData
     from dppipe.data.csv import Csv
     from dppipe.data.digits import Digits
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BreastCancer",
+    "Cifar",
     "ClassPathData",
     "Csv",
     "Data",
@@ -42,6 +44,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "BreastCancer": ".breast_cancer",
+        "Cifar": ".cifar",
         "ClassPathData": ".class_path",
         "Csv": ".csv",
         "Data": ".base",

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
-from dppipe.data.base import Data, Split, Splits, Task
+from dppipe.data.base import Data, Splits, Task
 from dppipe.data.features.option import Features
 from dppipe.data.reading.files import find_file, open_bytes
 from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.tensors import class_task, make_classified
+from dppipe.data.splitting.parts import TrainSplit
 from dppipe.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,20 +31,6 @@ if TYPE_CHECKING:
 
 _UNSIGNED_BYTE = 8
 _WHITE = 255
-
-
-class TrainSplit(Split):
-    """Shares of the training file."""
-
-    train: float = Field(
-        0.9, gt=0, le=1, description="The share of the training file that is trained on."
-    )
-    val: float = Field(
-        0.1, ge=0, lt=1, description="The share of the training file that validates."
-    )
-    test: float = Field(
-        0.0, ge=0, le=0, description="Always 0: the test records are files of their own."
-    )
 
 
 class Idx(Data, kind="idx"):

@@ -96,6 +96,19 @@ def write_idx(folder: Path) -> dict[str, Any]:
     return {"root": str(folder)}
 
 
+def write_cifar(folder: Path) -> dict[str, Any]:
+    generator = numpy.random.default_rng(0)
+    names = [f"data_batch_{number}" for number in range(1, 6)]
+    for part, name in enumerate([*names, "test_batch"]):
+        records = generator.integers(0, 256, (6, 3073), dtype=numpy.uint8)
+        records[:, 0] = (numpy.arange(6) + part) % 10
+        (folder / f"{name}.bin").write_bytes(records.tobytes())
+    for name in ("train", "test"):  # with two labels each, for other values of `classes`
+        records = generator.integers(0, 20, (20, 3074), dtype=numpy.uint8)
+        (folder / f"{name}.bin").write_bytes(records.tobytes())
+    return {"root": str(folder)}
+
+
 def write_npz(folder: Path) -> dict[str, Any]:
     generator = numpy.random.default_rng(0)
     numpy.savez(
@@ -166,6 +179,7 @@ def write_texts(folder: Path) -> dict[str, Any]:
 
 
 DATA: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "cifar": write_cifar,
     "class_path": write_class,
     "csv": write_csv,
     "idx": write_idx,

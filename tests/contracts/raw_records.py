@@ -88,6 +88,12 @@ def loaded(data: Data, order: Sequence[int], folder: Path) -> Raw:
     return raw_array(inputs, order, folder)
 
 
+def raw_batches(data: Any, order: Sequence[int], folder: Path) -> Raw:
+    content = b"".join(path.read_bytes() for path in data.record_files())
+    records = numpy.frombuffer(content, dtype=numpy.uint8).reshape(-1, 3073)
+    return raw_array(records[:, 1:].reshape(-1, 3, 32, 32), order, folder)
+
+
 def raw_class(data: Any, order: Sequence[int], folder: Path) -> Raw:
     if data.class_path.startswith("dppipe.data."):
         return raw_digits(data, order, folder)
@@ -96,6 +102,7 @@ def raw_class(data: Any, order: Sequence[int], folder: Path) -> Raw:
 
 RAW: dict[str, Callable[[Any, Sequence[int], Path], Raw]] = {
     "breast_cancer": raw_tumours,
+    "cifar": raw_batches,
     "class_path": raw_class,
     "csv": raw_table,
     "digits": raw_digits,

@@ -39,7 +39,7 @@ MOMENTS = {"kind": "private", "noise_multiplier": 3, "lower": -3, "upper": 50}
 HISTOGRAMS = {"kind": "private", "noise_multiplier": 3, "lower": -3, "upper": 50, "bins": 16}
 PCA = {"kind": "pca", "components": 1, "max_norm": 5.0, "noise_multiplier": 3}
 ORIENTATIONS = {"kind": "orientation_histograms", "cells": [2], "cache": False}
-IMAGES = ("digits", "idx")
+IMAGES = ("cifar", "digits", "idx")
 TABLES = ("csv", "parquet")
 ON_DISK = ("image_folder", "npy")
 """Kinds whose records are read one by one: nothing private is released of them before training."""
@@ -85,7 +85,8 @@ def cases() -> Iterator[Any]:
     for kind in KINDS:
         for way, options in ways(kind):
             alike = way in ("histograms", "moments, then pca") and kind not in ("npz", "csv")
-            marks = [pytest.mark.slow] if alike else []
+            wide = kind == "cifar" and "pca" in way  # components of 3,072 numbers
+            marks = [pytest.mark.slow] if alike or wide else []
             yield pytest.param(kind, options, id=f"{kind}-{way}", marks=marks)
 
 

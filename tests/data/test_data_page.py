@@ -38,7 +38,15 @@ def test_every_block_is_read_by_its_kind(text: str) -> None:
         block, value = "loss", value["loss"]  # of `train`
     kind, options = split_kind(block, value)
     made = Registry().load(block, kind).from_data(options)
-    if block == "data" and kind not in ("idx", "npz", "parquet", "class_path"):
+    if block == "data" and kind not in (
+        "cifar",
+        "class_path",
+        "idx",
+        "image_folder",
+        "npy",
+        "npz",
+        "parquet",
+    ):
         assert (made.train_users() if made.users else made.train_count()) > 0  # type: ignore[attr-defined]
 
 

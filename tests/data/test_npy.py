@@ -148,7 +148,7 @@ import resource, sys
 import dppipe.cli
 status = 0
 try:
-    dppipe.cli.main(sys.argv[1:])
+    dppipe.cli.main()
 except SystemExit as end:
     status = end.code
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -51,6 +51,20 @@ class Split(Options):
         return train, val, test
 
 
+class TrainSplit(Split):
+    """Shares of the training file, where test records have files of their own."""
+
+    train: float = Field(
+        0.9, gt=0, le=1, description="The share of the training file that is trained on."
+    )
+    val: float = Field(
+        0.1, ge=0, lt=1, description="The share of the training file that validates."
+    )
+    test: float = Field(
+        0.0, ge=0, le=0, description="Always 0: the test records are files of their own."
+    )
+
+
 def refuse_test_share(split: Split, *, beside: str) -> None:
     """Refuse a share of test records where an option names test records of their own."""
     if split.test > 0:
