@@ -24,7 +24,7 @@ def predict(
         typer.Argument(
             metavar="DATA",
             help="New records: a table with the columns that the model learned from, in any order, "
-            "an .npz or .npy file of raw inputs, or IDX images.",
+            "an .npz or .npy file of raw inputs, IDX images, or a folder of images.",
         ),
     ],
     out: Annotated[

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dppipe.data.csv import Csv
     from dppipe.data.digits import Digits
     from dppipe.data.idx import Idx
+    from dppipe.data.image_folder import ImageFolder
     from dppipe.data.npy import Npy
     from dppipe.data.npz import Npz
     from dppipe.data.parquet import Parquet
@@ -31,6 +32,7 @@ __all__ = [
     "Data",
     "Digits",
     "Idx",
+    "ImageFolder",
     "Npy",
     "Npz",
     "Parquet",
@@ -50,6 +52,7 @@ __getattr__ = lazy_names(
         "Data": ".base",
         "Digits": ".digits",
         "Idx": ".idx",
+        "ImageFolder": ".image_folder",
         "Npy": ".npy",
         "Npz": ".npz",
         "Parquet": ".parquet",

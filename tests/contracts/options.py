@@ -109,6 +109,18 @@ def write_cifar(folder: Path) -> dict[str, Any]:
     return {"root": str(folder)}
 
 
+def write_image_folder(folder: Path) -> dict[str, Any]:
+    from PIL import Image
+
+    generator = numpy.random.default_rng(0)
+    for name in ("cat", "dog", "ox"):
+        (folder / "images" / name).mkdir(parents=True)
+        for place in range(10):
+            pixels = generator.integers(0, 256, (6, 5, 3), dtype=numpy.uint8)
+            Image.fromarray(pixels).save(folder / "images" / name / f"{place}.png")
+    return {"path": str(folder / "images"), "size": [6, 5]}
+
+
 def write_npz(folder: Path) -> dict[str, Any]:
     generator = numpy.random.default_rng(0)
     numpy.savez(
@@ -183,6 +195,7 @@ DATA: dict[str, Callable[[Path], dict[str, Any]]] = {
     "class_path": write_class,
     "csv": write_csv,
     "idx": write_idx,
+    "image_folder": write_image_folder,
     "npy": write_npy,
     "npz": write_npz,
     "parquet": write_parquet,

@@ -68,6 +68,15 @@ def raw_file(data: Any, order: Sequence[int], folder: Path) -> Raw:
     return raw_array(numpy.load(data.path / f"{data.x}.npy"), order, folder)
 
 
+def raw_pixels(data: Any, order: Sequence[int], folder: Path) -> Raw:
+    from PIL import Image
+
+    pixels = []
+    for file in sorted(data.path.rglob("*.png")):
+        pixels.append(numpy.asarray(Image.open(file)).transpose(2, 0, 1))
+    return raw_array(numpy.stack(pixels), order, folder)
+
+
 def raw_images(data: Any, order: Sequence[int], folder: Path) -> Raw:
     """Write an IDX file, gzipped."""
     import torch
@@ -107,6 +116,7 @@ RAW: dict[str, Callable[[Any, Sequence[int], Path], Raw]] = {
     "csv": raw_table,
     "digits": raw_digits,
     "idx": raw_images,
+    "image_folder": raw_pixels,
     "npy": raw_file,
     "npz": raw_archive,
     "parquet": raw_table,
