@@ -18,7 +18,7 @@ from dppipe.lightning.strategies import PrivateDDP
 from dppipe.optim.known_noise import asks_for_noise
 from dppipe.privacy.budget import Relation
 from dppipe.runs.metric_names import Holdout
-from dppipe.spec.training_rules import unknown_noise
+from dppipe.spec.rules.training import unknown_noise
 
 if TYPE_CHECKING:
     import pytorch_lightning as pl
