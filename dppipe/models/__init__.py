@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dppipe.models.tab_mlp import TabMlp
     from dppipe.models.text_bag import TextBag
     from dppipe.models.transformer import Transformer
+    from dppipe.models.vit import Vit
 
 __all__ = [
     "ClassPathModel",
@@ -32,6 +33,7 @@ __all__ = [
     "TabMlp",
     "TextBag",
     "Transformer",
+    "Vit",
 ]
 
 __getattr__ = lazy_names(
@@ -47,5 +49,6 @@ __getattr__ = lazy_names(
         "TabMlp": ".tab_mlp",
         "TextBag": ".text_bag",
         "Transformer": ".transformer",
+        "Vit": ".vit",
     },
 )

@@ -80,14 +80,16 @@ class Block(nn.Module):
         self.narrow = nn.Linear(feedforward, width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, states: Tensor, visible: Tensor) -> Tensor:  # [B, T, d] -> [B, T, d]
-        """Return the states after this block."""
+    def forward(
+        self, states: Tensor, visible: Tensor | None = None
+    ) -> Tensor:  # [B, T, d] -> [B, T, d]
+        """Return the states after this block; all places are seen unless some are named."""
         states = states + self.dropout(self._attend(self.attention_norm(states), visible))
         wide = F.gelu(self.widen(self.norm(states)))
         found: Tensor = states + self.dropout(self.narrow(wide))
         return found
 
-    def _attend(self, states: Tensor, visible: Tensor) -> Tensor:
+    def _attend(self, states: Tensor, visible: Tensor | None) -> Tensor:
         split = self.project(states).unflatten(2, (3, self.heads, -1))  # [B, T, 3, heads, d]
         queries, keys, values = split.permute(2, 0, 3, 1, 4)
         mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=visible)
