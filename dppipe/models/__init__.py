@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from dppipe.models.logistic import Logistic
     from dppipe.models.lstm import Lstm
     from dppipe.models.mlp import Mlp
+    from dppipe.models.resnet import Resnet
     from dppipe.models.tab_mlp import TabMlp
     from dppipe.models.text_bag import TextBag
     from dppipe.models.transformer import Transformer
     from dppipe.models.vit import Vit
+    from dppipe.models.wide_resnet import WideResnet
 
 __all__ = [
     "ClassPathModel",
@@ -30,10 +32,12 @@ __all__ = [
     "Lstm",
     "Mlp",
     "Model",
+    "Resnet",
     "TabMlp",
     "TextBag",
     "Transformer",
     "Vit",
+    "WideResnet",
 ]
 
 __getattr__ = lazy_names(
@@ -46,9 +50,11 @@ __getattr__ = lazy_names(
         "Lstm": ".lstm",
         "Mlp": ".mlp",
         "Model": ".base",
+        "Resnet": ".resnet",
         "TabMlp": ".tab_mlp",
         "TextBag": ".text_bag",
         "Transformer": ".transformer",
         "Vit": ".vit",
+        "WideResnet": ".wide_resnet",
     },
 )

@@ -10,6 +10,7 @@ from pydantic import model_validator
 from dppipe.component import Field
 from dppipe.errors import Problem, SpecError
 from dppipe.models.base import Model
+from dppipe.models.images import require_image
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,12 +48,10 @@ class Vit(Model, kind="vit"):
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         from dppipe.networks.vision import VisionTransformer
 
-        shape = " x ".join(map(str, input_shape))
-        if len(input_shape) != 3:
-            message = f"expected inputs of channels x height x width, got {shape}. Use an mlp."
-            raise SpecError([Problem(("model", "kind"), message)])
+        require_image(input_shape)
         channels, height, width = input_shape
         if height % self.patch or width % self.patch:
+            shape = " x ".join(map(str, input_shape))
             message = (
                 f"expected a side that divides those of the images, {shape}, got {self.patch}."
             )

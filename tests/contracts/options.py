@@ -76,6 +76,8 @@ MODELS: dict[str, list[dict[str, Any]]] = {
     "gru": [{"embedding": 4, "width": 3}, {"embedding": 4, "width": 3, "pooling": "last"}],
     "lstm": [{"embedding": 4, "width": 3, "layers": 2, "bidirectional": True, "dropout": 0.1}],
     "text_bag": [{}, {"mode": "root_mean"}, {"embedding": 4, "hidden": [5], "mode": "sum"}],
+    "resnet": [{"depth": 8, "width": 4}, {"depth": 8, "width": 4, "standardise": False}],
+    "wide_resnet": [{"depth": 10, "widen": 1}],
     "vit": [
         {"width": 8, "heads": 2, "layers": 1},
         {"width": 8, "heads": 2, "layers": 1, "pooling": "mean", "dropout": 0.1},
