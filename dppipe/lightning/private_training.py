@@ -23,7 +23,7 @@ from dppipe.lightning.isolation.holdout import PrivateHoldout
 from dppipe.lightning.isolation.private_model import PlainModel, PrivateModel
 from dppipe.lightning.metrics.provenance import Provenance
 from dppipe.lightning.patches import Patches
-from dppipe.lightning.refusals import refuse_unsafe_optimizers
+from dppipe.lightning.refusals import refuse_unknown_noise, refuse_unsafe_optimizers
 from dppipe.lightning.signals import StopSignals
 from dppipe.lightning.starting_weights import StartingWeights
 from dppipe.optim.known_noise import tell_noise
@@ -100,7 +100,8 @@ class PrivateTraining:
         # A Trainer's own handler talks to the other ranks, whatever they wait for, and ends the run
         # without a checkpoint.
         self.signals.listen(terminated=trainer.received_sigterm)
-        refuse_unsafe_optimizers(trainer, self.parts)
+        refuse_unsafe_optimizers(trainer)
+        refuse_unknown_noise(trainer, self.parts)
         self.provenance.refuse_unlogged(trainer, resumed=bool(self.restored))
         self.guard_holdout(trainer, module)
         # The first step begins the run, after all hooks of the module. A run that is resumed, or

@@ -48,7 +48,7 @@ def refuse_unsafe_trainer(
         raise PrivacyRefusal("\n".join(f"Trainer: {fault}" for fault in faults))
 
 
-def refuse_unsafe_optimizers(trainer: pl.Trainer, parts: PrivateParts) -> None:
+def refuse_unsafe_optimizers(trainer: pl.Trainer) -> None:
     """Refuse optimizers that a private step can't serve; they are known once training starts."""
     if len(trainer.optimizers) != 1:
         raise PrivacyRefusal(
@@ -65,6 +65,10 @@ def refuse_unsafe_optimizers(trainer: pl.Trainer, parts: PrivateParts) -> None:
             "configure_optimizers: LBFGS asks for several gradients a step. "
             "Use a first-order optimizer."
         )
+
+
+def refuse_unknown_noise(trainer: pl.Trainer, parts: PrivateParts) -> None:
+    """Refuse noise that isn't one known number a step beside an optimizer that asks for it."""
     if parts.budget is not None and asks_for_noise(trainer.optimizers[0]):
         name = type(trainer.optimizers[0]).__name__
         found = list(unknown_noise(parts.clipping, parts.noise, optimizer=name))

@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from dppipe.data import Npy, Npz
 from dppipe.data.base import Splits
-from dppipe.data.splitting.parts import Split
+from dppipe.data.splitting.parts import Split, take
 from dppipe.errors import DppipeError
 from dppipe.learners.records.reading import RecordReader
 
@@ -71,6 +71,12 @@ def test_a_record_that_cant_be_used_contributes_nothing_and_keeps_its_place(tmp_
     refusing = data.model_copy(update={"on_bad_record": "refuse"})
     with pytest.raises(DppipeError, match=r"dataset\[1\]: expected a record that can be read"):
         refusing.splits(seed=0)
+
+
+def test_a_part_of_a_part_has_the_records_that_were_taken(tmp_path: Path) -> None:
+    dataset: Any = written(tmp_path).load()
+    part: Any = take(take(dataset, numpy.arange(10, 40)), numpy.array([0, 5, 29]))
+    assert items(part) == [items(dataset)[place] for place in (10, 15, 39)]
 
 
 def test_a_file_that_is_cut_off_during_a_run_ends_nothing(tmp_path: Path) -> None:
