@@ -30,13 +30,15 @@ def commands(block: str) -> list[tuple[str, list[str]]]:
     return found
 
 
-def write_file(block: str, folder: Path) -> None:
-    """Write a block that begins with its file's name; leave any other."""
+def write_file(block: str, folder: Path) -> bool:
+    """Write a block that begins with its file's name, and return whether it does."""
     named = FILE.match(block)
-    if named:
-        target = folder / named[1]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(block, encoding="utf-8")
+    if not named:
+        return False
+    target = folder / named[1]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(block, encoding="utf-8")
+    return True
 
 
 def assert_shown(shown: list[str], printed: list[str]) -> None:

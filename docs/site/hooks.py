@@ -1,7 +1,7 @@
-"""What the site adds to the pages of `docs/`: the README as its first page, and files outside of `docs/`.
+"""What the site adds to `docs/`: the README as its first page, and linked files from elsewhere.
 
-The pages are written for whoever reads them in the repository. So their links may leave `docs/`, and
-a list may follow a paragraph without an empty line. The site can do neither by itself.
+The pages are written for whoever reads them in the repository. So their links may leave `docs/`,
+and a list may follow a paragraph without an empty line. The site can do neither by itself.
 """
 
 from __future__ import annotations
