@@ -72,7 +72,8 @@ def test_a_broken_link_and_a_broken_anchor_are_found() -> None:
 
 def test_every_page_is_in_the_nav_once_and_every_entry_is_a_page() -> None:
     listed = pages_in(settings()["nav"])
-    assert sorted(listed) == sorted(["index.md", *(page.name for page in PAGES)])
+    notebooks = [f"notebooks/{each.stem}.md" for each in (ROOT / "docs/notebooks").glob("*.ipynb")]
+    assert sorted(listed) == sorted(["index.md", *notebooks, *(page.name for page in PAGES)])
 
 
 def test_the_page_of_the_api_shows_every_public_name_of_the_package() -> None:
