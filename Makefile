@@ -3,7 +3,7 @@
 #   make test         set up, then tests, lint and types
 # Set-up is skipped when pyproject.toml and constraints.txt haven't changed since the last one.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint format docs site slow chaos mutants audit-campaign clean
+.PHONY: help quickstart test lint format docs site slow browser chaos mutants audit-campaign clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -68,6 +68,10 @@ site: $(READY)  ## build the documentation site into build/site; a warning is an
 audit-campaign: $(READY)  ## dppipe audit on planted faults, many times; an hour or two, and it can be resumed
 	@echo "==> planted faults; results are added to audit_campaign.jsonl"
 	@OMP_NUM_THREADS=1 $(BIN)/python tests/audit/campaign.py --results audit_campaign.jsonl
+
+browser:        ## install Chromium (Debian), which the browser tests need
+	@command -v chromium >/dev/null || { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; }
+	@chromium --version
 
 clean:          ## remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -52,6 +52,10 @@ class Task:
     data: str
     """What the data block says beside the file."""
     arms: dict[str, Settings]
+    records: int
+    """Training records."""
+    weights: int
+    """Of the linear model that all arms but PATE train."""
     score: str = "accuracy"
     has_public: bool = False
     """Whether every second test input is public, without its label, for PATE; no arm is scored on
@@ -210,6 +214,8 @@ TASKS = [
             "subsample_aggregate": aggregate(10, 30, 100, 300, radius=5.0),
             "dp_sgd": dp_sgd((60, 4.0), (60, 16.0), (200, 4.0), (200, 16.0)),
         },
+        records=32561,
+        weights=70,
     ),
     Task(
         "adult, age",
@@ -220,6 +226,8 @@ TASKS = [
             "linear_regression": regression(*TABLE_ARMS, bound=", target_bound: 1.0"),
             "dp_sgd": dp_sgd((60, 0.1), (60, 0.4), (200, 0.1), (200, 0.4)),
         },
+        records=32561,
+        weights=69,
         score="R2",
     ),
     Task(
@@ -232,9 +240,19 @@ TASKS = [
             "linear_regression": regression(*TABLE_ARMS),
             "dp_sgd": dp_sgd((30, 4.0), (30, 16.0), (100, 4.0), (100, 16.0)),
         },
+        records=1437,
+        weights=650,
     ),
-    Task("mnist", images("MNIST"), HISTOGRAMS, IMAGE_ARMS, has_public=True),
-    Task("fashion_mnist", images("FashionMNIST"), HISTOGRAMS, IMAGE_ARMS, has_public=True),
+    Task("mnist", images("MNIST"), HISTOGRAMS, IMAGE_ARMS, 60000, 5130, has_public=True),
+    Task(
+        "fashion_mnist",
+        images("FashionMNIST"),
+        HISTOGRAMS,
+        IMAGE_ARMS,
+        60000,
+        5130,
+        has_public=True,
+    ),
 ]
 
 
@@ -374,6 +392,8 @@ def table(results: Results) -> Iterator[dict[str, Any]]:
                 if len(scores) >= SEEDS and len(beside) >= SEEDS:
                     yield {
                         "task": task.name,
+                        "records": task.records,
+                        "weights": task.weights,
                         "learner": arm,
                         "epsilon": epsilon,
                         "delta": DELTA,

@@ -20,6 +20,14 @@ def store_of_the_session(tmp_path_factory):
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_pages():
+    """Leave out the page at the end of a run, which takes a third of a second; `tests/runs/page` writes pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPPIPE_REPORT", "off")
+        yield
+
+
 STORES = itertools.count()
 
 

@@ -18,15 +18,15 @@ ROOT = Path(dppipe.__file__).parents[1]
 PACKAGE = ROOT / "dppipe"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FAMILIES = "clipping noise sampling models data optim schedules"
+FAMILIES = "clipping noise sampling models data losses optim schedules"
 LAYERS = [
     "errors lazy",
     "environment",
-    "component class_path durable clipper_abilities local_folder text_layout",
+    "component class_path durable clipper_abilities input_layout local_folder text_layout",
     "privacy",
     "spec",
     "randomness",
-    "engine",
+    "engine networks",
     FAMILIES,
     "planning",
     "budgets",
@@ -45,6 +45,7 @@ NEVER = (
         "privacy": {"torch", *LIGHTNING},
         "spec": {"torch", *LIGHTNING, "dp_accounting"},
         "engine": LIGHTNING,
+        "networks": LIGHTNING,
         "planning": {"torch", *LIGHTNING},
         "runs": LIGHTNING,
         "learners": LIGHTNING,

@@ -28,15 +28,22 @@ def as_page(notebook: dict[str, Any], *, name: str) -> str:
             parts.append(source)
             continue
         parts.append(f"```python\n{source}\n```")
-        parts += [_output(each) for each in cell["outputs"]]
+        parts += _outputs(cell["outputs"])
     parts.append(f"[The notebook, to run it yourself]({name})")
     return "\n\n".join(parts) + "\n"
 
 
-def _output(output: dict[str, Any]) -> str:
-    data = output.get("data", {})
-    if "image/png" in data:
-        picture = "".join(data["image/png"]).replace("\n", "")
-        return f"![Output of the code above](data:image/png;base64,{picture})"
-    text = "".join(output.get("text", data.get("text/plain", "")))
-    return f"```text\n{text.rstrip()}\n```"
+def _outputs(outputs: list[dict[str, Any]]) -> list[str]:
+    """Return each picture, and what was printed in one block."""
+    pictures = []
+    printed = []
+    for output in outputs:
+        data = output.get("data", {})
+        if "image/png" in data:
+            picture = "".join(data["image/png"]).replace("\n", "")
+            pictures.append(f"![Output of the code above](data:image/png;base64,{picture})")
+        else:
+            text = "".join(output.get("text", data.get("text/plain", "")))
+            printed.append(text.rstrip())
+    block = ["```text\n" + "\n".join(printed) + "\n```"] if printed else []
+    return [*block, *pictures]

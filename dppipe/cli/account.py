@@ -34,10 +34,13 @@ from dppipe.cli.account_options import (
     Plot,
     Records,
     RelationName,
+    Repetitions,
     SampleRate,
     SamplerKind,
     Scores,
     SecondOpinionToo,
+    SelectBest,
+    Shape,
     StepDelta,
     StepEpsilon,
     Steps,
@@ -48,8 +51,8 @@ from dppipe.cli.account_theorems import compose_by_theorems, refuse_other_option
 from dppipe.cli.mechanisms.answering import answer_single
 from dppipe.cli.mechanisms.choosing import given_options, is_single, refuse_single_options
 from dppipe.cli.options import AsJson
+from dppipe.cli.plots.account_plot import write_plot
 from dppipe.cli.printing.account import answer_table, one_answer, theorem_table
-from dppipe.cli.printing.account_plot import write_plot
 from dppipe.cli.printing.screen import say
 from dppipe.cli.printing.second_opinion import CONTRADICTION
 from dppipe.privacy.support import ACCOUNTANTS
@@ -82,28 +85,30 @@ def account(
     scores: Scores = None,
     group: Group = None,
     disjoint: Disjoint = None,
+    select_best: SelectBest = None,
+    repetitions: Repetitions = "truncated_negative_binomial",
+    shape: Shape = None,
     second_opinion: SecondOpinionToo = False,
     as_json: AsJson = False,
 ) -> None:
     """Work out epsilon, the noise or the steps, whichever of them isn't given.
 
     `--mechanism gaussian --epsilon 0.5 --delta 1e-5`, without a sampler, is about one release.
-    `--step-epsilon 0.1 --steps 100 --delta 1e-5` composes mechanisms of which only epsilon is
-    known.
+    `--step-epsilon 0.1 --steps 100 --delta 1e-5` composes mechanisms known by epsilon alone.
     """
     given = given_options(context)
-    if step_epsilon is None and is_single(given):
-        typer.echo(answer_single(given, plot=plot, as_json=as_json))
-        return
-    if step_epsilon is None:
-        refuse_single_options(given)
-    deltas = parse_deltas(delta)
     if step_epsilon is not None:
+        deltas = parse_deltas(delta)
         refuse_other_options(context)
         rate = 1.0 if sample_rate is None else sample_rate
         rows = compose_by_theorems(step_epsilon, step_delta, steps=steps, rate=rate, deltas=deltas)
         typer.echo(json.dumps({"results": rows}, indent=2) if as_json else theorem_table(rows))
         return
+    if is_single(given):
+        typer.echo(answer_single(given, plot=plot, as_json=as_json))
+        return
+    refuse_single_options(given)
+    deltas = parse_deltas(delta)
     refuse_step_delta(step_delta)
     made, rate = sampler_from_options(
         sampler,

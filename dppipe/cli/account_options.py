@@ -102,6 +102,30 @@ Group = Annotated[
     int | None,
     typer.Option(help="Show the cost for a group of so many.", rich_help_panel=_SINGLE),
 ]
+SelectBest = Annotated[
+    float | None,
+    typer.Option(
+        help="Show the cost of the best of so many runs on average; with --noise-multiplier, and "
+        "--sample-rate and --steps of one run.",
+        rich_help_panel=_SINGLE,
+        metavar="<mean>",
+    ),
+]
+Repetitions = Annotated[
+    str,
+    typer.Option(
+        help="Of --select-best: how the number of runs is drawn, truncated_negative_binomial or "
+        "poisson.",
+        rich_help_panel=_SINGLE,
+    ),
+]
+Shape = Annotated[
+    float | None,
+    typer.Option(
+        help="Of truncated_negative_binomial: 0 (if not given) costs least, 1 is geometric.",
+        rich_help_panel=_SINGLE,
+    ),
+]
 Disjoint = Annotated[
     str | None,
     typer.Option(

@@ -12,6 +12,7 @@ import typer
 import dppipe
 from dppipe.cli import budget, ledger, plugins, recipes
 from dppipe.cli.account import account
+from dppipe.cli.advise import advise
 from dppipe.cli.attack import attack
 from dppipe.cli.audit import audit
 from dppipe.cli.bench import bench
@@ -23,10 +24,12 @@ from dppipe.cli.export import export
 from dppipe.cli.init import init
 from dppipe.cli.plan import plan
 from dppipe.cli.predict import predict
+from dppipe.cli.report import report
 from dppipe.cli.resume import resume
 from dppipe.cli.run import run
 from dppipe.cli.schema import schema
 from dppipe.cli.show import show
+from dppipe.cli.sweep import sweep
 from dppipe.cli.tensorboard import tensorboard
 from dppipe.cli.tune import tune
 from dppipe.cli.validate import validate
@@ -71,9 +74,12 @@ app.command()(predict)
 app.command()(export)
 app.command()(audit)
 app.command()(attack)
+app.command()(report)
 app.command()(compare)
+app.command()(sweep)
 app.command()(tensorboard)
 app.command(short_help="Work out epsilon, the noise or the steps from the others.")(account)
+app.command(short_help="Propose settings for a budget; no record is read.")(advise)
 app.command()(schema)
 app.command()(init)
 app.add_typer(budget.app, name="budget")

@@ -1,20 +1,17 @@
-"""`dppipe compare`: several runs side by side."""
+"""`dppipe compare`: several runs side by side, a row for each setting."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dppipe.cli.options import AsJson
-from dppipe.cli.printing.wrapping import WIDTH, table
-from dppipe.privacy.printing import shown, shown_delta, shown_share
 
 if TYPE_CHECKING:
-    from dppipe.report.compare import Comparison, Spread
+    from dppipe.report.comparison.ranking import Comparison
 
 Runs = Annotated[
     list[Path],
@@ -24,117 +21,66 @@ Runs = Annotated[
 ]
 
 
-def compare(runs: Runs, as_json: AsJson = False) -> None:
-    """Show how runs ended, what they cost and what they reached.
+def compare(
+    runs: Runs,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="Rank settings by this metric.")
+    ] = None,
+    nonprivate: Annotated[
+        bool, typer.Option("--nonprivate", help="Show metrics of a private holdout, too.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one page with all of it.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the metric over epsilon.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what settings differ in, their cost and their metrics.
 
-    Runs of one name stand together.
+    Runs of one setting are averaged. Runs that differ in more than their seed aren't.
     """
-    from dppipe.report.compare import compare_runs, find_runs
+    from dppipe.report.comparison.ranking import compare_runs
+    from dppipe.report.comparison.reading import find_runs
 
-    compared = compare_runs(find_runs(runs))
+    compared = compare_runs(find_runs(runs), metric=metric, nonprivate=nonprivate)
+    if plot is not None:
+        _draw(compared, plot)
+    if html is not None:
+        _write_page(compared, html)
+    show_comparison(compared, as_json=as_json)
+    if html is not None and not as_json:
+        typer.echo(f"\npage: {html}")
+
+
+def show_comparison(compared: Comparison, *, as_json: bool) -> None:
+    """Print a comparison."""
+    from dppipe.cli.printing.comparison import print_comparison
+
     if as_json:
-        typer.echo(json.dumps([one.to_data() for one in compared], indent=2))
+        typer.echo(json.dumps(compared.to_data(), indent=2))
     else:
-        typer.echo(comparison_text(compared))
+        print_comparison(compared)
 
 
-def comparison_text(compared: Sequence[Comparison]) -> str:
-    """Lay out one line for each name, or one block where lines would be too long; with several runs
-    a metric is its mean and standard deviation.
+def _write_page(compared: Comparison, path: Path) -> None:
+    from dppipe.report.comparison.page import comparison_page
+    from dppipe.runs.directory import write_whole
 
-    How runs ended and their delta are columns only where they differ; else they are said once,
-    below.
-    """
-    rows = [_row(one) for one in compared]
-    shared = {}
-    for name in ("ended", "delta"):
-        text = _shared([row[name] for row in rows])
-        if text:
-            shared[name] = text
-    names = _columns(rows, left_out=shared)
-    lines = _lines(rows, names)
-    if max(map(len, lines)) > WIDTH:
-        lines = [_blocks(rows, names)]
-    if shared:
-        said_once = ", ".join(f"{name} {text}" for name, text in shared.items())
-        lines += ["", f"all: {said_once}"]
-    return "\n".join(lines)
+    write_whole(path, comparison_page(compared, title="Runs compared").encode())
 
 
-def _columns(rows: Sequence[Mapping[str, str]], *, left_out: Mapping[str, str]) -> list[str]:
-    """Return the names of all cells but those left out, in the order of their first row."""
-    names: dict[str, None] = {}
-    for row in rows:
-        names |= dict.fromkeys(row)
-    return [name for name in names if name not in left_out]
+def _draw(compared: Comparison, path: Path) -> None:
+    from dppipe.cli.plots.figures import new_figure, save_figure
+    from dppipe.errors import UsageError
+    from dppipe.report.comparison.picture import can_draw, draw_frontier
 
-
-def _lines(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[str]:
-    """Lay rows out as lines of equal columns, under a heading."""
-    columns = []
-    for name in names:
-        cells = [name]
-        for row in rows:
-            cells.append(row.get(name, ""))
-        width = max(map(len, cells))
-        columns.append([cell.ljust(width) for cell in cells])
-    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
-
-
-def _blocks(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> str:
-    """Lay each row out as a table of its own."""
-    blocks = []
-    for row in rows:
-        blocks.append(table({name: row[name] for name in names if row.get(name)}))
-    return "\n\n".join(blocks)
-
-
-def _row(one: Comparison) -> dict[str, str]:
-    """Return the cells of one name by their columns."""
-    endings = []
-    for status, count in one.statuses.items():
-        words = status.replace("_", " ")
-        endings.append(words if count == one.runs else f"{count} {words}")
-    delta = shown_delta(one.delta) if one.delta is not None else ""
-    scores = {name: _score(spread) for name, spread in one.metrics.items()}
-    risk = {}
-    if one.tpr_at_fpr_1_percent is not None:
-        risk["TPR at FPR 1 %"] = _span(one.tpr_at_fpr_1_percent, shown_share)
-    return {
-        "name": one.name,
-        "runs": str(one.runs),
-        "ended": ", ".join(endings),
-        "epsilon": _epsilon(one),
-        "delta": delta,
-        **risk,
-        **scores,
-    }
-
-
-def _shared(cells: Sequence[str]) -> str:
-    """Return the one text of several cells; an empty text where they differ.
-
-    Empty cells, of runs without privacy, are left out.
-    """
-    found = {cell for cell in cells if cell}
-    return found.pop() if len(cells) > 1 and len(found) == 1 else ""
-
-
-def _epsilon(one: Comparison) -> str:
-    if one.epsilon is None and one.private:
-        return "NO CLAIM" if "failed" in one.statuses else "unfinished"
-    if one.epsilon is None:
-        return "NOT PRIVATE"
-    return _span(one.epsilon, shown)
-
-
-def _span(spread: Spread, write: Callable[[float], str]) -> str:
-    low = write(spread.least)
-    high = write(spread.most)
-    return high if low == high else f"{low} to {high}"
-
-
-def _score(spread: Spread) -> str:
-    if spread.deviation is None:
-        return f"{spread.mean:.4f}"
-    return f"{spread.mean:.4f} +- {spread.deviation:.4f}"
+    if not can_draw(compared):
+        raise UsageError(
+            "--plot: expected runs with an epsilon and a metric that may be shown, got none. "
+            "Leave it out, or see --nonprivate."
+        )
+    figure = new_figure()
+    draw_frontier(figure.subplots(), compared)
+    save_figure(figure, path)

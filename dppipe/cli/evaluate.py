@@ -18,6 +18,7 @@ def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> 
     """
     from dppipe.pipeline.evaluate import evaluate_run, is_evaluated
     from dppipe.runs.outcome import plain_metrics
+    from dppipe.runs.showing.confusion import shown_metrics
 
     if is_evaluated(run):
         note = (
@@ -25,5 +26,7 @@ def evaluate(run: RunPath, plugins: Plugins = None, as_json: AsJson = False) -> 
         )
         typer.echo(fit_terminal(note, stream=sys.stderr), err=True)
     scores = evaluate_run(run, plugins=plugins)
-    text = {name: f"{value:.4f}" for name, value in scores.items()}
-    typer.echo(json.dumps(plain_metrics(scores), indent=2) if as_json else table(text))
+    if as_json:
+        typer.echo(json.dumps(plain_metrics(scores), indent=2))
+    else:
+        typer.echo(table(shown_metrics(scores)))

@@ -27,9 +27,9 @@ def export(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Write a finished run's model for other programs, with a model card beside it.
+    """Write a finished run's model for other programs.
 
-    The card holds the privacy claim of the run. It costs no privacy.
+    The model card beside it holds the privacy claim of the run. It costs no privacy.
     """
     from dppipe.pipeline.exporting.export import export_run
 

@@ -33,9 +33,10 @@ def predict(
     ] = None,
     plugins: Plugins = None,
 ) -> None:
-    """Predict new records, from their raw form, with a finished run.
+    """Predict new records with a finished run.
 
-    Scaling, columns, categories and features are the run's own. It costs no privacy.
+    Records come in their raw form. Scaling, columns, categories and features are the run's own.
+    It costs no privacy.
     """
     from dppipe.pipeline.prediction.predictor import Predictor
 

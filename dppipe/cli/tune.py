@@ -27,12 +27,46 @@ def tune(
     run_dir: Annotated[
         Path | None, typer.Option("--run-dir", metavar="DIR", help="Where the run's files go.")
     ] = None,
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            "--on",
+            metavar="OTHER_SPEC",
+            help="Try every candidate on the public records of another spec: no budget is spent.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", metavar="FILE", help="Where --on writes the spec with the best settings."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for good settings privately, and keep the best run.
 
     The spec's `tune` block has the candidates. `dppipe plan` says what the search costs.
     """
+    if on is not None or output is not None:
+        from dppipe.cli.tune_on import refuse_other_options, tune_on
+
+        other = refuse_other_options(on, run_dir=run_dir)
+        tune_on(
+            spec_path, other, overrides=overrides, plugins=plugins, output=output, as_json=as_json
+        )
+        return
+    _search(spec_path, run_dir, overrides=overrides, plugins=plugins, as_json=as_json)
+
+
+def _search(
+    spec_path: list[Path],
+    run_dir: Path | None,
+    *,
+    overrides: list[str] | None,
+    plugins: Path | None,
+    as_json: bool,
+) -> None:
+    """Search privately, and print how the search has ended."""
     from rich.console import Console
 
     from dppipe.cli.run import shared_budget, show_outcome

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dppipe.data.npz import Npz
     from dppipe.data.parquet import Parquet
     from dppipe.data.synthetic import Synthetic
+    from dppipe.data.text import Text
 
 __all__ = [
     "BreastCancer",
@@ -32,6 +33,7 @@ __all__ = [
     "Split",
     "Splits",
     "Synthetic",
+    "Text",
 ]
 
 __getattr__ = lazy_names(
@@ -48,5 +50,6 @@ __getattr__ = lazy_names(
         "Split": ".base",
         "Splits": ".base",
         "Synthetic": ".synthetic",
+        "Text": ".text",
     },
 )

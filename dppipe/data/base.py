@@ -2,21 +2,22 @@
 
 Everything a plan needs (the number of records, shapes, the task) is known without reading a record:
 from the options, from a file's header, or from constants of a published dataset. Only `load` and
-`splits` read records. Read next: `digits.py`, then `idx.py`; `reading/` reads files, `splitting/`
-splits.
+`splits` read records. Read next: `digits.py`, `idx.py`, then `reading/` and `splitting/`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dppipe.component import Component, Field
-from dppipe.data.reading.tasks import Task
+from dppipe.data.reading.tasks import NO_TAG, Task
 from dppipe.data.splitting.by_position import draw_order, split_users
 from dppipe.data.splitting.dividing import divide
 from dppipe.data.splitting.parts import Split, SplitBy, Splits, take, valid_part
 from dppipe.errors import Problem, SpecError
+from dppipe.input_layout import InputLayout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,9 +43,6 @@ __all__ = [
     "take",
     "valid_part",
 ]
-
-SYNTHETIC_SEED = 2**31 - 1
-"""An unlikely seed of records: made-up examples shouldn't be records of a synthetic dataset."""
 
 
 class Data(Component):
@@ -79,8 +77,10 @@ class Data(Component):
     split: Split = Field(Split(), description="Shares of training, validation and test records.")
     holdout: Literal["public", "private"] = Field(
         "private",
-        description="Whether validation and test records are sensitive too; "
-        "their metrics are then non-private.",
+        description="Whether validation and test records are sensitive, and metrics non-private.",
+    )
+    public: bool | None = Field(
+        None, description="Whether no record of any part needs protection; lowers no charge."
     )
     on_bad_record: Literal["refuse", "drop"] | None = Field(
         None,
@@ -93,8 +93,7 @@ class Data(Component):
     """Whether `load` checks each record, and refuses or marks a bad one as `on_bad_record` says."""
 
     if TYPE_CHECKING:
-        # Declared, not defined: a kind may have each as a property or as an option, and an option
-        # can't shadow a property.
+        # Declared only: a kind may have each as an option, which can't shadow a property.
 
         @property
         def task(self) -> Task:
@@ -132,6 +131,11 @@ class Data(Component):
         return shape if features is None else features.output_shape(shape)
 
     @property
+    def input_layout(self) -> InputLayout:
+        """What is public about one input as the model sees it: its shape, and which are codes."""
+        return InputLayout(self.model_input_shape)
+
+    @property
     def preludes(self) -> tuple[Prelude, ...]:
         """What is released of the training records before the learner's own releases, in order."""
         from dppipe.data.features.pca import PrivatePca
@@ -143,10 +147,7 @@ class Data(Component):
 
     @property
     def public_scaling(self) -> tuple[Constants | Limits, ...]:
-        """The public constants by which `load` scales the inputs, in this order.
-
-        A model of raw inputs repeats the scaling.
-        """
+        """The public constants by which `load` scales inputs, in order; raw inputs repeat it."""
         from dppipe.data.reading.scaling import Constants
 
         normalize = getattr(self, "normalize", None)
@@ -206,10 +207,7 @@ class Data(Component):
 
     @property
     def by_users(self) -> bool:
-        """Whether the units are users, since the data says whose each record is; else examples.
-
-        Data is split by its units.
-        """
+        """Whether the units, by which data is split, are users: it says whose each record is."""
         return self.users is not None
 
     def train_users(self) -> int:
@@ -278,21 +276,17 @@ class Data(Component):
 
         A record outside of it contributes nothing.
         """
-        return (None, range(self.outputs) if self.task == "multiclass" else None)
+        words = self.input_layout.vocabulary
+        lowest = {"multiclass": 0, "tagging": NO_TAG}.get(self.task)
+        classes = None if lowest is None else range(lowest, self.outputs)
+        return (None if words is None else range(words), classes)
 
     def synthetic(self, n: int) -> Any:
         """Make a batch `(inputs, targets)` of `n` made-up examples, for self-checks only."""
-        import torch
+        from dppipe.data.reading.made_up import made_up_examples
 
-        generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
-        inputs = torch.randn(n, *self.input_shape, generator=generator)
-        if self.task == "multiclass":
-            targets = torch.arange(n) % self.outputs
-        elif self.task == "binary":
-            targets = (torch.arange(n) % 2).float()
-        else:
-            targets = torch.randn(n, self.outputs, generator=generator)
-        return inputs, targets
+        layout = replace(self.input_layout, shape=tuple(self.input_shape))
+        return made_up_examples(self, layout, count=n)
 
 
 def split_records(data: Data, *, seed: int, by: SplitBy) -> Splits:

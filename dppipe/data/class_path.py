@@ -6,7 +6,7 @@ Read next: `dppipe/class_path.py`, which imports the class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
@@ -16,9 +16,11 @@ from dppipe.class_path import check_arguments, describe_failure, import_class
 from dppipe.component import Field
 from dppipe.data.base import Data, SplitBy, Splits, Task, split_records
 from dppipe.data.features.option import Features
+from dppipe.data.reading.first_items import check_first_items
 from dppipe.data.reading.map_style import require_map_style
 from dppipe.data.reading.users import with_users
-from dppipe.errors import RECORD_ERRORS, DppipeError, Problem, SpecError, UsageError
+from dppipe.data.splitting.parts import refuse_test_share
+from dppipe.errors import DppipeError, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,9 +32,7 @@ if TYPE_CHECKING:
     from dppipe.data.reading.new_inputs import NewInputs
     from dppipe.data.reading.private_scaling import PrivateScaling
     from dppipe.data.reading.scaling import Constants
-
-LOOKED_AT = 100
-"""How many records are read to find one that fits; usually the first does."""
+    from dppipe.input_layout import InputLayout
 
 
 class ClassPathData(Data, kind="class_path"):
@@ -49,6 +49,11 @@ class ClassPathData(Data, kind="class_path"):
     )
     init_args: dict[str, Any] = Field(
         default_factory=dict, description="Arguments of its constructor."
+    )
+    test_args: dict[str, Any] | None = Field(
+        None,
+        description="Arguments of the constructor that differ from `init_args`, for a second "
+        "dataset, whose records are the test records; of a class that isn't a Data.",
     )
     stated_shape: tuple[Annotated[int, Field(gt=0)], ...] | None = Field(
         None,
@@ -95,6 +100,13 @@ class ClassPathData(Data, kind="class_path"):
                 "expected user beside input_shape, outputs and task, got it alone. "
                 "A Data class knows its own users."
             )
+        if self.test_args is not None:
+            if absent:
+                raise ValueError(
+                    "expected test_args of a class that isn't a Data, got them of one that loads "
+                    "its own parts. Leave them out."
+                )
+            refuse_test_share(self.split, beside="test_args")
         if absent and inside:
             raise ValueError(
                 f"expected {' and '.join(inside)} beside class_path, got it in init_args. Move it."
@@ -160,6 +172,12 @@ class ClassPathData(Data, kind="class_path"):
             return None  # `count` reports what is wrong with the class
 
     @property
+    def input_layout(self) -> InputLayout:
+        if self.features is not None or self.stated_task:
+            return super().input_layout
+        return self._own.input_layout
+
+    @property
     def scaled_features(self) -> int | None:
         return None if self.stated_task else self._own.scaled_features
 
@@ -215,7 +233,8 @@ class ClassPathData(Data, kind="class_path"):
         if not self.stated_task:
             return type(self._own)
         cls = import_class(self.class_path, block="data")
-        check_arguments(cls, self.init_args, block="data")
+        for arguments in (self.init_args, self.init_args | (self.test_args or {})):
+            check_arguments(cls, arguments, block="data")
         if not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
             raise _problem(
                 self.class_path,
@@ -226,13 +245,19 @@ class ClassPathData(Data, kind="class_path"):
     def load(self) -> Dataset[Any] | Splits:
         if not self.stated_task:
             return self._own.load()
+        records = self._made(self.init_args)
+        if self.test_args is None:
+            return records
+        return Splits(records, None, self._made(self.init_args | self.test_args))
+
+    def _made(self, arguments: dict[str, Any]) -> Dataset[Any]:
         cls = self.find_class()
         try:
-            dataset = cls(**self.init_args)
+            dataset = cls(**arguments)
             require_map_style(dataset, place="data.class_path")
             if self.user not in (None, "users"):
                 with_users(dataset, getattr(dataset, str(self.user), None))
-            self._check(dataset)
+            check_first_items(dataset, name=self.class_path, input_shape=self.input_shape)
         except DppipeError:
             raise
         except Exception as error:
@@ -259,40 +284,6 @@ class ClassPathData(Data, kind="class_path"):
                 place = ("data", "init_args", *fault["loc"])
                 problems.append(Problem(place, f"{fault['msg']}."))
             raise SpecError(problems) from None
-
-    def _check(self, dataset: Any) -> None:
-        """Refuse a class whose every record shows a mistake; single bad records are allowed."""
-        count = len(cast(Sized, dataset))
-        if count == 0:
-            raise UsageError(f"data.class_path: expected records, got an empty {self.class_path}.")
-        first: DppipeError | None = None
-        for index in range(min(count, LOOKED_AT)):
-            fault = self._find_mistake(dataset, index)
-            if fault is None:
-                return
-            first = first or fault
-        if first is not None:
-            raise first
-
-    def _find_mistake(self, dataset: Any, index: int) -> DppipeError | None:
-        try:
-            item = dataset[index]
-        except RECORD_ERRORS as error:
-            return UsageError(
-                f"data.class_path: {self.class_path} failed: {describe_failure(error)}."
-            )
-        if not (isinstance(item, tuple | list) and len(item) == 2):
-            return UsageError(
-                "data.class_path: expected items (input, target), "
-                f"got something else from {self.class_path}."
-            )
-        shape = tuple(getattr(item[0], "shape", ()))
-        if shape != self.input_shape:
-            return UsageError(
-                f"data.input_shape: expected {list(shape)}, the shape of the inputs, "
-                f"got {list(self.input_shape)}."
-            )
-        return None
 
 
 def _problem(class_path: str, message: str) -> SpecError:

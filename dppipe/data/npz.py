@@ -8,18 +8,20 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 from pydantic import model_validator
 
 from dppipe.component import Field
-from dppipe.data.base import Data, Task
+from dppipe.data.base import Data, Splits, Task
 from dppipe.data.features.option import Features
 from dppipe.data.reading.files import find_file
 from dppipe.data.reading.normalize import Normalize
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression, to_float32
 from dppipe.data.reading.users import with_users
+from dppipe.data.splitting.parts import refuse_test_share
 from dppipe.errors import Problem, SpecError, UsageError
 from dppipe.spec.messages.suggestions import suggest_name
 
@@ -44,6 +46,9 @@ class Npz(Data, kind="npz"):
     checks_records: ClassVar[bool] = True
 
     path: Path = Field(description="The .npz file.")
+    test_path: Path | None = Field(
+        None, description="A second file, whose records are the test records."
+    )
     x: str = Field("x", description="The name of the array of inputs.")
     y: str = Field("y", description="The name of the array of targets.")
     user: str | None = Field(
@@ -68,6 +73,8 @@ class Npz(Data, kind="npz"):
             raise ValueError(
                 "expected user, an array's name, beside users, got none. Say whose each record is."
             )
+        if self.test_path is not None:
+            refuse_test_share(self.split, beside="test_path")
         return self
 
     @property
@@ -96,8 +103,13 @@ class Npz(Data, kind="npz"):
     def by_users(self) -> bool:
         return self.user is not None
 
+    def record_files(self) -> list[Path]:
+        return [self.path]
+
     def check_files(self) -> None:
         self._headers()
+        if self.test_path is not None:
+            self._of_tests(self.test_path)
 
     def load_inputs(self) -> TensorDataset:
         """Read the inputs alone; zeros stand in for targets."""
@@ -111,7 +123,35 @@ class Npz(Data, kind="npz"):
         nothing = numpy.zeros((len(inputs), 1), dtype=numpy.float32)
         return make_regression(inputs, nothing, place=str(self.path), drop=self.drops_bad_records)
 
-    def load(self) -> TensorDataset:
+    def load(self) -> TensorDataset | Splits:
+        records = self._read()
+        if self.test_path is None:
+            return records
+        return Splits(train=records, val=None, test=self._of_tests(self.test_path)._read())
+
+    def _of_tests(self, path: Path) -> Npz:
+        """Return the data of the test file; its arrays have the shapes of the first file's."""
+        changes: dict[str, Any] = {"path": path, "test_path": None, "records": None}
+        found = self.model_copy(update=changes)
+        try:
+            facts = (found.input_shape, found.outputs)
+            found.count()
+        except SpecError as error:
+            problems = [
+                replace(problem, path=("data", "test_path"))
+                if problem.path == ("data", "path")
+                else problem
+                for problem in error.problems
+            ]
+            raise SpecError(problems) from None
+        if facts != (self.input_shape, self.outputs):
+            raise UsageError(
+                f"{path}: expected arrays of the shapes of {self.path}, got others. "
+                "Correct data.test_path."
+            )
+        return found
+
+    def _read(self) -> TensorDataset:
         import numpy
 
         self.count()

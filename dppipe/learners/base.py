@@ -63,6 +63,10 @@ class Learner(Component):
         chosen = getattr(self, self.scale_option, "auto")
         return None if chosen == "auto" else float(chosen)
 
+    def set_scale(self, scale: float) -> tuple[str, float]:
+        """Return the option that sets the noise to this scale, and its value."""
+        return self.scale_option, scale
+
     @property
     def weight_files(self) -> tuple[Pretrained, ...]:
         """The files of weights that it reads: the plan counts the private runs behind them."""

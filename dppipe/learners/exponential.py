@@ -69,6 +69,10 @@ class Exponential(Learner, kind="exponential"):
         """One over the epsilon that is set; None to find the one that lands on the budget."""
         return None if self.epsilon == "auto" else 1 / self.epsilon
 
+    def set_scale(self, scale: float) -> tuple[str, float]:
+        """Return the epsilon of a choice at this scale."""
+        return "epsilon", 1 / scale
+
     @property
     def weight_files(self) -> tuple[Pretrained, ...]:
         """The candidates: a private run that has trained one of them counts."""

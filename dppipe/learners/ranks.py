@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+class LostProcess(DppipeError):
+    """Another process of a run is gone, or can't be reached; the run can be resumed."""
+
+
 @dataclass(frozen=True)
 class Ranks:
     """This process among those that train together."""
@@ -78,7 +82,7 @@ def naming_lost_ranks() -> Iterator[None]:
     except RuntimeError as error:
         if not _comes_from_torch_distributed(error):
             raise
-        raise DppipeError(
+        raise LostProcess(
             "performance.devices: expected every process to take part, lost one or the way to it "
             f"({type(error).__name__}). "
             "What was charged stays charged: go on with dppipe resume."

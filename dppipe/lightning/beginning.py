@@ -32,7 +32,7 @@ from dppipe.planning.privacy_plan import PrivateParts, plan_privacy
 from dppipe.planning.step_plan import StepPlan
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.follower import Follower
-from dppipe.runs.python_resume import check_resumed
+from dppipe.runs.python_resume import check_resumed, with_committed_curve
 from dppipe.runs.record import RunRecord
 from dppipe.text_layout import shown_command
 
@@ -113,6 +113,8 @@ def begin_fit(
     is_seeded = options.seed is not None
     refuse_other_parts(plan, parts, holdout=options.holdout, reproducible=is_seeded)
     start.check(trainer, trainer.lightning_module, plan, ranks=ranks)
+    if options.resume is not None and ranks.first:
+        plan = with_committed_curve(options.resume, plan)
     record = _open_record(plan, parts, options, ranks=ranks, restored=restored)
     try:
         start.open(record.run.path if isinstance(record, RunRecord) else None)

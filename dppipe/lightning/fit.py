@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from dppipe.clipper_abilities import first_state
 from dppipe.engine import Engine
@@ -65,7 +66,22 @@ class Fit:
     def facts(self) -> dict[str, Any]:
         """Return what the summary says of the model and its validation."""
         validates = bool(self.trainer.enable_validation)
-        return {"independence": self.model.independence, "validates": validates}
+        return {
+            "independence": self.model.independence,
+            "validates": validates,
+            "validation_records": self._validation_records() if validates else None,
+        }
+
+    def _validation_records(self) -> int | None:
+        """Return the number of validation records where that is public and all are validated on."""
+        plan = self.record.plan
+        if plan.private and plan.holdout == "private":
+            return None
+        loader = self.trainer.val_dataloaders
+        if not isinstance(loader, DataLoader) or self.trainer.limit_val_batches != 1.0:
+            return None
+        dataset = loader.dataset
+        return len(dataset) if isinstance(dataset, Sized) else None
 
     def note_step(self, updates: int) -> None:
         """Add a finished step to the mean of the weights and to the curves; `updates` counts it."""

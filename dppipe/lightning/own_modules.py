@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def own_module(network: nn.Module, spec: Spec) -> pl.LightningModule | None:
     """Return a spec's network if it is a LightningModule, of either import name, and None if not.
 
-    An `optimizer` block beside a LightningModule is refused, since the module brings its own. So is
-    any other network with a `training_step`, which nothing would call.
+    An `optimizer` block, a loss and metrics beside a LightningModule are refused, since the module
+    brings its own. So is any other network with a `training_step`, which nothing would call.
     """
     kind = type(network).__name__
     if is_lightning_module(network):
@@ -31,6 +31,12 @@ def own_module(network: nn.Module, spec: Spec) -> pl.LightningModule | None:
                 f"optimizer: expected none beside {kind}, a LightningModule, which brings its own, "
                 "got one. Leave the block out."
             )
+        for option in ("loss", "metrics"):
+            if getattr(spec.train, option) is not None:
+                raise UsageError(
+                    f"train.{option}: expected none beside {kind}, a LightningModule, which brings "
+                    "its own, got some. Leave the option out."
+                )
         return cast("pl.LightningModule", network)
     if callable(getattr(network, "training_step", None)):
         place = "model.class_path" if hasattr(spec.model, "class_path") else "model"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import PlainSerializer, WrapValidator, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
@@ -21,6 +21,8 @@ from dppipe.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from dppipe.input_layout import InputLayout
 
 Activation = Literal["elu", "gelu", "relu", "silu", "tanh"]
 
@@ -86,6 +88,9 @@ class Model(Component):
         147
     """
 
+    takes_ids: ClassVar[bool | None] = None
+    """Whether inputs must be token ids, or mustn't; None where that isn't known."""
+
     pretrained: PathOrPretrained | None = Field(
         None,
         description="Weights to start from: a file, or a block. A private run's weights are "
@@ -125,6 +130,29 @@ class Model(Component):
     def build(self, input_shape: Sequence[int], outputs: int) -> nn.Module:
         """Build the module for inputs of this shape, without the batch dimension."""
         raise self.unwritten("build(input_shape, outputs)")
+
+    def build_for(self, layout: InputLayout, outputs: int) -> nn.Module:
+        """Build the module for inputs of this layout.
+
+        A kind that needs more than their shape overrides this, and raises `unsuited` without it.
+        """
+        self.check_layout(layout)
+        return self.build(layout.shape, outputs)
+
+    def check_layout(self, layout: InputLayout) -> None:
+        """Refuse inputs that this kind can't take, before anything is built or read."""
+        is_ids = layout.vocabulary is not None
+        if is_ids and self.takes_ids is False:
+            models = "text_bag, lstm, gru, transformer or a class of your own"
+            message = f"expected numbers as inputs of {self.kind}, got {layout.describe()}."
+            raise SpecError([Problem(("model", "kind"), f"{message} Take {models}.")])
+        if not is_ids and self.takes_ids is True:
+            raise self.unsuited(layout, needs="token ids", data="data of kind text")
+
+    def unsuited(self, layout: InputLayout, *, needs: str, data: str) -> SpecError:
+        """Return the error of a kind that can't take these inputs; `data` names what has them."""
+        message = f"expected {needs} as inputs of {self.kind}, got {layout.describe()}."
+        return SpecError([Problem(("model", "kind"), f"{message} Take {data}, or another model.")])
 
 
 def make_activation(name: Activation) -> nn.Module:

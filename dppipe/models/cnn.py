@@ -8,7 +8,7 @@ defaults on 28 x 28 pixels and ten classes it has 26,010 parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dppipe.component import Field
 from dppipe.errors import Problem, SpecError
@@ -23,6 +23,8 @@ _SMALLEST = 16
 
 class Cnn(Model, kind="cnn"):
     """Two convolutions and two linear layers for images."""
+
+    takes_ids: ClassVar[bool | None] = False
 
     channels: tuple[Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]] = Field(
         (16, 32), description="Output channels of the two convolutions."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dppipe.component import Field
 from dppipe.models.base import Model
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class Logistic(Model, kind="logistic"):
     """One linear layer."""
+
+    takes_ids: ClassVar[bool | None] = False
 
     bias: bool = Field(True, description="Whether each output has a constant of its own.")
 

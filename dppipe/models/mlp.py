@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dppipe.component import Field
 from dppipe.models.base import Activation, Model, make_activation
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class Mlp(Model, kind="mlp"):
     """Hidden linear layers, each followed by an activation and dropout, and an output layer."""
+
+    takes_ids: ClassVar[bool | None] = False
 
     hidden: tuple[Annotated[int, Field(gt=0)], ...] = Field(
         (128,), description="The width of each hidden layer."

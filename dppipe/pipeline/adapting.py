@@ -8,7 +8,7 @@ Read next: `dppipe/models/base.py`, which holds the options.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -20,18 +20,19 @@ from dppipe.pipeline.name_patterns import matches, refuse_idle
 from dppipe.pipeline.public_weights import load_public
 
 if TYPE_CHECKING:
+    from dppipe.input_layout import InputLayout
     from dppipe.models.base import Model
 
 
 def make_network(
-    model: Model, *, input_shape: Sequence[int], outputs: int, load_pretrained: bool = True
+    model: Model, layout: InputLayout, *, outputs: int, load_pretrained: bool = True
 ) -> nn.Module:
-    """Build a model's network and finish it.
+    """Build a model's network for inputs of this layout, and finish it.
 
     `load_pretrained` is False where a run's own weights are loaded afterwards.
     """
     with fitting_memory("model"):
-        network = model.build(input_shape, outputs)
+        network = model.build_for(layout, outputs)
         refuse_lazy_layers(network)
         return finish(network, model, load_pretrained=load_pretrained)
 

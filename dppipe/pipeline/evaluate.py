@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dppipe.data.base import split_records
 from dppipe.errors import UsageError
@@ -15,8 +15,10 @@ from dppipe.pipeline.scoring import score_records, scoring_loader
 from dppipe.runs.directory import RunDirectory, write_json
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import plain_metrics
+from dppipe.runs.page.documents import write_documents
+from dppipe.runs.showing.confusion import unfold_cells
 from dppipe.runs.statement.audit_findings import audit_of_run
-from dppipe.runs.statement.writing import STATED, write_statement
+from dppipe.runs.statement.writing import STATED
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
@@ -47,6 +49,7 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
         scores = _look(run, plugins=plugins)
         summary = read_summary(run, *STATED) | {"test": plain_metrics(scores)}
         write_json(run.summary, summary)
+        write_documents(run)
     try:
         return _metrics(summary["test"])
     except (AttributeError, TypeError, ValueError):
@@ -58,7 +61,7 @@ def evaluate_run(run_dir: Path, *, plugins: Path | None = None) -> dict[str, flo
 def _metrics(scores: Mapping[str, float | None]) -> dict[str, float]:
     """Return scores as they were before JSON, which holds null for what isn't finite."""
     found: dict[str, float] = {}
-    for name, score in scores.items():
+    for name, score in unfold_cells(scores).items():
         found[str(name)] = math.nan if score is None else float(score)
     return found
 
@@ -77,8 +80,10 @@ def _look(run: RunDirectory, *, plugins: Path | None) -> dict[str, float]:
     test = _test_records(run, spec, plan)
     summary = read_summary(run, *STATED)
     looks = summary.get("evaluations", 0) + 1
+    if not plan.private or plan.holdout == "public":
+        summary["test_records"] = len(cast("Sized", test.dataset))
     write_json(run.summary, summary | {"evaluations": looks})
-    write_statement(run)
+    write_documents(run)
     prefix = "test/" if spec.data.holdout == "public" else "nonprivate/test/"
     return score_records(model, test, spec, prefix=prefix)
 

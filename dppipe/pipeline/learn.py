@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import signal
+from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from dppipe.learners.records.silenced_output import silenced
 from dppipe.learners.records.training_records import TrainingRecords, Unit
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.memory import fitting_memory
+from dppipe.pipeline.paid import Paid
 from dppipe.pipeline.public_inputs import as_the_model_sees, read_public_inputs
 from dppipe.pipeline.scoring import score_split
 from dppipe.pipeline.seeding import seed_weights
@@ -45,6 +47,8 @@ from dppipe.runs.released import ReleasedValues
 from dppipe.text_layout import shown_command
 
 if TYPE_CHECKING:
+    from torch.utils.data import Dataset
+
     from dppipe.data.base import Splits
     from dppipe.planning.plan import Plan
     from dppipe.runs.outcome import Outcome, Stop
@@ -52,7 +56,12 @@ if TYPE_CHECKING:
 
 
 def run_learner(
-    spec: Spec, plan: Plan, *, run_dir: Path | None = None, resume: RunDirectory | None = None
+    spec: Spec,
+    plan: Plan,
+    *,
+    run_dir: Path | None = None,
+    resume: RunDirectory | None = None,
+    paid: Paid | None = None,
 ) -> Outcome:
     """Learn what a spec says within what its plan allows, and leave a run directory.
 
@@ -61,20 +70,28 @@ def run_learner(
         plan: The plan of the spec.
         run_dir: Where a new run is written.
         resume: The run to resume, in place of a new one.
+        paid: What one run of a search shares with the others; None for any other run.
     """
     seed_weights(spec.seed)
     module = untrained_module(spec)
-    start = _starting_tensors(spec, module)
+    start = starting_tensors(spec, module)
     with fitting_memory("data"):
-        raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
-        inputs = ModelInputs(stages_of(spec.data), raw._replace(test=None))
+        inputs: ModelInputs | None = None
+        if paid is None:
+            inputs = _read_inputs(spec, plan)
+            splits = inputs.splits
+        else:
+            splits = paid.splits
         public = read_public_inputs(spec)
-    splits = inputs.splits
-    record = _open_record(spec, plan, run_dir=run_dir, resume=resume)
+    record = _open_record(spec, plan, run_dir=run_dir, resume=resume, covered=paid is not None)
     weights: dict[str, Any] = {}
     stopped: Stop | None = "failed"
     try:
-        trained = _fit(spec, plan, module, inputs, record, public=public)
+        gate = _make_gate(spec, plan, record, paid=paid)
+        if inputs is not None:
+            inputs.prepare(plan, record.run, gate, ranks=Ranks())
+        public = as_the_model_sees(public, spec.data, record.run if paid is None else paid.run)
+        trained = _fit(spec, plan, module, splits.train, gate, record, public=public)
         # Before validation: a module may write what it sees of a private holdout into a buffer.
         released = copy.deepcopy(trained.state_dict())
         _validate(trained, splits, spec, record)
@@ -89,9 +106,21 @@ def run_learner(
         ) from None
     finally:
         outcome = record.finish(
-            weights, stopped=stopped, steps=0, start=start, validates=splits.val is not None
+            weights,
+            stopped=stopped,
+            steps=0,
+            start=start,
+            validates=splits.val is not None,
+            validation_records=_public_count(splits.val, plan),
         )
     return outcome
+
+
+def _public_count(validation: object, plan: Plan) -> int | None:
+    """Return how many records validate; None where that number isn't public."""
+    if plan.private and plan.holdout == "private":
+        return None
+    return len(validation) if isinstance(validation, Sized) else None
 
 
 def untrained_module(spec: Spec) -> nn.Module:
@@ -100,11 +129,11 @@ def untrained_module(spec: Spec) -> nn.Module:
     model = spec.trained_model
     if model is None:
         return spec.learner.module(facts)
-    network = make_network(model, input_shape=facts.input_shape, outputs=facts.outputs)
+    network = make_network(model, facts.input_layout, outputs=facts.outputs)
     return spec.learner.prepare(network, facts)
 
 
-def _starting_tensors(spec: Spec, module: nn.Module) -> frozenset[str]:
+def starting_tensors(spec: Spec, module: nn.Module) -> frozenset[str]:
     """Return the hashes of tensors that were there before the run: it has trained none of them."""
     found = module_hashes(module)
     for file in spec.learner.weight_files:
@@ -112,21 +141,23 @@ def _starting_tensors(spec: Spec, module: nn.Module) -> frozenset[str]:
     return found
 
 
+def _read_inputs(spec: Spec, plan: Plan) -> ModelInputs:
+    raw = split_records(spec.data, seed=spec.seed, by=plan.splits_by)
+    return ModelInputs(stages_of(spec.data), raw._replace(test=None))
+
+
 def _fit(
     spec: Spec,
     plan: Plan,
     module: nn.Module,
-    inputs: ModelInputs,
+    train: Dataset[Any],
+    gate: Gate | PlainGate,
     record: RunRecord,
     *,
     public: Tensor | None,
 ) -> nn.Module:
-    gate = _make_gate(spec, plan, record)
-    inputs.prepare(plan, record.run, gate, ranks=Ranks())
-    train = inputs.splits.train
     by_users = plan.unit == "user"
     records = TrainingRecords(train, by_users=by_users, may_read=lambda: gate.computing)
-    public = as_the_model_sees(public, spec.data, record.run)
     counted = frozenset() if plan.earlier is None else plan.earlier.ids
     job = Job(
         public_facts(spec),
@@ -148,7 +179,7 @@ def _fit(
     return trained
 
 
-def _make_gate(spec: Spec, plan: Plan, record: RunRecord) -> Gate | PlainGate:
+def _make_gate(spec: Spec, plan: Plan, record: RunRecord, *, paid: Paid | None) -> Gate | PlainGate:
     """Return the gate of a run; without a budget it charges nothing and adds no noise."""
     if not plan.private or plan.relation is None:
         return PlainGate(plan)
@@ -158,6 +189,7 @@ def _make_gate(spec: Spec, plan: Plan, record: RunRecord) -> Gate | PlainGate:
         plan.relation,
         plan.unit,
         sources=NoiseSources(spec.seed if spec.reproducible else None, secure=plan.secure),
+        covered_by=None if paid is None else paid.row,
         values=ReleasedValues(record.run, plan),
         on_release=record.release,
     )
@@ -204,13 +236,17 @@ def _validate(module: nn.Module, splits: Splits, spec: Spec, record: RunRecord) 
 
 
 def _open_record(
-    spec: Spec, plan: Plan, *, run_dir: Path | None, resume: RunDirectory | None
+    spec: Spec, plan: Plan, *, run_dir: Path | None, resume: RunDirectory | None, covered: bool
 ) -> RunRecord:
     parts = learner_parts(spec)
     if resume is None:
         run = RunDirectory.create(spec.name, run_dir=run_dir)
-        return RunRecord.create(run, plan=plan, parts=parts, config=spec.to_yaml(), data=spec.data)
-    record = RunRecord.reopen(resume, plan=plan, parts=parts, restored={}, data=spec.data)
+        return RunRecord.create(
+            run, plan=plan, parts=parts, config=spec.to_yaml(), data=spec.data, covered=covered
+        )
+    record = RunRecord.reopen(
+        resume, plan=plan, parts=parts, restored={}, data=spec.data, covered=covered
+    )
     try:
         refuse_lost_releases(record.run, record.ledger, plan)
     except BaseException:

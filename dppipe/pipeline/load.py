@@ -53,8 +53,9 @@ def load_model(run_dir: Path | str, *, plugins: Path | None = None) -> nn.Module
     released = released_transforms(spec.data, run)
     rows = spec.data if hasattr(spec.data, "encode_rows") else None
     transforms = [*spec.data.public_scaling, *released]
+    integers = spec.data.input_layout.vocabulary is not None
     if rows is not None or transforms or _loads_floats(spec.data):
-        take_raw_inputs(network, transforms, rows=rows, after_rows=released)
+        take_raw_inputs(network, transforms, rows=rows, after_rows=released, integers=integers)
     return network
 
 
@@ -87,9 +88,6 @@ def untrained_network(spec: Spec) -> nn.Module:
     if model is None:
         return spec.learner.module(public_facts(spec))
     network = make_network(
-        model,
-        input_shape=spec.data.model_input_shape,
-        outputs=spec.data.outputs,
-        load_pretrained=False,
+        model, spec.data.input_layout, outputs=spec.data.outputs, load_pretrained=False
     )
     return network if spec.takes_steps else spec.learner.prepare(network, public_facts(spec))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +16,14 @@ from dppipe.lightning.callback import DPCallback
 from dppipe.lightning.checkpoints import restoring
 from dppipe.lightning.covered import cover
 from dppipe.lightning.module import SpecModule
-from dppipe.lightning.objectives import Objective
+from dppipe.lightning.objectives import objective_of
 from dppipe.lightning.own_modules import own_module
 from dppipe.pipeline.adapting import make_network
 from dppipe.pipeline.audited import Audited, made_up_splits
 from dppipe.pipeline.interruptions import interrupted, naming_interruptions
 from dppipe.pipeline.learn import run_learner
 from dppipe.pipeline.memory import fitting_memory
+from dppipe.pipeline.paid import Paid
 from dppipe.pipeline.scoring import scoring_loader
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.pipeline.trainer import make_trainer, quieten_lightning
@@ -127,14 +127,21 @@ def train(
     return private.outcome
 
 
-@dataclass(frozen=True)
-class Paid:
-    """What one run of a search is given: the row that has paid for it, and the records."""
+def run_paid(
+    spec: Spec, plan: Plan, *, run_dir: Path | None, resume: RunDirectory | None, paid: Paid
+) -> Outcome | None:
+    """Make one run of a search, whatever its learner.
 
-    row: str
-    """The hash of the row."""
-    splits: Splits
-    """The records as the model sees them, without those that runs are scored on."""
+    Args:
+        spec: What to learn.
+        plan: The run's own plan.
+        run_dir: Where a new run is written.
+        resume: The run to resume, in place of a new one.
+        paid: What the run shares with the others of its search.
+    """
+    if isinstance(plan, StepPlan):
+        return train(spec, plan, run_dir=run_dir, resume=resume, callbacks=(), paid=paid)
+    return run_learner(spec, plan, run_dir=run_dir, resume=resume, paid=paid)
 
 
 def read_inputs(spec: Spec, plan: Plan, audited: Audited | None = None) -> ModelInputs:
@@ -231,9 +238,7 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
             f"learner: expected dp_sgd, whose module is trained step by step, got "
             f"{spec.learner.kind!r}."
         )
-    network = make_network(
-        spec.model, input_shape=spec.data.model_input_shape, outputs=spec.data.outputs
-    )
+    network = make_network(spec.model, spec.data.input_layout, outputs=spec.data.outputs)
     own = own_module(network, spec)
     if own is not None:
         return own
@@ -244,7 +249,7 @@ def build_module(spec: Spec, *, steps: int) -> pl.LightningModule:
         )
     return SpecModule(
         network,
-        objective=Objective(spec.data.task, spec.data.outputs),
+        objective=objective_of(spec),
         optimizer=spec.optimizer,
         steps=steps,
     )

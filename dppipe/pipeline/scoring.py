@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 from dppipe.data.reading.record_checks import usable_part
 from dppipe.errors import UsageError
-from dppipe.lightning.objectives import Objective
+from dppipe.lightning.objectives import objective_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -43,7 +43,7 @@ def score_records(
     model: nn.Module, records: DataLoader[Any], spec: Spec, *, prefix: str
 ) -> dict[str, float]:
     """Return the metrics of a model, each name with this prefix."""
-    objective = Objective(spec.data.task, spec.data.outputs)
+    objective = objective_of(spec)
     metrics = objective.metrics(prefix)
     if not len(records):
         # No record fell into the split: there is nothing to measure.

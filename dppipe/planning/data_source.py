@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from dppipe.planning.frozen_data import FrozenData
 
 
@@ -24,10 +26,31 @@ class DataSource(FrozenData):
     """Whether a record that can't be used is dropped, or keeps the run from starting."""
     bounds: tuple[str, ...] = ()
     """The columns whose values are held to public bounds, with the bounds."""
+    public_files: tuple[str, ...] = ()
+    """Files that are taken as public: records are read by their rules."""
+    assumed: tuple[str, ...] = ()
+    """What the loss takes as publicly known about the records. Left out of a plan if nothing."""
+    public: bool = False
+    """Whether the spec declares that no record needs protection. Left out of a plan if not."""
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_is_not_declared(
+        self, usual: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        found: dict[str, Any] = usual(self)
+        for name in ("assumed", "public", "public_files"):
+            if not getattr(self, name):
+                found.pop(name, None)
+        return found
 
 
-def source_of_data(data: Any) -> DataSource:
-    """Return what is public about a data kind; `data` is a component of the data family."""
+def source_of_data(data: Any, *, assumed: str | None = None) -> DataSource:
+    """Return what is public about a data kind.
+
+    Args:
+        data: A component of the data family.
+        assumed: What the loss takes as publicly known about the records.
+    """
     files = []
     for name in type(data).model_fields:
         option = getattr(data, name)
@@ -39,6 +62,9 @@ def source_of_data(data: Any) -> DataSource:
         user=getattr(data, "user", None),
         on_bad_record="drop" if data.drops_bad_records else "refuse",
         bounds=getattr(data, "public_bounds", ()),
+        public_files=tuple(map(str, getattr(data, "public_files", ()))),
+        assumed=() if assumed is None else (assumed,),
+        public=bool(data.public),
     )
 
 

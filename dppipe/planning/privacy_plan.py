@@ -157,12 +157,17 @@ def stated_facts(spec: Spec) -> StatedFacts:
         "pretrained": model is not None and model.pretrained is not None,
         "own_module": _is_own_module(spec),
         "split": _split(spec),
-        "data": source_of_data(spec.data),
+        "data": source_of_data(spec.data, assumed=_assumed(spec)),
         "reproducible": spec.reproducible,
         "spec_hash": spec_hash(spec),
         "committed_hash": committed_hash(spec),
         "plugins": spec.plugin_files(),
     }
+
+
+def _assumed(spec: Spec) -> str | None:
+    """Return what the loss takes as publicly known about the records."""
+    return None if spec.train.loss is None else spec.train.loss.assumed
 
 
 def _split(spec: Spec) -> Literal["position", "hash"]:

@@ -29,6 +29,7 @@ from dppipe.privacy.release import (
     is_built_in,
 )
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
+from dppipe.privacy.tradeoff.profile import whole_curve_of
 
 if TYPE_CHECKING:
     from dppipe.planning.step_plan import StepPlan
@@ -147,7 +148,7 @@ def _within_budget(
         "certified": composed.certified,
         "epsilon": epsilons[-1],
         "curve": tuple(points),
-        "whole_curve": composed.points(),
+        "whole_curve": whole_curve_of(composed, delta=budget.delta),
         "attack_limits": limits_of_cost(composed, delta=budget.delta),
     }
 

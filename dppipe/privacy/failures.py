@@ -49,6 +49,24 @@ class WithFailure(Accountant):
             steps, delta=delta - self.probability, relation=relation
         )
 
+    def spending(
+        self,
+        steps: Steps,
+        at: Sequence[int],
+        *,
+        delta: float,
+        relation: Relation,
+        before: Steps = (),
+        rounding: bool = True,
+    ) -> list[tuple[int, float]]:
+        """Return epsilon along the steps, at what is left of this delta."""
+        left = delta - self.probability
+        if left <= 0:
+            return [(done, math.inf) for done in at]
+        return self.accountant.spending(
+            steps, at, delta=left, relation=relation, before=before, rounding=rounding
+        )
+
     def rough(self) -> Accountant:
         """Return the cheaper accountant with the same failure."""
         return with_failure(self.accountant.rough(), self.probability)

@@ -45,15 +45,36 @@ class WithDisjoint(Accountant):
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         """Bound each stage by the larger of its own cost and the other release's."""
+        self._refuse_other(relation)
+        found = self.accountant.compositions(stages, relation=relation)
+        return [_larger(composition, self.other) for composition in found]
+
+    def _refuse_other(self, relation: Relation) -> None:
         if relation != self.other.relation:
             known = f"expected {self.other.relation}, as the other release has"
             raise PrivacyRefusal(f"relation: {known}, got {relation}.")
-        found = self.accountant.compositions(stages, relation=relation)
-        return [_larger(composition, self.other) for composition in found]
 
     def rounding_cost(self, steps: Steps, *, delta: float, relation: Relation) -> float:
         """Bound what rounding adds to the steps' own cost."""
         return self.accountant.rounding_cost(steps, delta=delta, relation=relation)
+
+    def spending(
+        self,
+        steps: Steps,
+        at: Sequence[int],
+        *,
+        delta: float,
+        relation: Relation,
+        before: Steps = (),
+        rounding: bool = True,
+    ) -> list[tuple[int, float]]:
+        """Return epsilon along the steps, but never less than the other release's."""
+        self._refuse_other(relation)
+        least = self.other.epsilon(delta)
+        own = self.accountant.spending(
+            steps, at, delta=delta, relation=relation, before=before, rounding=rounding
+        )
+        return [(done, max(epsilon, least)) for done, epsilon in own]
 
     def rough(self) -> Accountant:
         """Return the cheaper accountant with the same other release."""

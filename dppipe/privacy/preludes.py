@@ -43,6 +43,26 @@ class WithPrelude(Accountant):
         """Bound what rounding adds to the events before and the steps together."""
         return self.accountant.rounding_cost([*self.before, *steps], delta=delta, relation=relation)
 
+    def spending(
+        self,
+        steps: Steps,
+        at: Sequence[int],
+        *,
+        delta: float,
+        relation: Relation,
+        before: Steps = (),
+        rounding: bool = True,
+    ) -> list[tuple[int, float]]:
+        """Return epsilon along the steps, with the events before them."""
+        return self.accountant.spending(
+            steps,
+            at,
+            delta=delta,
+            relation=relation,
+            before=[*self.before, *before],
+            rounding=rounding,
+        )
+
     def rough(self) -> Accountant:
         """Return the cheaper accountant with the same events before."""
         return with_prelude(self.accountant.rough(), self.before)

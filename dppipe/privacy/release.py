@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from dppipe.input_layout import InputLayout
 from dppipe.privacy.budget import Relation
 
 if TYPE_CHECKING:
@@ -94,6 +95,16 @@ class PublicFacts:
     """The number of public inputs that the learner is given; None where it takes none."""
     seed: int = 0
     """The public seed of the spec."""
+    category_counts: Mapping[int, int] = field(default_factory=dict)
+    """The number of categories of each input that holds codes, by the input's place."""
+    vocabulary: int | None = None
+    """The number of token ids, where inputs are integers below it."""
+
+    @property
+    def input_layout(self) -> InputLayout:
+        """What is public about one input as the model sees it."""
+        per_token = self.task == "tagging"
+        return InputLayout(self.input_shape, self.category_counts, self.vocabulary, per_token)
 
 
 class PlansReleases(Protocol):

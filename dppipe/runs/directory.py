@@ -67,6 +67,26 @@ class RunDirectory:
         return self.path / "privacy.md"
 
     @property
+    def statement_data(self) -> Path:
+        """The privacy statement for programs."""
+        return self.statement.with_suffix(".json")
+
+    @property
+    def report(self) -> Path:
+        """The page that shows the run: one file, without what is under `nonprivate/`."""
+        return self.path / "report.html"
+
+    @property
+    def private_report(self) -> Path:
+        """The same page with the numbers that no guarantee covers."""
+        return self.path / "nonprivate" / "report.html"
+
+    @property
+    def pages(self) -> tuple[Path, Path]:
+        """Both pages of the run, whether they exist or not."""
+        return self.report, self.private_report
+
+    @property
     def statistics(self) -> Path:
         """The noisy centres and spreads that inputs are scaled by, if the run released some."""
         return self.path / "statistics.json"

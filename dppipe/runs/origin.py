@@ -25,16 +25,26 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.runs.directory import RunDirectory, write_json
 
 
-def remember_origin(run: RunDirectory, *, data: Component | None, spec: str | None = None) -> None:
+def remember_origin(
+    run: RunDirectory,
+    *,
+    data: Component | None,
+    spec: str | None = None,
+    going_on: Mapping[str, Any] | None = None,
+) -> None:
     """Write down the run's id, place and start, its data's files and its first spec.
 
-    The ledger must exist already.
+    The ledger must exist already. `going_on` is what is noted of a start that isn't the first.
     """
     before = _read(run)
+    restarts = resumptions(run)
+    if before and going_on is not None:
+        restarts.append(dict(going_on))
     known: dict[str, Any] = {
         "run": before.get("run") or secrets.token_hex(16),
         "begun": before.get("begun") if before else utc_now(),
         "starts": before.get("starts", 1) + 1 if before else 1,
+        "resumed": restarts,
         "ledger": _place(run.ledger),
         "plan": _written(run.plan),
         "data": list(map(_identity, data_files(data))),
@@ -46,6 +56,14 @@ def dates(run: RunDirectory) -> dict[str, Any]:
     """Return when a run first started, in UTC, and how many times it was started or resumed."""
     known = _read(run)
     return {"begun": known.get("begun"), "starts": known.get("starts", 1)}
+
+
+def resumptions(run: RunDirectory) -> list[dict[str, Any]]:
+    """Return what was noted each time that a run went on, as far as it was."""
+    noted = _read(run).get("resumed")
+    if not isinstance(noted, list):
+        return []
+    return [entry for entry in noted if isinstance(entry, dict)]
 
 
 def utc_now() -> str:

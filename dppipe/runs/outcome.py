@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from dppipe.runs.showing.confusion import fold_cells
+
 if TYPE_CHECKING:
     from dppipe.planning.plan import Plan
 
@@ -22,6 +24,8 @@ class FitFacts(TypedDict, total=False):
 
     validates: bool
     """Whether there is data to validate on."""
+    validation_records: int | None
+    """How many records validate, where that number is public; None where it isn't known."""
     physical_batch_size: int | None
     """How many records went through the model at once, on the first rank, whoever chose it."""
     independence: str | None
@@ -72,6 +76,8 @@ class Outcome:
     starts: int = 1
     """How many times the run was started or resumed."""
     versions: Mapping[str, str] = field(default_factory=software_versions)
+    validation_records: int | None = None
+    """How many records validate, where that number is public and known."""
     scope: Mapping[str, Any] | None = None
     """The shared budget at the run's end, with all that the run had reserved; None without one."""
 
@@ -122,6 +128,7 @@ class Outcome:
             "metrics": plain_metrics(self.metrics),
             "validations": self.validations,
             "validates": self.validates,
+            "validation_records": self.validation_records,
             "physical_batch_size": self.physical_batch_size,
             "independence": self.independence,
             "seconds": self.seconds,
@@ -134,9 +141,12 @@ class Outcome:
         }
 
 
-def plain_metrics(metrics: Mapping[str, float]) -> dict[str, float | None]:
-    """Return metrics as JSON can hold them: what isn't finite (a diverged model) is null."""
+def plain_metrics(metrics: Mapping[str, float]) -> dict[str, Any]:
+    """Return metrics as JSON can hold them.
+
+    What isn't finite (a diverged model) is null, and a confusion matrix is a list of rows.
+    """
     plain: dict[str, float | None] = {}
     for name, value in metrics.items():
         plain[name] = value if math.isfinite(value) else None
-    return plain
+    return fold_cells(plain)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
+from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.ledger_reading import read_ledger
 from dppipe.runs.files import read_plan, refuse_lost_rows
 from dppipe.runs.origin import check_origin
@@ -33,6 +34,18 @@ _CHOSEN = (
     "name",
 )
 """What a user sets; other numbers of a plan follow from these."""
+
+
+def with_committed_curve(run: RunDirectory, plan: StepPlan) -> StepPlan:
+    """Return the plan with the epsilon curve that the run began with, if both end alike.
+
+    An earlier version states epsilon at fewer points, and the ledger goes on as it began. The
+    curve's bytes are bound to the ledger by its first row.
+    """
+    committed = read_plan(run)
+    if committed.curve and plan.curve and committed.curve[-1] == plan.curve[-1]:
+        return plan.model_copy(update={"curve": committed.curve})
+    return plan
 
 
 def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> None:

@@ -25,8 +25,8 @@ from dppipe.runs.ledger import Ledger
 from dppipe.runs.metric_names import Holdout, validation_name
 from dppipe.runs.origin import dates, remember_origin, utc_now
 from dppipe.runs.outcome import FitFacts, Outcome, Stop
+from dppipe.runs.page.documents import write_documents
 from dppipe.runs.registration import register_run
-from dppipe.runs.statement.writing import write_statement
 from dppipe.runs.tensors import save_tensors
 
 if TYPE_CHECKING:
@@ -113,14 +113,14 @@ class RunRecord:
             # Another process may have finished the run while this one was starting.
             refuse_finished(run)
             run.clean_up()
-            remember_origin(run, data=data)
+            remember_origin(run, data=data, going_on=going_on(run, plan, ledger))
             record = cls(run, plan=plan, ledger=ledger, covered=covered)
             if not covered:
                 record._binding = _bind(run, plan=plan, parts=parts, data=data)
             counted = read_summary(run).get("validations", 0)
             record.validations = max(restored.get("validations", 0), counted)
             # After the next charge, what these files state would be below the truth.
-            for stale in (run.summary, run.statement, run.statement.with_suffix(".json")):
+            for stale in (run.summary, run.statement, run.statement_data, *run.pages):
                 stale.unlink(missing_ok=True)
             sync_names(run.summary)
         except BaseException:
@@ -152,7 +152,7 @@ class RunRecord:
         for name, value in values.items():
             found[validation_name(name, holdout=holdout)] = float(value)
         self.metrics |= found
-        self._curves.metrics(found, step=step)
+        self._curves.validation(found, step=step)
 
     def checkpoint(self, trainer: pl.Trainer) -> None:
         """Save what a resume needs."""
@@ -187,7 +187,9 @@ class RunRecord:
             write_json(self.run.summary, outcome.to_data())
             if not self._covered:
                 register_run(self.run, weights, start=start)
-                write_statement(self.run)
+                write_documents(self.run)
+                statement = self.run.statement.read_text(encoding="utf-8")
+                self._curves.ending(self.metrics, statement=statement)
         finally:
             self.close()
         return outcome
@@ -207,6 +209,7 @@ class RunRecord:
             metrics=self.metrics,
             validations=self.validations,
             validates=facts.get("validates", True),
+            validation_records=facts.get("validation_records"),
             physical_batch_size=facts.get("physical_batch_size"),
             independence=facts.get("independence"),
             seconds=round(time.monotonic() - self.started, 3) if timed else None,
@@ -243,6 +246,20 @@ class RunRecord:
                 from dppipe.budgets.binding import settle_run
 
                 settle_run(self._binding)
+
+
+def going_on(run: RunDirectory, plan: Plan, ledger: Ledger) -> dict[str, Any]:
+    """Return what is noted of a start that isn't the first: when, and what came before it.
+
+    A run that was killed has no summary. When a search went on would tell how long it took, and so
+    the number of its runs, which is secret.
+    """
+    return {
+        "at": None if isinstance(plan, TunePlan) else utc_now(),
+        "rows": ledger.rows,
+        "torn": bool(ledger.torn),
+        "after": read_summary(run).get("status", "killed"),
+    }
 
 
 def _bind(

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 PLACE = ("learner", "public")
 """The block of a spec that names the public inputs."""
-_HOW_USED = {"records", "users", "split", "holdout", "on_bad_record", "normalize", "features"}
+_HOW_USED = {
+    "records",
+    "users",
+    "split",
+    "holdout",
+    "public",
+    "on_bad_record",
+    "normalize",
+    "features",
+}
 """Options of a data block that decide how records are used, not which records there are."""
 
 
@@ -64,7 +73,7 @@ def public_data_problems(data: Data, public: Data | None) -> Iterator[Problem]:
             f"expected inputs of shape {list(data.input_shape)}, as the run's records have, got "
             f"{list(shape)}. Bring both to one shape.",
         )
-    if _name_same_records(data, public):
+    if name_same_records(data, public):
         yield Problem(
             PLACE,
             "expected other records than the run's own, which are private, got the same ones. Name "
@@ -87,7 +96,7 @@ def public_data_problems(data: Data, public: Data | None) -> Iterator[Problem]:
         )
 
 
-def _name_same_records(data: Data, public: Data) -> bool:
+def name_same_records(data: Data, public: Data) -> bool:
     """Return whether two data blocks name a file in common; without files, the same records."""
     private_files = _files(data)
     public_files = _files(public)

@@ -55,6 +55,7 @@ _BLOCKS: dict[str, type[Options]] = {
 _INSIDE = {
     "schedule": " (inside `optimizer`, `sampler.batch_schedule` and `clipping.bound_schedule`)",
     "averaging": " (inside `optimizer`)",
+    "loss": " (inside `train`)",
 }
 
 

@@ -1,7 +1,7 @@
 """The spec: everything that a run is made of, strictly typed and frozen.
 
 `load_spec` (in `load.py`) reads one from YAML; `to_yaml` writes the effective spec back, defaults
-filled in. Rules that span several blocks are in `rules.py`. Nothing here imports torch or an
+filled in. Rules that span several blocks are in `rules/`. Nothing here imports torch or an
 accounting library.
 """
 
@@ -188,17 +188,20 @@ class Spec(Options):
 
     def public_facts(self) -> PublicFacts:
         """Return what is known of the run before a record is read."""
+        layout = self.data.input_layout
         return PublicFacts(
             records=self.public_count(),
             unit=self.unit,
             relation="zero_out" if self.budget == "none" else self.budget.relation,
-            input_shape=self.data.model_input_shape,
+            input_shape=layout.shape,
             outputs=self.data.outputs,
             task=self.data.task,
             epsilon=None if self.budget == "none" else self.budget.epsilon,
             delta=None if self.budget == "none" else self.budget.delta,
             public_inputs=count_public_inputs(self.learner),
             seed=self.seed,
+            category_counts=layout.category_counts,
+            vocabulary=layout.vocabulary,
         )
 
     def sized_sampler(self) -> Sampler:

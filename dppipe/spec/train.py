@@ -1,12 +1,19 @@
-"""The `train` block: how long a run lasts, its precision, and how often it validates and saves."""
+"""The `train` block: what training lowers, how long it lasts, and what is measured and saved."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from dppipe.component import Field, Options
+from dppipe.component import Component, Field, Options
+from dppipe.spec.component_field import ComponentOf
+from dppipe.spec.metrics import Metric, NamedMetric
+
+if TYPE_CHECKING:
+    from dppipe.losses.base import Loss
+else:
+    Loss = Annotated[Component, ComponentOf("loss")]
 
 _REFUSED_PRECISION = {
     "16": "float16 training rescales the loss and skips steps by what the data hold, which isn't "
@@ -28,6 +35,17 @@ class Train(Options):
     until: Literal["budget"] | None = Field(
         None, description="`budget`: go on until the next step would exceed the budget."
     )
+    loss: Loss | None = Field(
+        None,
+        description="What training lowers; unless given, cross-entropy for classes and squared "
+        "errors for a regression.",
+    )
+    metrics: tuple[NamedMetric, ...] | None = Field(
+        None,
+        min_length=1,
+        description="What is measured on validation and test records, by name; unless given, "
+        "accuracy (and AUROC for two classes), or mse and r2.",
+    )
     precision: Literal["32-true", "bf16-mixed"] = Field(
         "32-true",
         description="Precision of the forward pass; clipped sums and noise are always float32 or "
@@ -39,6 +57,22 @@ class Train(Options):
     checkpoint_every: int | None = Field(
         None, gt=0, description="Steps between checkpoints; if not given, about an epoch."
     )
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _list_of_metrics(cls, value: Any) -> Any:
+        # A list counts as a tuple in JSON, but no longer after a rule of the whole spec has run.
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("metrics")
+    @classmethod
+    def _each_once(cls, value: tuple[Metric, ...] | None) -> tuple[Metric, ...] | None:
+        seen = set()
+        for metric in value or ():
+            if (metric.kind, metric.average) in seen:
+                raise ValueError(f"expected each metric once, got {metric.kind} twice. Remove one.")
+            seen.add((metric.kind, metric.average))
+        return value
 
     @field_validator("precision", mode="before")
     @classmethod

@@ -36,6 +36,7 @@ QUESTIONS = {
     "known_lost": ["--mechanism", "epsilon_delta", "--epsilon", "10", "--delta", "1e-6", "--group", "3"],
     "disjoint": ["--disjoint", "0.5,1,0.3"],
     "disjoint_replaced": ["--disjoint", "0.5,1", "--relation", "replace_one", "--delta", "1e-6"],
+    "best_of": ["--select-best", "10", "--noise-multiplier", "1", "--delta", "1e-5", "--shape", "0"],
 }  # fmt: skip
 
 
@@ -217,6 +218,12 @@ def test_all_mistakes_are_named_at_once() -> None:
         (["--mechanism", "exponential", "--epsilon", "1", "--plot", "x.png"], "--plot: expected --scores"),
         (["--mechanism", "epsilon_delta", "--epsilon", "1", "--delta", "1e-5"], "--group: expected a number"),
         (["--disjoint", "1,0"], "--disjoint: expected numbers from"),
+        (["--select-best", "10", "--noise-multiplier", "1"], "--delta: expected a number"),
+        (["--select-best", "1", "--noise-multiplier", "1", "--delta", "1e-5"], "--select-best: expected a number from"),
+        (["--select-best", "10", "--noise-multiplier", "1", "--delta", "1e-5", "--repetitions", "poison"], "Did you mean 'poisson'"),
+        (["--select-best", "10", "--noise-multiplier", "1", "--delta", "1e-5", "--repetitions", "poisson", "--shape", "1"], "--shape: expected none"),
+        (["--select-best", "10", "--mechanism", "exponential", "--noise-multiplier", "1", "--delta", "1e-5"], "--mechanism: expected gaussian or laplace"),
+        (["--shape", "1", "--sample-rate", "0.1", "--steps", "3", "--noise-multiplier", "1", "--delta", "1e-5"], "Add --select-best"),
         (["--disjoint", ""], "--disjoint: expected numbers"),
         (["--disjoint", "1", "--mechanism", "gaussian"], "--mechanism: expected none with --disjoint"),
         (["--disjoint", "1", "--step-epsilon", "1", "--delta", "1e-5"], "--disjoint: expected none with --step-epsilon"),
@@ -230,6 +237,25 @@ def test_a_mistake_is_named_with_its_option_and_no_traceback(words: list[str], s
     assert said in output
     assert "Traceback" not in output
     assert "internal error" not in output
+
+
+@pytest.mark.parametrize(
+    ("words", "by_curve", "by_rdp", "one_run"),
+    [
+        (["--noise-multiplier", "5", "--shape", "0"], 1.1099, 1.4180, 0.7255),
+        (["--noise-multiplier", "1", "--shape", "1"], 6.6175, 8.5145, 4.3772),
+        (["--noise-multiplier", "1", "--repetitions", "poisson"], 8.7158, 8.4614, 4.3772),
+    ],
+)
+def test_the_best_of_several_runs_costs_what_the_reference_says(
+    words: list[str], by_curve: float, by_rdp: float, one_run: float
+) -> None:
+    """The numbers are those of independent computations, to the digits shown there."""
+    found = json.loads(ask("--select-best", "10", "--delta", "1e-5", *words, "--json"))
+    assert found["by_curve"] == pytest.approx(by_curve, abs=2e-4)
+    assert found["by_rdp"] == pytest.approx(by_rdp, abs=2e-4)
+    assert found["one_run"] == pytest.approx(one_run, abs=2e-4)
+    assert found["epsilon"] == min(found["by_curve"], found["by_rdp"])
 
 
 def test_the_help_names_every_mechanism_and_loads_nothing_heavy() -> None:

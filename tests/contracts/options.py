@@ -72,7 +72,15 @@ class Net(nn.Module):
         return self.body(x)
 """
 MODELS: dict[str, list[dict[str, Any]]] = {
-    "class_path": [{"class_path": "contract_nets.Net", "init_args": {"width": 5}}]
+    "class_path": [{"class_path": "contract_nets.Net", "init_args": {"width": 5}}],
+    "gru": [{"embedding": 4, "width": 3}, {"embedding": 4, "width": 3, "pooling": "last"}],
+    "lstm": [{"embedding": 4, "width": 3, "layers": 2, "bidirectional": True, "dropout": 0.1}],
+    "text_bag": [{}, {"mode": "root_mean"}, {"embedding": 4, "hidden": [5], "mode": "sum"}],
+    "transformer": [{"width": 8, "heads": 2, "layers": 1, "dropout": 0.1}],
+}
+LOSSES: dict[str, list[dict[str, Any]]] = {
+    "cross_entropy": [{}, {"class_weights": [1, 5]}, {"priors": [0.5, 0.3, 0.2]}],
+    "focal": [{}, {"gamma": 0.5}, {"gamma": 0, "priors": [0.9, 0.1]}],
 }
 
 
@@ -134,12 +142,29 @@ def write_class(folder: Path) -> dict[str, Any]:
     return {"class_path": "contract_records.Records", "init_args": {"size": 30}, **stated}
 
 
+def write_texts(folder: Path) -> dict[str, Any]:
+    words = ["one", "two", "three", "four", "five", "six"]
+    lines = ["text\tlabel"]
+    for row in range(30):
+        said = " ".join([*words[row % 6 :], f"word{row}"])
+        lines.append(f"{said}\t{'yes' if row % 2 else 'no'}")
+    (folder / "d.tsv").write_text("\n".join(lines))
+    return {
+        "path": str(folder / "d.tsv"),
+        "records": 30,
+        "target": {"column": "label", "classes": ["no", "yes"]},
+        "tokenizer": {"kind": "words", "buckets": 100},
+        "max_length": 8,
+    }
+
+
 DATA: dict[str, Callable[[Path], dict[str, Any]]] = {
     "class_path": write_class,
     "csv": write_csv,
     "idx": write_idx,
     "npz": write_npz,
     "parquet": write_parquet,
+    "text": write_texts,
 }
 
 
@@ -156,5 +181,5 @@ def variants(block: str, kind: str, folder: Path) -> list[dict[str, Any]]:
     if block == "clipping":
         # Patterns and lists name the groups of one model; the checks have several.
         return [options for options in CLIPPERS.get(kind, [{}]) if not _names_groups(options)]
-    known = {"model": MODELS, "sampler": SAMPLERS}
+    known = {"loss": LOSSES, "model": MODELS, "sampler": SAMPLERS}
     return known.get(block, {}).get(kind, [{}])

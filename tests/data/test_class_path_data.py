@@ -236,6 +236,8 @@ def test_options_of_a_data_subclass_are_checked() -> None:
         ),
         ({"init_args": {"split": {}}}, "expected split beside class_path, got it in init_args"),
         ({**STATED, "input_shape": []}, "input_shape"),
+        ({"test_args": {"size": 5}}, "expected test_args of a class that isn't a Data"),
+        ({**STATED, "test_args": {"size": 5}}, "split.test to be 0 beside test_args"),
     ],
 )
 def test_options_that_contradict_are_refused(options: dict[str, Any], message: str) -> None:
@@ -250,3 +252,16 @@ def test_the_working_directory_never_hides_what_is_installed(tmp_path: Path) -> 
     ):
         make("json.JSONDecoder", stated={}).count()
     assert sys.path.index(str(tmp_path)) == len(sys.path) - 1
+
+
+def test_a_second_data_set_of_the_class_holds_the_test_records() -> None:
+    data = ClassPathData.from_data(
+        {
+            "class_path": "own_records.Pairs",
+            "init_args": {"size": 10},
+            "test_args": {"size": 4},
+            "split": {"train": 0.8, "val": 0.2, "test": 0},
+            **STATED,
+        }
+    )
+    assert [len(part) for part in data.splits(seed=0)] == [8, 2, 4]  # type: ignore[arg-type]

@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from dppipe.data import Csv
 from dppipe.data.columns.base import Column, usable_rows
 from dppipe.data.columns.categorical import Categorical
 from dppipe.data.columns.date import Date
 from dppipe.data.columns.numeric import Numeric
 from dppipe.data.columns.ordinal import Boolean, Ordinal
 from dppipe.data.columns.target import Target
+from dppipe.data.tables.blocks import Block
 
 MISSING = ("", "?")
 
@@ -176,3 +178,41 @@ def test_texts_are_merged_into_classes():
 def test_options_that_contradict_are_refused(kind, options, message):
     with pytest.raises(ValidationError, match=message):
         one(kind, **options)
+
+
+def test_a_spec_with_its_defaults_filled_in_encodes_as_the_first_one_did() -> None:
+    options = {
+        "path": "d.csv",
+        "records": 1,
+        "numeric": [
+            {"column": "a", "lower": 0, "upper": 10},
+            {"column": "b", "lower": 0, "upper": 10, "std": 2},
+            {"column": "c", "mean": 3},
+            {"column": "d"},
+            {"column": "e", "lower": -1, "upper": 3, "fill": 0, "indicator": True},
+        ],
+        "categorical": [{"column": "f", "buckets": 7, "absent": "category"}],
+        "ordinal": [{"column": "g", "values": ["x", "y", "z"]}],
+        "boolean": [{"column": "h", "fill": 0.5}],
+        "date": [{"column": "i", "earliest": "2020-01-01", "latest": "2021-01-01"}],
+        "target": {"column": "y", "classes": ["no", "yes"], "mapping": {"0": "no"}, "other": "yes"},
+    }
+    first = Csv.from_data(options)
+    written = {key: value for key, value in first.to_data().items() if key != "kind"}
+    second = Csv.from_data(written)
+    texts = ["5", "5", "5", "5", "", "word", "z", "yes", "2020-05-05", "9"]
+    block = Block([pyarrow.array([text]) for text in texts], 0)
+    found = [data.inputs.encode(block) for data in (first, second)]
+    assert (found[0].inputs == found[1].inputs).all()
+    assert (found[0].targets == found[1].targets).all()
+    assert found[0].inputs[0, :2].tolist() == [0.0, 2.5]
+    assert first.public_scaling == second.public_scaling
+
+
+def test_other_is_the_class_of_every_text_that_is_not_named_and_of_no_missing_value() -> None:
+    target = Target(column="y", classes=("none", "some"), mapping={"0": "none"}, other="some")
+    values = pyarrow.array(["0", "1", "17", "none", "some", "", None, "?"])
+    found = target.encode(values, missing=("", "?"))
+    assert found[:, 0].tolist() == [0, 1, 1, 0, 1, -1, -1, -1]
+    with pytest.raises(ValueError, match=r"expected other to be one of the classes, got 'any'"):
+        Target(column="y", classes=("none", "some"), other="any")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from pydantic import ValidationError
 
 from dppipe.data import Npz
 from dppipe.errors import SpecError, UsageError
@@ -141,3 +142,25 @@ def test_a_missing_file_is_named_with_its_key(
         match=rf"data\.path: expected a file, got no\.npz, .* working directory {tmp_path}",
     ):
         Npz.from_data({"path": "no.npz", "classes": 3}).count()
+
+
+def test_a_second_archive_holds_the_test_records(tmp_path: Path) -> None:
+    for name, rows in (("a", 20), ("b", 7)):
+        numpy.savez(tmp_path / f"{name}.npz", x=numpy.ones((rows, 3)), y=numpy.arange(rows) % 2)
+    options: dict[str, Any] = {
+        "path": str(tmp_path / "a.npz"),
+        "test_path": str(tmp_path / "b.npz"),
+        "classes": 2,
+        "split": {"train": 0.8, "val": 0.2, "test": 0},
+    }
+    data = Npz.from_data(options)
+    assert [len(part) for part in data.splits(seed=0)] == [16, 4, 7]  # type: ignore[arg-type]
+    assert data.record_files() == [tmp_path / "a.npz"]
+    with pytest.raises(ValidationError, match=r"split\.test to be 0 beside test_path"):
+        Npz.from_data({**options, "split": {"train": 0.8, "val": 0.1, "test": 0.1}})
+    numpy.savez(tmp_path / "b.npz", x=numpy.ones((7, 2)), y=numpy.arange(7) % 2)
+    with pytest.raises(UsageError, match=r"expected arrays of the shapes of .*a\.npz"):
+        data.check_files()
+    (tmp_path / "b.npz").unlink()
+    with pytest.raises(UsageError, match=r"data\.test_path: expected a file, got"):
+        data.check_files()

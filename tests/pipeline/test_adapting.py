@@ -23,6 +23,7 @@ from dppipe.cli.app import app
 from dppipe.clipping import Flat
 from dppipe.engine import clipped_sum
 from dppipe.errors import UsageError
+from dppipe.input_layout import InputLayout
 from dppipe.models import ClassPathModel, Cnn, Mlp
 from dppipe.pipeline.adapters import LowRankLinear
 from dppipe.pipeline.adapting import finish, make_network
@@ -44,7 +45,7 @@ train:     {steps: 4}
 
 def mlp(**options: Any) -> nn.Module:
     torch.manual_seed(0)
-    return make_network(Mlp.from_data({"hidden": [5], **options}), input_shape=(6,), outputs=3)
+    return make_network(Mlp.from_data({"hidden": [5], **options}), InputLayout((6,)), outputs=3)
 
 
 def trained(network: nn.Module) -> set[str]:
@@ -157,7 +158,7 @@ def test_adapters_start_as_nothing_and_then_add_the_stated_product() -> None:
 
 def test_by_default_every_linear_layer_has_an_adapter_of_scale_one() -> None:
     network = make_network(
-        Cnn.from_data({"lora": {"rank": 3}}), input_shape=(1, 28, 28), outputs=10
+        Cnn.from_data({"lora": {"rank": 3}}), InputLayout((1, 28, 28)), outputs=10
     )
     assert trained(network) == {"7.down.weight", "7.up.weight", "9.down.weight", "9.up.weight"}
     assert {layer.scale for layer in network.modules() if isinstance(layer, LowRankLinear)} == {1.0}
@@ -177,7 +178,7 @@ def test_a_layer_that_is_the_network_or_stands_twice_gets_one_adapter() -> None:
     model = ClassPathModel.from_data(
         {"class_path": "torch.nn.Linear", "init_args": init_args, "lora": {"rank": 1}}
     )
-    alone = make_network(model, input_shape=(4,), outputs=2)
+    alone = make_network(model, InputLayout((4,)), outputs=2)
     assert trained(alone) == {"down.weight", "up.weight"}
     layer = nn.Linear(3, 3)
     twice = finish(

@@ -13,6 +13,8 @@ from dppipe.cli.app import app
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.privacy_plan import make_plan
 from dppipe.planning.step_plan import plan_from_json
+from dppipe.planning.tuning import candidate_events
+from dppipe.planning.tuning.candidate_events import shared_weights
 from dppipe.planning.tuning.candidate_plan import plan_candidate
 from dppipe.planning.tuning.make_tune_plan import make_tune_plan
 from dppipe.planning.tuning.tune_plan import TunePlan
@@ -127,7 +129,8 @@ def test_one_run_of_a_search_is_not_planned(plan: TunePlan) -> None:
 @pytest.mark.parametrize(
     "learner",
     [
-        "learner: {kind: mean, max_norm: 4.0}\n",
+        "learner: {kind: subsample_aggregate, blocks: 20, radius: 1.0, inner: {kind: ridge, "
+        "regularization: 1.0}}\nmodel: logistic\n",
         "learner: {kind: output_perturbation, regularization: 10.0}\nmodel: logistic\n",
     ],
 )
@@ -192,3 +195,18 @@ def test_run_names_the_command_for_a_search() -> None:
     result = invoke("run")
     assert result.exit_code == 2
     assert "dppipe tune" in result.output
+
+
+def test_candidates_that_choose_among_files_of_other_private_runs_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their cost would differ, and the plan counts one of them for all."""
+    monkeypatch.chdir(QUICKSTART.parents[1])
+    learner = "pipelines/learners/exponential.yaml"
+    files = [f"pipelines/learners/candidates/{name}.pt" for name in ("size", "shape")]
+    one = load_spec(learner)
+    other = load_spec(learner, overrides=[f"learner.candidates=[{', '.join(files)}]"])
+    monkeypatch.setattr(candidate_events, "recognise", lambda spec: len(spec.learner.candidates))
+    assert shared_weights(one, [one, one]) == 4  # type: ignore[comparison-overlap]
+    with pytest.raises(PrivacyRefusal, match="different private runs"):
+        shared_weights(one, [one, other])

@@ -191,7 +191,7 @@ CLAIMS = {"charged", "epsilon", "epsilon_spent", "delta", "relation", "unit", "a
 CLAIMS |= {"certified", "ledger_head"}
 OTHER = {"run_dir", "status", "stopped_early", "steps", "metrics", "validations", "validates"}
 OTHER |= {"physical_batch_size", "independence", "seconds", "begun", "ended", "starts", "versions"}
-OTHER |= {"scope"}
+OTHER |= {"scope", "validation_records"}
 
 
 @pytest.mark.parametrize("kind", ["poisson", "shuffle", "releases"])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.durable import sync
 from dppipe.runs.directory import RunDirectory, cannot_write
-from dppipe.runs.statement.writing import write_statement
+from dppipe.runs.page.documents import write_documents
 
 if TYPE_CHECKING:
     from dppipe.audit.attacks.report import Report
@@ -42,7 +42,7 @@ def write_report(run: RunDirectory, report: Report) -> Path:
     try:
         temporary.mkdir(parents=True)
         if report.from_records:
-            write_statement(run)
+            write_documents(run)
         _fill(temporary, report)
         if folder.exists():
             shutil.rmtree(folder)

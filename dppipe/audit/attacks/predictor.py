@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from dppipe.errors import UsageError
 from dppipe.learners.inputs.model_inputs import released_transforms
-from dppipe.learners.records.task_losses import per_record_loss
+from dppipe.losses.by_task import per_record_loss
 from dppipe.pipeline.load import load_network
 from dppipe.pipeline.scoring import SCORING_BATCH_SIZE
 

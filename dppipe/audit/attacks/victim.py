@@ -77,5 +77,10 @@ def open_victim(run_dir: Path, *, nonprivate: bool, plugins: Path | None = None)
             "its model and records are known there alone. Attack a run of `dppipe run`."
         )
     spec = spec_of(run, plugins=plugins)
+    if spec.data.task == "tagging":
+        raise UsageError(
+            f"{run.path}: attack: expected a model that predicts a class or a number for each "
+            "record, got one for each word. No attack here does that."
+        )
     model = load_predictor(run, spec)
     return Victim(run, spec, read_plan(run), model, claim, nonprivate)

@@ -22,8 +22,9 @@ from dppipe.privacy.tradeoff.blow_up import blow_up_of
 from dppipe.runs.directory import RunDirectory, write_json
 from dppipe.runs.files import read_plan, read_summary
 from dppipe.runs.outcome import software_versions
+from dppipe.runs.page.documents import write_documents
 from dppipe.runs.statement.audit_findings import audit_of_run, rounded_down, shown_p
-from dppipe.runs.statement.writing import STATED, write_statement
+from dppipe.runs.statement.writing import STATED
 from dppipe.runs.verification.certificate import certificate_of_run
 from dppipe.text_layout import shown_command
 
@@ -132,7 +133,7 @@ def assess(run: RunDirectory) -> Result:
     audit = audit_of_run(run)
     if audit is not None and audit.kind is not None:
         write_json(run.summary, read_summary(run, *STATED) | {"kind": "audit"})
-    write_statement(run)
+    write_documents(run)
     return result
 
 

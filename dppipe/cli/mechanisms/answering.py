@@ -10,7 +10,7 @@ from pathlib import Path
 from dppipe.cli.mechanisms.asked import Asked, Single
 from dppipe.cli.mechanisms.choosing import Given
 from dppipe.cli.mechanisms.values import read_question
-from dppipe.cli.printing.figures import new_figure, save_figure
+from dppipe.cli.plots.figures import new_figure, save_figure
 
 _ANSWERS = {
     "gaussian": "gaussian:answer_gaussian",
@@ -20,13 +20,15 @@ _ANSWERS = {
     "permute_and_flip": "selection:answer_selection",
     "epsilon_delta": "known:answer_known",
     "disjoint": "disjoint:answer_disjoint",
+    "select_best": "best_of:answer_best_of",
 }
 
 
 def answer_single(given: Given, *, plot: Path | None, as_json: bool) -> str:
     """Answer a question about a single mechanism; draw its picture if one is asked for."""
     asked = read_question(given)
-    module, name = _ANSWERS[asked.mechanism].split(":")
+    kind = asked.mechanism if asked.select_best is None else "select_best"
+    module, name = _ANSWERS[kind].split(":")
     answer: Callable[[Asked], Single] = getattr(
         importlib.import_module(f"dppipe.cli.mechanisms.{module}"), name
     )

@@ -32,6 +32,11 @@ class Asked:
     scores: tuple[float, ...] = ()
     group: int | None = None
     parts: tuple[float, ...] = ()
+    sample_rate: float | None = None
+    select_best: float | None = None
+    """How many runs there are on average, of which the best is released."""
+    repetitions: str = "truncated_negative_binomial"
+    shape: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,11 +51,18 @@ MECHANISMS = {
     "epsilon_delta": Takes(one_of=("epsilon",), needs=("delta", "group")),
 }
 DISJOINT = Takes(one_of=("disjoint",), may=("delta", "relation"))
+SELECT_BEST = Takes(
+    one_of=("noise_multiplier",),
+    needs=("delta",),
+    may=("mechanism", "sample_rate", "steps", "relation", "repetitions", "shape"),
+)
 _WITH_SAMPLER = ("gaussian", "laplace")
 _ONLY_SINGLE = {
     "truth_probability": "Take --mechanism randomized_response.",
     "buckets": "Take --mechanism randomized_response.",
     "scores": "Take --mechanism exponential or permute_and_flip.",
+    "repetitions": "Add --select-best 10, the number of runs on average.",
+    "shape": "Add --select-best 10, the number of runs on average.",
     "group": "Take a --mechanism without a sampler: epsilon_delta with the epsilon and delta that "
     "the steps cost, or gaussian or laplace.",
 }
@@ -73,7 +80,7 @@ def given_options(context: typer.Context) -> dict[str, Any]:
 
 def is_single(given: Given) -> bool:
     """Whether a single mechanism is asked about: one is named, and no sampler or steps."""
-    if "disjoint" in given:
+    if "disjoint" in given or "select_best" in given:
         return True
     mechanism = given.get("mechanism")
     if mechanism is None or mechanism in MECHANISMS.keys() - set(_WITH_SAMPLER):
@@ -89,10 +96,11 @@ def check_options(given: Given) -> list[str]:
         raise UsageError(
             f"--mechanism: expected one of {', '.join(MECHANISMS)}, got {mechanism!r}.{hint}"
         )
-    takes = DISJOINT if "disjoint" in given else MECHANISMS[str(mechanism)]
-    asked = "--disjoint" if "disjoint" in given else f"--mechanism {mechanism}"
-    named = "disjoint" if "disjoint" in given else "mechanism"
+    takes, asked, named = _question(given)
     problems: list[str] = []
+    if named == "select_best" and mechanism not in (None, *_WITH_SAMPLER):
+        either = " or ".join(_WITH_SAMPLER)
+        problems.append(f"--mechanism: expected {either} with --select-best, got {mechanism}.")
     for name, value in given.items():
         if name not in takes.known and name != named:
             problems.append(
@@ -100,6 +108,16 @@ def check_options(given: Given) -> list[str]:
             )
     problems += _missing(given, takes, asked)
     return problems
+
+
+def _question(given: Given) -> tuple[Takes, str, str]:
+    """Return the options that go with a question, how it is asked, and by which parameter."""
+    if "disjoint" in given:
+        return DISJOINT, "--disjoint", "disjoint"
+    if "select_best" in given:
+        return SELECT_BEST, "--select-best", "select_best"
+    mechanism = str(given["mechanism"])
+    return MECHANISMS[mechanism], f"--mechanism {mechanism}", "mechanism"
 
 
 def refuse_single_options(given: Given) -> None:

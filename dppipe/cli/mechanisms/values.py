@@ -9,6 +9,7 @@ from dppipe.cli.mechanisms.asked import Asked
 from dppipe.cli.mechanisms.choosing import Given, check_options, option
 from dppipe.errors import UsageError
 from dppipe.privacy.textbook.randomized_answers import LARGEST_EPSILON
+from dppipe.spec.messages.suggestions import suggest_kind
 
 MOST_LISTED = 50
 MOST_BUCKETS = 1_000_000
@@ -22,18 +23,22 @@ _RANGES = {
     "records": (1, 10**12),
     "steps": (1, MOST_RELEASES),
     "group": (1, LARGEST_GROUP),
+    "sample_rate": (1e-9, 1.0),
+    "select_best": (1.000001, 10_000),
+    "shape": (0.0, 100.0),
 }
 """Where every number of an answer keeps its digits."""
 _WHOLE = ("buckets", "records", "steps", "group")
 _LISTS = {"scores": (-1e6, 1e6), "disjoint": (1e-6, 1e3)}
 _RELATIONS = {"randomized_response": ("replace_one", "zero_out")}
+_REPETITIONS = ("truncated_negative_binomial", "poisson")
 _EVERY = ("zero_out", "add_remove", "replace_one")
 
 
 def read_question(given: Given) -> Asked:
     """Return the question that the options ask; raise all that is wrong with it at once."""
     problems = check_options(given)
-    mechanism = "disjoint" if "disjoint" in given else str(given["mechanism"])
+    mechanism = "disjoint" if "disjoint" in given else str(given.get("mechanism", "gaussian"))
     values: dict[str, Any] = {"mechanism": mechanism}
     for name, value in given.items():
         if name in _RANGES:
@@ -44,6 +49,9 @@ def read_question(given: Given) -> Asked:
     if "relation" in given:
         values["relation"] = given["relation"]
         _check_relation(mechanism, given["relation"], problems)
+    if "repetitions" in given:
+        values["repetitions"] = given["repetitions"]
+        _check_repetitions(given, problems)
     if mechanism == "randomized_response":
         _check_answers(given, problems)
         values["truth_probability"] = given.get("truth_probability")
@@ -101,6 +109,20 @@ def _check_relation(mechanism: str, relation: str, problems: list[str]) -> None:
     if relation in _EVERY:
         why = " Under add_remove the number of answers would show whether a record is there."
     problems.append(f"--relation: expected {' or '.join(known)}, got {relation!r}.{why}")
+
+
+def _check_repetitions(given: Given, problems: list[str]) -> None:
+    kind = given["repetitions"]
+    if kind not in _REPETITIONS:
+        hint = suggest_kind(str(kind), _REPETITIONS)
+        problems.append(
+            f"--repetitions: expected one of {', '.join(_REPETITIONS)}, got {kind!r}.{hint}"
+        )
+    if kind == "poisson" and "shape" in given:
+        problems.append(
+            f"--shape: expected none with --repetitions poisson, got {given['shape']:g}. Leave it "
+            "out."
+        )
 
 
 def _check_answers(given: Given, problems: list[str]) -> None:

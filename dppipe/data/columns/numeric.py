@@ -25,8 +25,15 @@ class Numeric(Filled):
     stated, the limits become -1 and 1.
     """
 
-    mean: Number = Field(0.0, description="A public constant that is subtracted.")
-    std: Number = Field(1.0, gt=0, description="A public constant that is divided by.")
+    # None, not 0 and 1: a spec that is written with its defaults has to read back to the same.
+    mean: Number | None = Field(
+        None, description="A public constant that is subtracted; unless stated, 0 or by the limits."
+    )
+    std: Number | None = Field(
+        None,
+        gt=0,
+        description="A public constant that is divided by; unless stated, 1 or by the limits.",
+    )
     lower: Number | None = Field(
         None, description="A public limit: a smaller value counts as this one."
     )
@@ -50,13 +57,10 @@ class Numeric(Filled):
     @property
     def centre_and_scale(self) -> tuple[float, float]:
         """What is subtracted from a value, and what it is then divided by."""
-        if self.lower is None or self.upper is None or self._is_stated:
-            return self.mean, self.std
+        stated = self.mean is not None or self.std is not None
+        if self.lower is None or self.upper is None or stated:
+            return (0.0 if self.mean is None else self.mean, 1.0 if self.std is None else self.std)
         return (self.lower + self.upper) / 2, (self.upper - self.lower) / 2
-
-    @property
-    def _is_stated(self) -> bool:
-        return bool({"mean", "std"} & self.model_fields_set)
 
     # [rows, 1] of float32
     def encode(self, values: pyarrow.Array, *, missing: Sequence[str]) -> numpy.ndarray:

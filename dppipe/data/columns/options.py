@@ -32,7 +32,9 @@ from dppipe.data.reading.scaling import Constants
 from dppipe.data.reading.tensors import class_task, make_classified, make_regression
 from dppipe.data.reading.users import with_users
 from dppipe.data.reading.validity import with_valid
+from dppipe.data.splitting.parts import refuse_test_share
 from dppipe.errors import Problem, SpecError, UsageError
+from dppipe.input_layout import InputLayout
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,12 +109,8 @@ class TableOptions(Data):
         name, times = Counter(self.column_names.values()).most_common(1)[0]
         if times > 1:
             raise ValueError(f"expected each column once, got {name!r} {times} times.")
-        if self.test_path is not None and self.split.test > 0:
-            share = f"split: {{train: {1 - self.split.val:g}, val: {self.split.val:g}, test: 0}}"
-            raise ValueError(
-                f"expected split.test to be 0 beside test_path, got {self.split.test:g}. "
-                f"Set {share}."
-            )
+        if self.test_path is not None:
+            refuse_test_share(self.split, beside="test_path")
         return self
 
     @property
@@ -136,6 +134,12 @@ class TableOptions(Data):
     @property
     def input_shape(self) -> tuple[int, ...]:
         return (self.inputs.width,)
+
+    @property
+    def input_layout(self) -> InputLayout:
+        if self.feature_map is not None:
+            return super().input_layout
+        return InputLayout(self.input_shape, self.inputs.category_counts)
 
     @property
     def outputs(self) -> int:

@@ -32,6 +32,11 @@ class Target(Column):
         description="The class of a text that isn't a class itself, such as {flu: ill, cold: ill}: "
         "for merging classes.",
     )
+    other: Text | None = Field(
+        None,
+        description="The class of every text that is neither a class nor mapped; unless given, "
+        "such a text is an error. A missing value always is.",
+    )
     strip: str = Field(
         "",
         description="Characters that are cut off both ends of a class, "
@@ -58,6 +63,8 @@ class Target(Column):
                 raise ValueError(
                     f"expected mapping to lead to one of the classes, got {name!r} for {text!r}."
                 )
+        if self.other is not None and self.other not in (self.classes or ()):
+            raise ValueError(f"expected other to be one of the classes, got {self.other!r}.")
         return self
 
     @property
@@ -82,8 +89,11 @@ class Target(Column):
             return scaled(numbers_of(values, missing), self.mean, self.std)
         known = self.numbered
         # The last number is that of a text which isn't known: its place is -1.
-        numbers = numpy.array([*known.values(), -1], dtype=numpy.int64)
-        return numbers[places_in(self._stripped(values), list(known))][:, None]
+        other = -1 if self.other is None else self.class_names.index(self.other)
+        numbers = numpy.array([*known.values(), other], dtype=numpy.int64)
+        places = places_in(self._stripped(values), list(known))
+        gone = (places < 0) & is_missing(values, missing)
+        return numpy.where(gone, -1, numbers[places])[:, None]
 
     def _stripped(self, values: pyarrow.Array) -> Any:
         from pyarrow import compute
@@ -99,7 +109,8 @@ class Target(Column):
         if self.classes is not None:
             got = "a missing value" if gone else "another text"
             expected = f"expected one of the {len(self.classes)} classes of data.target.classes"
-            return f"{expected}, got {got}. List all of them, or drop such records."
+            way_out = "Drop such records." if gone else "List all of them, or drop such records."
+            return f"{expected}, got {got}. {way_out}"
         if gone:
             return "expected a number, got a missing value. Drop the record."
         return number_fault(value)

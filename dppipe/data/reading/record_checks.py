@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dppipe.data.reading.bad_records import bad_record
 from dppipe.data.reading.each_record import Unreadable, read_each
+from dppipe.data.reading.tasks import NO_TAG
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -117,10 +118,11 @@ def _checks(inputs: Tensor, targets: Tensor, facts: Facts) -> Iterator[tuple[str
     if facts.task == "regression":
         yield "expected finite targets, got NaN or an infinity", _whole_rows(targets.isfinite())
         return
+    lowest = NO_TAG if facts.task == "tagging" else 0
     highest = 1 if facts.task == "binary" else facts.outputs - 1
     yield (
-        f"expected a target from 0 to {highest}, got another",
-        _whole_rows((targets >= 0) & (targets <= highest)),
+        f"expected a target from {lowest} to {highest}, got another",
+        _whole_rows((targets >= lowest) & (targets <= highest)),
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-Task = Literal["multiclass", "binary", "regression"]
+Task = Literal["multiclass", "binary", "regression", "tagging"]
+"""Tagging predicts a class for each token of an input; a place without one has `NO_TAG`."""
+NO_TAG = -1
 
 
 class Described(Protocol):

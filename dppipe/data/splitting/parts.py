@@ -51,6 +51,15 @@ class Split(Options):
         return train, val, test
 
 
+def refuse_test_share(split: Split, *, beside: str) -> None:
+    """Refuse a share of test records where an option names test records of their own."""
+    if split.test > 0:
+        share = f"split: {{train: {1 - split.val:g}, val: {split.val:g}, test: 0}}"
+        raise ValueError(
+            f"expected split.test to be 0 beside {beside}, got {split.test:g}. Set {share}."
+        )
+
+
 class Splits(NamedTuple):
     """The datasets of a run; each item is a pair of input and target."""
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import keystr, tree_flatten_with_path, tree_unflatten
 
-from dppipe.data.base import SYNTHETIC_SEED
+from dppipe.data.reading.made_up import SEED
 from dppipe.errors import UsageError
 
 DISTINCT = 16
@@ -23,7 +23,7 @@ DISTINCT = 16
 
 def made_up_examples(example: Any, *, ranges: Any = None) -> list[Any]:
     """Return a few made-up examples with the structure, shapes and types of a record."""
-    generator = torch.Generator().manual_seed(SYNTHETIC_SEED)
+    generator = torch.Generator().manual_seed(SEED)
     return [_like(example, ranges, row, generator) for row in range(DISTINCT)]
 
 

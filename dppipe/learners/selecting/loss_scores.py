@@ -18,7 +18,7 @@ from dppipe.learners.gating.unit_isolation import restoring
 from dppipe.learners.gating.unit_sums import cut_scores
 from dppipe.learners.records.faults import SuppressRecordErrors
 from dppipe.learners.records.silenced_output import silenced
-from dppipe.learners.records.task_losses import per_record_loss
+from dppipe.losses.by_task import per_record_loss
 
 if TYPE_CHECKING:
     from dppipe.data.base import Task

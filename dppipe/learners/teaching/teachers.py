@@ -32,7 +32,7 @@ def teacher_scores(
     seed = facts.seed + block.number
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # its own weights, whatever teachers before it have drawn
-        network = teacher.model.build(facts.input_shape, facts.outputs)
+        network = teacher.model.build_for(facts.input_layout, facts.outputs)
     train_network(
         network,
         block.inputs,

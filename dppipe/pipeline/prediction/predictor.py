@@ -6,7 +6,7 @@ privacy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from dppipe.data.base import Data
+    from dppipe.data.reading.new_inputs import NewInputs
     from dppipe.learners.inputs.stages import InputTransform
 
 _AT_ONCE = 1024
@@ -71,13 +72,17 @@ class Predictor:
             for start in range(0, len(inputs), _AT_ONCE):
                 found.append(self.network(inputs[start : start + _AT_ONCE]))
         joined = torch.cat(found) if found else torch.zeros(0, self.data.outputs)
-        return joined.reshape(len(inputs), -1)
+        return joined if self.data.task == "tagging" else joined.reshape(len(inputs), -1)
 
     def tables(self, path: Path) -> Iterator[pyarrow.Table]:
         """Yield the predictions of a file's records, some at a time, in the order of the file."""
         first = 1
         for new in self.data.new_inputs(path):
-            yield self._table(self.outputs(new.inputs), new.valid, first=first)
+            outputs = self.outputs(new.inputs)
+            if self.data.task == "tagging":
+                yield tagged(outputs, new, self.labels, first=first)
+            else:
+                yield self._table(outputs, new.valid, first=first)
             first += len(new.inputs)
         if first == 1:
             raise UsageError(f"{path}: expected records, got none. Is it the right file?")
@@ -99,6 +104,21 @@ class Predictor:
             name = "prediction" if numbers.shape[1] == 1 else f"prediction_{place}"
             columns[name] = pyarrow.array(column, mask=~valid)
         return pyarrow.table(columns)
+
+
+def tagged(
+    outputs: Tensor, new: NewInputs, labels: Sequence[str], *, first: int
+) -> pyarrow.Table:  # [n, tokens, classes]
+    """Return the class of each token of a record, separated by spaces."""
+    import pyarrow
+
+    chosen = outputs.argmax(dim=2)
+    texts = []
+    for classes, ids, valid in zip(chosen, new.inputs, new.valid, strict=True):
+        names = [labels[int(number)] for number in classes[ids != 0]]
+        texts.append(" ".join(names) if valid else None)
+    rows = numpy.arange(first, first + len(outputs))
+    return pyarrow.table({"row": rows, "prediction": pyarrow.array(texts, pyarrow.string())})
 
 
 def class_probabilities(outputs: Tensor, *, task: str) -> Tensor:  # [n, outputs] -> [n, classes]

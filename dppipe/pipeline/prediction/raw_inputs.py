@@ -26,6 +26,7 @@ def take_raw_inputs(
     *,
     rows: Rows | None = None,
     after_rows: Sequence[InputTransform] = (),
+    integers: bool = False,
 ) -> None:
     """Let a network transform its inputs itself, in this order.
 
@@ -34,8 +35,9 @@ def take_raw_inputs(
         transforms: What becomes of a tensor of raw inputs.
         rows: The data kind, where it can encode rows of a table.
         after_rows: What becomes of the rows that it has encoded.
+        integers: Whether the network takes integers, such as token ids, which stay as they are.
     """
-    hook = TransformsInputs(transforms, rows=rows, after_rows=after_rows)
+    hook = TransformsInputs(transforms, rows=rows, after_rows=after_rows, integers=integers)
     network.register_forward_pre_hook(hook, with_kwargs=True, prepend=True)
 
 
@@ -56,7 +58,9 @@ class TransformsInputs:
         *,
         rows: Rows | None = None,
         after_rows: Sequence[InputTransform] = (),
+        integers: bool = False,
     ) -> None:
+        self._integers = integers
         self._transforms = tuple(transforms)
         self._rows = rows
         self._after_rows = tuple(after_rows)
@@ -83,10 +87,14 @@ class TransformsInputs:
                 "load_model: expected a batch of inputs, a tensor [n, ...], as the model's first "
                 "argument."
             )
+        elif self._integers:
+            made = inputs.long()
         else:
             made = inputs if inputs.dtype == torch.float64 else inputs.float()
         for transform in transforms:
             made = transform.transformed(made)
+        if self._integers:
+            return made
         for parameter in network.parameters():
             if parameter.is_floating_point():
                 return made.to(parameter.dtype)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from dppipe.durable import sync_names
 from dppipe.errors import UsageError
+from dppipe.pipeline.tuning.scoring import shown_score
 from dppipe.runs.directory import RunDirectory, write_json, write_whole
 from dppipe.runs.files import read_summary
+from dppipe.runs.showing.winner_curves import write_winner_curves
 from dppipe.runs.tensors import load_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -40,8 +42,13 @@ def release_winner(
         write_whole(kept.plan, source.plan.read_bytes())
         write_whole(kept.ledger, source.ledger.read_bytes())
         sync_names(kept.ledger)
+        score = sealed.progress.score
+        if score is not None:
+            shown = shown_score(score, plan.search.score)
+            moment = int(run.plan.stat().st_mtime)
+            write_winner_curves(kept, score=shown, moment=moment)
         write_whole(run.config, candidates[number].spec.to_yaml().encode())
-        winner = _winner(source, plan, number=number, score=sealed.progress.score)
+        winner = _winner(source, plan, number=number, score=score)
     write_json(run.path / "tune.json", _facts(plan) | {"winner": winner})
 
 

@@ -15,8 +15,9 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from dppipe.data.reading.record_checks import usable_part
+from dppipe.data.reading.tasks import NO_TAG
 from dppipe.errors import RECORD_ERRORS
-from dppipe.learners.records.task_losses import per_record_loss
+from dppipe.losses.by_task import per_record_loss
 from dppipe.pipeline.scoring import SCORING_BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ def _bounded_sum(network: nn.Module, records: Dataset[Any], metric: str, task: A
 def _parts(predictions: Tensor, targets: Tensor, metric: str, task: Any) -> Tensor:  # -> [B]
     if metric == "loss":
         return -per_record_loss(predictions, targets, task=task).double()
+    if task == "tagging":
+        tokens = targets != NO_TAG
+        right = ((predictions.argmax(dim=2) == targets) & tokens).sum(1)
+        share: Tensor = right.double() / tokens.sum(1).clamp(min=1)
+        return share
     if task == "binary":
         chosen = predictions.flatten() > 0
         return (chosen == targets.flatten().bool()).double()

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dppipe.engine.allocator import keep_freed_memory
-from dppipe.errors import DppipeError, Interrupted, PrivacyRefusal
+from dppipe.errors import DppipeError, Interrupted, PrivacyRefusal, UsageError
 from dppipe.learners.gate import Gate
 from dppipe.learners.gating.sources import NoiseSources
 from dppipe.learners.gating.upcoming import PlannedReleases
 from dppipe.learners.inputs.lost_releases import refuse_lost_releases
-from dppipe.learners.ranks import Ranks
+from dppipe.learners.ranks import LostProcess, Ranks
+from dppipe.pipeline.paid import Paid
 from dppipe.pipeline.run import read_inputs
 from dppipe.pipeline.tuning.candidates import Runner
 from dppipe.pipeline.tuning.ending import clean_up, even_times, read_release, release_winner
@@ -65,7 +66,7 @@ def run_search(
     record = RunRecord.create(
         run, plan=plan, parts=run_parts(spec), config=spec.to_yaml(), data=spec.data
     )
-    return _Search(spec, plan, record, candidates).to_the_end()
+    return _Search(spec, plan, record, candidates, _folder(registry)).to_the_end()
 
 
 def resume_search(
@@ -87,7 +88,11 @@ def resume_search(
     except BaseException:
         record.close()
         raise
-    return _Search(spec, plan, record, candidates).to_the_end()
+    return _Search(spec, plan, record, candidates, _folder(registry)).to_the_end()
+
+
+def _folder(registry: Registry | None) -> Path | None:
+    return None if registry is None else registry.folder
 
 
 @dataclass
@@ -98,6 +103,7 @@ class _Search:
     plan: TunePlan
     record: RunRecord
     candidates: tuple[Candidate, ...]
+    plugins: Path | None
 
     def __post_init__(self) -> None:
         self._stream = Keystream(stream_key("selection"))
@@ -115,13 +121,17 @@ class _Search:
             code = 128 + signal.SIGINT
         except Interrupted as error:
             code = error.exit_code
+        except LostProcess:
+            code = LostProcess.exit_code
         finally:
             outcome = self._finish("interrupted" if code else stopped)
         # Raised here, so that no error of a run, which names its number, stands behind it.
         if code:
+            why = "the search was stopped"
+            if code == LostProcess.exit_code:
+                why = "a process of the search is lost (performance.devices), and it was stopped"
             raise Interrupted(
-                f"{self._run.path}: the search was stopped. Go on with: "
-                f"{shown_command('resume', self._run.path)}",
+                f"{self._run.path}: {why}. Go on with: {shown_command('resume', self._run.path)}",
                 exit_code=code,
             )
         if stopped == "failed":
@@ -161,8 +171,12 @@ class _Search:
         row = gate.cover(release)
         sealed = Sealed(self._run, row=row)
         sealed.open(self._draw, candidates=len(self.candidates))
+        splits = inputs.splits
+        if splits.val is None:
+            raise UsageError("data.split: expected validation records to score runs on, got none.")
+        paid = Paid(row, splits._replace(val=None, test=None), self._run)
         score = plan.search.score
-        runner = Runner(self.candidates, row, inputs.splits, score, sources)
+        runner = Runner(self.candidates, paid, splits.val, score, sources, self.plugins)
         while not sealed.is_over:
             number = sealed.progress.done
             found = runner.score_of(sealed.place(number), sealed.order[number])

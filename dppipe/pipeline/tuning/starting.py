@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.pipeline.doctor import find_build_problems
+from dppipe.pipeline.learn import starting_tensors, untrained_module
 from dppipe.pipeline.run import build_module
 from dppipe.pipeline.seeding import seed_weights
 from dppipe.pipeline.tuning.candidates import Candidate
-from dppipe.planning.step_plan import StepPlan
+from dppipe.pipeline.tuning.processes import refuse_other_machines
 from dppipe.planning.tuning.candidate_plan import plan_candidate
+from dppipe.privacy.release import is_built_in
 from dppipe.runs.registration import module_hashes
 
 if TYPE_CHECKING:
@@ -27,13 +29,8 @@ def plan_candidates(
     found: list[Candidate] = []
     for number in range(len(plan.search.candidates)):
         one, own = plan_candidate(spec, plan, number, registry=registry)
-        if not isinstance(own, StepPlan):
-            raise UsageError(
-                f"tune.candidates.{number}: expected learner: dp_sgd, got {own.learner!r}. A "
-                "search of other learners isn't part of this version."
-            )
-        # What is released once was released by the search itself, before its runs.
-        candidate = Candidate(one, own.model_copy(update={"releases": ()}))
+        refuse_other_machines(one)
+        candidate = Candidate(one, own)
         _refuse_own_module(candidate, number)
         found.append(candidate)
     return tuple(found)
@@ -52,7 +49,9 @@ def check_models(candidates: tuple[Candidate, ...]) -> None:
 def starting_hashes(spec: Spec) -> frozenset[str]:
     """Return the hashes of the tensors that training of a candidate starts from."""
     seed_weights(spec.seed)
-    return module_hashes(build_module(spec, steps=1))
+    if spec.takes_steps:
+        return module_hashes(build_module(spec, steps=1))
+    return starting_tensors(spec, untrained_module(spec))
 
 
 def _refuse_unsearchable(spec: Spec, plan: TunePlan) -> None:
@@ -60,18 +59,14 @@ def _refuse_unsearchable(spec: Spec, plan: TunePlan) -> None:
         raise PrivacyRefusal(
             "tune: expected a private search with secret draws and a proven cost, got another."
         )
-    settings = spec.performance
-    if settings.devices * settings.num_nodes > 1 or settings.strategy == "ddp":
-        raise UsageError(
-            "performance.devices: expected one process for a search, got several. Set devices: 1."
-        )
 
 
 def _refuse_own_module(candidate: Candidate, number: int) -> None:
     """Refuse a user's own network on a private holdout: it may keep something of a record."""
-    if candidate.plan.own_module and candidate.plan.holdout == "private":
+    own = candidate.plan.own_module or not is_built_in(candidate.spec.learner)
+    if own and candidate.plan.holdout == "private":
         raise PrivacyRefusal(
-            f"tune.candidates.{number}: expected a model of the package where the holdout is "
-            "private, got one of your own: what one record does to another's score isn't known. "
-            "Declare data.holdout: public if it is, or take a model of the package."
+            f"tune.candidates.{number}: expected a model and a learner of the package where the "
+            "holdout is private, got one of your own: what one record does to another's score "
+            "isn't known. Declare data.holdout: public if it is, or take ones of the package."
         )

@@ -20,6 +20,7 @@ from dppipe.privacy.accountants.base import require_certificate
 from dppipe.privacy.events.sequences import first
 from dppipe.privacy.filters.step_filters import step_filter
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_budget, limits_of_cost
+from dppipe.privacy.tradeoff.profile import whole_curve_of
 
 if TYPE_CHECKING:
     from dppipe.planning.parts import PrivateParts
@@ -84,8 +85,9 @@ def _committed_numbers(
     composed = accountant.compose(events, relation=budget.relation)
     if not allow_estimate:
         require_certificate(composed)
-    at = _curve_counts(table, charges)
-    epsilons = accountant.curve(events, at, delta=budget.delta, relation=budget.relation)
+    at = _stated_counts(table, charges)
+    spent = accountant.spending(events, at, delta=budget.delta, relation=budget.relation)
+    counts, epsilons = zip(*spent, strict=True)
     claims: tuple[CurvePoint, ...] = ()
     if composed.certified:
         claims = odometer(accountant, events, budget, at=at, table=table, steps=steps)
@@ -94,9 +96,10 @@ def _committed_numbers(
         "ends_at": "steps" if steps == table.steps else "budget",
         "certified": composed.certified,
         "epsilon": epsilons[-1],
-        "curve": table.curve_points(at, epsilons, steps=steps),
+        "curve": table.curve_points(counts, epsilons, steps=steps),
         "odometer": claims,
-        "whole_curve": composed.points() | rounding(accountant, events, budget),
+        "whole_curve": whole_curve_of(composed, delta=budget.delta)
+        | rounding(accountant, events, budget),
         "attack_limits": limits_of_cost(composed, delta=budget.delta),
         **_noise_numbers(table, scale, steps=steps),
     }
@@ -154,12 +157,11 @@ def _noise_numbers(table: Timetable, scale: float, *, steps: int) -> dict[str, A
     return {"noise": noise, **clipping}
 
 
-def _curve_counts(table: Timetable, charges: int) -> list[int]:
-    """Return after how many charges a plan states its epsilon."""
+def _stated_counts(table: Timetable, charges: int) -> list[int]:
+    """Return after how many charges a plan certainly states its epsilon: at each tenth."""
     parts = table.parts
-    points = parts.accountant.curve_points
     begins_before = parts.before or parts.earlier
-    counts = {math.ceil(charges * k / points) for k in range(1, points + 1)}
+    counts = {math.ceil(charges * k / 10) for k in range(1, 11)}
     if begins_before:
         counts.add(0)
     return sorted(counts)

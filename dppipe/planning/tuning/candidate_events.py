@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dppipe.clipper_abilities import failure_delta
-from dppipe.errors import PrivacyRefusal
-from dppipe.planning.earlier.recognition import recognise
+from dppipe.errors import PrivacyRefusal, UsageError
+from dppipe.planning.earlier.recognition import recognise, weight_files
 from dppipe.planning.parts import parts_of
 from dppipe.planning.plugin_releases import check_plugin_planning, check_plugin_releases
 from dppipe.planning.steps.batch_numbers import make_timetable
@@ -75,6 +75,13 @@ def _step_events(spec: Spec) -> RunEvents:
 def _release_events(spec: Spec) -> RunEvents:
     learner = spec.learner
     facts = spec.public_facts()
+    option, _ = learner.set_scale(1.0)
+    if option not in type(learner).model_fields:
+        raise UsageError(
+            f"learner: expected an option {option!r}, by which a search sets the noise of each "
+            f"run, got {learner.kind!r}, which has none. Give it the field "
+            f'`{option}: AutoFloat = Field("auto", gt=0)`.'
+        )
     built_in = is_built_in(learner)
     if not built_in:
         check_plugin_planning(learner, facts)
@@ -92,11 +99,12 @@ def _release_events(spec: Spec) -> RunEvents:
 
 def with_noise(spec: Spec, scale: float, *, registry: Registry | None = None) -> Spec:
     """Return a candidate's spec with its noise multiplier set."""
-    place = ["noise", "noise_multiplier"]
-    if not spec.takes_steps:
-        place = ["learner", spec.learner.scale_option]
     data = spec.to_data()
-    put_value(data, place, scale)
+    if spec.takes_steps:
+        put_value(data, ["noise", "noise_multiplier"], scale)
+    else:
+        option, value = spec.learner.set_scale(scale)
+        put_value(data, ["learner", option], value)
     made = type(spec).from_data(data, context=registry)
     return made.model_copy(update={"data": spec.data})
 
@@ -105,7 +113,8 @@ def shared_weights(spec: Spec, candidates: list[Spec]) -> Earlier | None:
     """Return the earlier private runs that trained the starting weights of all candidates alike."""
     earlier = recognise(spec)
     for candidate in candidates:
-        if candidate.model != spec.model and recognise(candidate) != earlier:
+        same_files = weight_files(candidate) == weight_files(spec)
+        if not same_files and recognise(candidate) != earlier:
             raise PrivacyRefusal(
                 "tune.candidates: expected candidates that start from the same weights, got ones "
                 "whose weights come from different private runs. Their cost would differ."

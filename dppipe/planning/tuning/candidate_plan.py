@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.planning.privacy_plan import make_plan, run_parts
+from dppipe.planning.step_plan import StepPlan
+from dppipe.planning.step_runs import CurvePoint
 from dppipe.planning.tuning.candidate_events import with_noise
 from dppipe.spec.tuning.candidates import candidate_spec, list_candidates
 
@@ -47,4 +49,19 @@ def plan_candidate(
             f"tune.candidates.{number}: expected a run that releases what the search has paid for, "
             "got another one. Plan the search again."
         )
-    return made, own
+    return made, _without_first(own, len(spec.data.preludes))
+
+
+def _without_first(plan: Plan, count: int) -> Plan:
+    """Return a run's plan without its first releases: the search makes these once for all runs.
+
+    The epsilon after each release still includes their cost.
+    """
+    if not count:
+        return plan
+    if isinstance(plan, StepPlan):
+        return plan.model_copy(update={"releases": plan.releases[count:]})
+    points: list[CurvePoint] = []
+    for point in plan.curve[count:]:
+        points.append(CurvePoint(step=point.step - count, epsilon=point.epsilon))
+    return plan.model_copy(update={"releases": plan.releases[count:], "curve": tuple(points)})

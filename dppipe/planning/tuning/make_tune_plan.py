@@ -29,6 +29,7 @@ from dppipe.planning.tuning.tune_plan import (
 from dppipe.privacy.printing import shown
 from dppipe.privacy.release import Release
 from dppipe.privacy.rounding import round_up
+from dppipe.privacy.tradeoff.profile import whole_curve_of
 from dppipe.spec.tuning.candidates import candidate_spec, list_candidates
 
 if TYPE_CHECKING:
@@ -262,5 +263,5 @@ def _numbers(terms: _Terms, releases: list[Release]) -> dict[str, Any]:
         "certified": composed.certified,
         "epsilon": total,
         "curve": tuple(points),
-        "whole_curve": composed.points(),
+        "whole_curve": whole_curve_of(composed, delta=budget.delta),
     }

@@ -25,6 +25,7 @@ from dppipe.plugin_kit.checks import (
     clippers,
     data,
     learners,
+    losses,
     models,
     optimizers,
     rates,
@@ -56,6 +57,7 @@ EXERCISES: dict[str, Callable[[Any], Any]] = {
     "learner": learners.exercise,
     "schedule": rates.exercise,
     "averaging": averages.exercise,
+    "loss": losses.exercise,
 }
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sized
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset, default_collate
 
-from dppipe.data.base import Data, Splits
+from dppipe.data.base import Data, Splits, Task
 from dppipe.errors import UsageError
 from dppipe.plugin_kit.checks.memory import digest
 from dppipe.plugin_kit.checks.record_forms import require_batch, within_range
@@ -65,8 +65,8 @@ def no_record_is_read(trial: Trial) -> Remark:
 def facts_fit(trial: Trial) -> Remark:
     """Count, shape, task and outputs fit together."""
     data = _fresh(trial)
-    if data.task not in ("multiclass", "binary", "regression"):
-        raise Fault(f"expected task multiclass, binary or regression, got {data.task!r}.")
+    if data.task not in get_args(Task):
+        raise Fault(f"expected task {' or '.join(get_args(Task))}, got {data.task!r}.")
     if (
         data.count() < 1
         or data.outputs < 1
@@ -167,7 +167,7 @@ def records_fit(trial: Trial) -> Remark:
         allowed = data.ranges[0]
         if allowed is not None and not within_range(inputs, allowed):
             raise Fault("expected inputs within `ranges`, got a record outside.")
-        if inputs.dtype != torch.float32:
+        if inputs.dtype != torch.float32 and data.input_layout.vocabulary is None:
             remark = f"inputs are {inputs.dtype}, not torch.float32"
         if not inputs.isfinite().all():
             raise Fault("expected finite inputs, got others in some record.")

@@ -7,7 +7,7 @@ here it is named earlier.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,18 +16,21 @@ from torch import Tensor, nn
 
 from dppipe.clipping.flat import Flat
 from dppipe.engine import clipped_sum
+from dppipe.input_layout import InputLayout
 from dppipe.models.base import Model
 from dppipe.plugin_kit.checks.table import Fault, Remark, check_each
 
-SHAPES: tuple[tuple[int, ...], ...] = (
-    (4,),
-    (6, 5),
-    (1, 8, 8),
-    (3, 16, 16),
-    (1, 28, 28),
-    (3, 32, 32),
+LAYOUTS = (
+    InputLayout((4,)),
+    InputLayout((6, 5)),
+    InputLayout((1, 8, 8)),
+    InputLayout((3, 16, 16)),
+    InputLayout((1, 28, 28)),
+    InputLayout((3, 32, 32)),
+    InputLayout((5,), {1: 3, 4: 2}),
+    InputLayout((7,), vocabulary=11),
 )
-"""Inputs to try: numbers, a sequence, images."""
+"""Inputs to try: numbers, a sequence, images, numbers with codes, token ids."""
 OUTPUTS = 3
 
 
@@ -40,9 +43,23 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def build(model: Model) -> tuple[nn.Module, Tensor]:
-    """Build the model for the first shape that it takes, with inputs `[4, ...]`."""
+    """Build the model for the first layout that it takes, with inputs `[4, ...]`."""
     _, module, inputs = next(_working(model))
     return module, inputs
+
+
+def inputs_of(layout: InputLayout, *, seed: int) -> Tensor:  # -> [4, ...]
+    """Return made-up inputs of a layout: numbers from 0 to 1, with codes or token ids."""
+    generator = torch.Generator().manual_seed(seed)
+    if layout.vocabulary is not None:
+        ids = torch.randint(1, layout.vocabulary, (4, *layout.shape), generator=generator)
+        ids[1, 2:] = 0
+        return ids
+    inputs = torch.rand(4, *layout.shape, generator=generator)
+    for place, categories in layout.category_counts.items():
+        codes = torch.randint(categories + 1, (4,), generator=generator)
+        inputs[:, place] = codes.to(inputs.dtype)
+    return inputs
 
 
 def exercise(model: Model) -> Any:
@@ -59,8 +76,9 @@ def exercise(model: Model) -> Any:
 def several_shapes(model: Model) -> Remark:
     """It builds and runs forward and backward on several shapes."""
     taken = []
-    for shape, module, inputs in _working(model):
-        taken.append(shape)
+    for layout, module, inputs in _working(model):
+        shape = layout.shape
+        taken.append(layout)
         with seeded(0):
             module.train()(inputs).square().mean().backward()
         bad = [
@@ -80,15 +98,15 @@ def several_shapes(model: Model) -> Remark:
                 f"expected every trainable parameter to be used, got {unused[0]} unused for "
                 f"shape {shape}. Drop it."
             )
-    left = [str(shape) for shape in SHAPES if shape not in taken]
+    left = [layout.describe() for layout in LAYOUTS if layout not in taken]
     return f"doesn't take {', '.join(left)}" if left else None
 
 
 @check_each("model")
 def small_batches(model: Model) -> Remark:
     """It takes a batch of one and an empty one, and gives one output."""
-    module, inputs = build(model)
-    one = model.build(inputs.shape[1:], 1)
+    layout, module, inputs = next(_working(model))
+    one = model.build_for(layout, 1)
     for made, outputs in ((module, OUTPUTS), (one, 1)):
         for rows in (0, 1):
             for mode in (True, False):
@@ -112,7 +130,7 @@ def something_to_train(model: Model) -> Remark:
 @check_each("model")
 def no_mixing(model: Model) -> Remark:
     """No layer mixes examples."""
-    module, inputs = build(model)
+    layout, module, inputs = next(_working(model))
     for path, layer in module.named_modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and not isinstance(
             layer, nn.modules.instancenorm._InstanceNorm
@@ -121,7 +139,7 @@ def no_mixing(model: Model) -> Remark:
                 f"expected no batch normalisation, got {type(layer).__name__} at "
                 f"{path or 'the top'}. Use nn.GroupNorm."
             )
-    others = torch.cat([inputs[:1], 1 - inputs[1:]])
+    others = torch.cat([inputs[:1], inputs_of(layout, seed=1)[1:]])
     for mode in (True, False):
         with seeded(0), torch.no_grad():
             first = module.train(mode)(inputs)[0]
@@ -207,8 +225,9 @@ def engine_agrees(model: Model) -> Remark:
 def other_places(model: Model) -> Remark:
     """It runs in float64, and on the meta device without looking at a value."""
     module, inputs = build(model)
-    module.double().eval()(inputs.double())
-    shape = tuple(module.to("meta").eval()(inputs.double().to("meta")).shape)
+    wide = inputs.double() if inputs.is_floating_point() else inputs
+    module.double().eval()(wide)
+    shape = tuple(module.to("meta").eval()(wide.to("meta")).shape)
     if shape != (len(inputs), OUTPUTS):
         raise Fault(
             f"expected outputs of shape {(len(inputs), OUTPUTS)} on the meta device, got {shape}."
@@ -221,14 +240,14 @@ def _loss(module: nn.Module, inputs: Any) -> Tensor:  # -> [B]
     return outputs.square().mean(1)
 
 
-def _working(model: Model) -> Iterator[tuple[Sequence[int], nn.Module, Tensor]]:
-    """Yield each shape that the model takes; if it takes none, raise what the first one raised."""
+def _working(model: Model) -> Iterator[tuple[InputLayout, nn.Module, Tensor]]:
+    """Yield each layout that the model takes; if it takes none, raise what the first one raised."""
     failures: list[Exception] = []
-    for shape in SHAPES:
-        with seeded(0):
-            inputs = torch.rand(4, *shape)
+    for layout in LAYOUTS:
+        inputs = inputs_of(layout, seed=0)
+        shape = layout.shape
         try:
-            module = model.build(shape, OUTPUTS)
+            module = model.build_for(layout, OUTPUTS)
             if not isinstance(module, nn.Module):
                 raise Fault(
                     f"expected build() to give a torch.nn.Module, got {type(module).__name__}."
@@ -245,6 +264,6 @@ def _working(model: Model) -> Iterator[tuple[Sequence[int], nn.Module, Tensor]]:
             raise Fault(
                 f"expected outputs of shape {(4, OUTPUTS)} for inputs {(4, *shape)}, got {seen}."
             )
-        yield shape, module, inputs
-    if len(failures) == len(SHAPES):
+        yield layout, module, inputs
+    if len(failures) == len(LAYOUTS):
         raise failures[0]

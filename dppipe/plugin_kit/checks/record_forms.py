@@ -24,6 +24,7 @@ def require_batch(data: Data, inputs: Tensor, targets: Tensor, *, what: str) -> 
         "multiclass": (torch.int64, ()),
         "binary": (torch.float32, ()),
         "regression": (torch.float32, (data.outputs,)),
+        "tagging": (torch.int64, shape[:1]),
     }
     dtype, size = wanted[data.task]
     if (targets.dtype, tuple(targets.shape[1:])) != (dtype, size):

@@ -149,9 +149,44 @@ class Accountant(Component):
         compositions = self.compositions(stages, relation=relation)
         return [composition.epsilon(delta) for composition in compositions]
 
-    curve_points: ClassVar[int] = 60
-    """At how many points of a run a plan asks for epsilon: at each of its tenths, and between them
-    where that is cheap."""
+    curve_points: ClassVar[int] = 256
+    """At how many points of a run a plan states epsilon, if the kind doesn't choose them."""
+
+    def spending(
+        self,
+        steps: Steps,
+        at: Sequence[int],
+        *,
+        delta: float,
+        relation: Relation,
+        before: Steps = (),
+        rounding: bool = True,
+    ) -> list[tuple[int, float]]:
+        """Return step counts with epsilon after them: `at` among them, and many between.
+
+        The epsilon of the next point is an upper bound at every step before it. Kinds for which
+        that is cheap choose the points so that it is close, too.
+
+        Args:
+            steps: What is done, in order.
+            at: Counts that are among the points, in ascending order; the last is all steps.
+            delta: Where epsilon is read.
+            relation: What neighbouring datasets differ in.
+            before: Events before the first step.
+            rounding: Whether a long schedule may be rounded as coarsely as a claim is.
+        """
+        last = at[-1]
+        points = self.curve_points
+        counts = {*at, *(math.ceil(last * k / points) for k in range(1, points + 1))}
+        stages = []
+        low = 0
+        for high in sorted(counts):
+            stages.append(merge([*before, *between(steps, low, high)]))
+            before = ()
+            low = high
+        found = self.compositions(stages, relation=relation)
+        epsilons = [composition.epsilon(delta) for composition in found]
+        return list(zip(sorted(counts), epsilons, strict=True))
 
     def compositions(self, stages: Sequence[Counts], *, relation: Relation) -> list[Composition]:
         """Bound the cost after each stage, which adds its events to all those before it.

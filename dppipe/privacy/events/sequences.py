@@ -118,6 +118,19 @@ def total(steps: Steps) -> int:
     return sum(count for _, count in steps)
 
 
+def single_events(steps: Steps) -> list[tuple[DpEvent, int]] | None:
+    """Return steps in canonical form and in their order; None if a step is several events."""
+    found: list[tuple[DpEvent, int]] = []
+    for event, count in steps:
+        _check_count(count)
+        parts = list(taken_apart(event))
+        if len(parts) != 1 or parts[0][1] != 1:
+            return None
+        if count:
+            found.append((parts[0][0], count))
+    return found
+
+
 def _check_count(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_COUNTED:
         raise PrivacyRefusal(

@@ -96,7 +96,7 @@ def blow_up_of(curve: PrivacyCurve, *, points: int = _POINTS) -> BlowUp:
         >>> round(float(blow_up_of(GaussianCurve(mu=1.0))(0.01)), 4)
         0.0924
     """
-    epsilons = np.linspace(0.0, _largest_epsilon(curve), points)
+    epsilons = np.linspace(0.0, largest_epsilon(curve), points)
     deltas = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
     return blow_up_through(epsilons, deltas)
 
@@ -110,7 +110,8 @@ def blow_up_through(epsilons: NDArray[np.float64], deltas: NDArray[np.float64]) 
     return BlowUp(slopes, intercepts)
 
 
-def _largest_epsilon(curve: PrivacyCurve) -> float:
+def largest_epsilon(curve: PrivacyCurve) -> float:
+    """Return the epsilon up to which a curve is worth reading: a finite one, at a tiny delta."""
     for delta in _SMALLEST_DELTAS:
         epsilon = curve.epsilon(delta)
         if math.isfinite(epsilon):

@@ -9,6 +9,7 @@ from pathlib import Path
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.directory import RunDirectory
 from dppipe.runs.outcome import Outcome
+from dppipe.runs.showing.confusion import shown_metrics
 from dppipe.text_layout import short_path, shown_command, table
 
 
@@ -44,13 +45,14 @@ def closing_text(outcome: Outcome) -> str:
             f"{shown(outcome.epsilon)} at delta {at}, {outcome.plan.relation}, "
             f"one {outcome.plan.unit}"
         )
-    facts |= {name: f"{value:.4f}" for name, value in outcome.metrics.items()}
+    facts |= shown_metrics(outcome.metrics)
     if outcome.physical_batch_size is not None:
         facts["physical batch"] = f"at most {outcome.physical_batch_size} records"
     if outcome.seconds is not None:
         facts["time"] = f"{outcome.seconds:.1f} s"
     if outcome.status == "interrupted":
         facts["go on with"] = RunDirectory(Path(outcome.run_dir)).how_to_resume
-    facts["read"] = f"{run_dir}/privacy.md"
+    page = RunDirectory(Path(outcome.run_dir)).report
+    facts["read"] = f"{run_dir}/{page.name if page.exists() else 'privacy.md'}"
     facts["curves"] = shown_command("tensorboard", run_dir)
     return table(facts)

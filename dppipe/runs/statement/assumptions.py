@@ -87,10 +87,20 @@ def assumptions(statement: Statement) -> tuple[str, ...]:
         said.append(_STOPPED)
     said += release_assumptions(plan)
     said += _weights(statement)
+    said += _assumed(plan)
     said.append(_SPLIT[statement.split])
     if plan.relation in ("zero_out", "replace_one"):
         said.append(f"The number of {units_of(plan.unit)} is public.")
     return tuple(said)
+
+
+def _assumed(plan: Plan) -> Iterator[str]:
+    """Yield what the loss takes as publicly known about the records."""
+    for stated in () if plan.data is None else plan.data.assumed:
+        yield (
+            f"The constants of the loss are taken as publicly known ({stated}): if they were "
+            "computed from these records, that release isn't covered."
+        )
 
 
 def _mechanism(statement: Statement) -> Iterator[str]:

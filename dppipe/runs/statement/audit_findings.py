@@ -57,6 +57,13 @@ def audit_of_run(run: RunDirectory) -> AuditOfRun | None:
         raise _damaged(run.audit_plan) from None
 
 
+def result_of_audit(run: RunDirectory) -> dict[str, Any] | None:
+    """Return what an audit of this run found, as `audit.json` has it; None where there is none."""
+    if not run.audit_plan.exists() or not run.audit_result.exists():
+        return None
+    return _read(run.audit_result)
+
+
 def finding(result: dict[str, Any]) -> str:
     """Say in a sentence what an audit of one run found."""
     confidence = 100 * (1 - result["level"])

@@ -57,16 +57,19 @@ def _run(statement: Statement) -> dict[str, Any]:
 
 
 def _files(files: Files) -> dict[str, bool]:
-    """Return which files exist; results of attacks stand there only if there are some."""
+    """Return which files exist; a page, and results of attacks, only if there are some."""
     found = asdict(files)
-    if not files.attacks:
-        del found["attacks"]
+    for name in ("attacks", "report"):
+        if not found[name]:
+            del found[name]
     return found
 
 
 def _source(source: DataSource) -> dict[str, Any]:
-    """Return where the records come from; bounds stand there only if values are held to some."""
-    return source.model_dump(exclude=None if source.bounds else {"bounds"})
+    """Return where the records come from; some facts only where there are any."""
+    rare = ("bounds", "assumed", "public_files")
+    absent = {name for name in rare if not getattr(source, name)}
+    return source.model_dump(exclude=absent)
 
 
 def _cost(statement: Statement) -> dict[str, Any]:

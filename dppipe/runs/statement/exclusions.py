@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dppipe.planning.tuning.tune_plan import TunePlan
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.statement.other_releases import charged_preprocessing
 from dppipe.text_layout import shown_command
@@ -28,6 +29,22 @@ _PRIVATE_TEST = (
     "The test split was looked at {times}, by `dppipe evaluate`. It is private: its scores, under "
     "`nonprivate/test/`, carry no noise. Don't release them, nor choose a model by them."
 )
+_PUBLIC_SCORES = (
+    "Runs of the search were scored on the holdout, by {metric}. It was declared public: scores "
+    "carry no noise and cost nothing. The winner's score, in `summary.json` and `tune.json`, is "
+    "the best of several: expect new records to be answered less well."
+)
+_PRIVATE_SCORES = (
+    "Runs of the search were scored on a private holdout that none was trained on, by {sum} plus "
+    "Gaussian noise of standard deviation {noise_std:g}. One record changes the sum by at most 1, "
+    "and the noise is charged with the search. The winner's score, in `summary.json` and "
+    "`tune.json`, has this noise and is the best of several: it says too much of the model, by "
+    "luck and by noise."
+)
+_SUMS = {
+    "accuracy": "the number of right answers",
+    "loss": "minus the sum of losses, each held to [0, 1],",
+}
 _DIAGNOSTICS = (
     "Training diagnostics were recorded without noise, under `nonprivate/`. Don't release them."
 )
@@ -47,6 +64,10 @@ _BAD_RECORDS = (
 _FAULTS = (
     "A run that memory or a disk has failed may have failed because of a record. Code of your own "
     "that writes files, global variables or logs by itself is outside too."
+)
+_DECLARED_PUBLIC = (
+    "The spec declares that no record of the data needs protection (`data.public: true`). Nobody "
+    "has checked that; it lowers no number here."
 )
 _PREPROCESSING = (
     "What was learned from private records before training (means, vocabularies) is not covered"
@@ -80,6 +101,8 @@ def not_covered(statement: Statement) -> dict[str, str]:
     said["earlier_runs_and_tuning"] = _other_runs(statement)
     said["timing"] = _TIMING
     said["faults"] = _FAULTS
+    if plan.data is not None and plan.data.public:
+        said["public_data"] = _DECLARED_PUBLIC
     if plan.data is not None and plan.data.on_bad_record == "refuse":
         said["bad_records"] = _BAD_RECORDS
     said["preprocessing"] = f"{_PREPROCESSING}{charged_preprocessing(plan)}."
@@ -93,6 +116,8 @@ def not_covered(statement: Statement) -> dict[str, str]:
 
 
 def _validation(statement: Statement) -> str:
+    if isinstance(statement.plan, TunePlan):
+        return _scores(statement.plan)
     looks = statement.validation_looks
     resumed = statement.starts > 1
     if statement.validation == "none" or (not looks and not resumed):
@@ -101,6 +126,14 @@ def _validation(statement: Statement) -> str:
     times = f"at least {looks} times" if resumed else _times(looks)
     text = _PUBLIC_VALIDATION if statement.validation == "public" else _PRIVATE_VALIDATION
     return text.format(times=times)
+
+
+def _scores(plan: TunePlan) -> str:
+    """Return what is said of the holdout that the runs of a search were scored on."""
+    score = plan.search.score
+    if score.noise_std is None:
+        return _PUBLIC_SCORES.format(metric=score.metric)
+    return _PRIVATE_SCORES.format(sum=_SUMS[score.metric], noise_std=score.noise_std)
 
 
 def _test(statement: Statement) -> str:

@@ -76,7 +76,7 @@ _KINDS = {
         "charged in the ledger before its first run, whatever that number was. The claim is about "
         "what is released: who watches the machine can tell the number of runs by the clock.",
         released="The run with the best score: its settings in `config.yaml`, its score in "
-        "`tune.json`, its plan and ledger in `tune/winner/`.",
+        "`tune.json`, its plan, ledger and curves in `tune/winner/`.",
         without_noise="The run with the best score.",
         facts=("candidates", "repetitions", "mean"),
     ),

@@ -18,6 +18,7 @@ _COUNTS = (
 _PRIVATE_CURVES = (
     "The curves under `privacy/` and `public/`, which follow from the spec and the above."
 )
+_PAGE = "The page `report.html`: it shows the above, and metrics that need no protection."
 
 
 def released(statement: Statement) -> tuple[str, ...]:
@@ -38,4 +39,6 @@ def released(statement: Statement) -> tuple[str, ...]:
         said.append(_COUNTS)
     if files.curves:
         said.append(_PRIVATE_CURVES if private else "The curves, `events.out.tfevents.*`.")
+    if files.report:
+        said.append(_PAGE if private else "The page `report.html`.")
     return tuple(said)

@@ -41,6 +41,8 @@ class Files:
     curves: bool = False
     attacks: bool = False
     """Whether `dppipe attack` has left results, which no guarantee covers."""
+    report: bool = False
+    """Whether there is a page, `report.html`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,7 @@ def _lines(statement: Statement) -> Iterator[str]:
 
 def _claim(statement: Statement) -> Iterator[str]:
     plan = statement.plan
-    yield _row("protected unit", _unit(plan))
+    yield _row("protected unit", protected_unit(plan))
     if plan.max_records_per_user is not None:
         yield _row("records of a user", f"at most {plan.max_records_per_user} in a step")
     yield _row("neighbouring relation", str(plan.relation))
@@ -91,7 +91,7 @@ def _claim(statement: Statement) -> Iterator[str]:
         yield _row("budget", f"epsilon {plan.budget_epsilon:g}")
     if plan.scope is not None:
         yield _row("budget scope", plan.scope)
-    yield _row("accountant", _accountant(statement))
+    yield _row("accountant", accountant_named(statement))
     yield _row("status", _STATUS[statement.status_of_claim])
     if statement.audit:
         yield _row("audit", f"{statement.audit} (a lower bound, not a proof)")
@@ -111,9 +111,11 @@ def _run(statement: Statement) -> Iterator[str]:
         resumed = statement.starts - 1
         yield _row("resumed", "once" if resumed == 1 else f"{resumed} times")
     if plan.data is not None:
-        yield _row("data", _source(plan.data))
+        yield _row("data", source_named(plan.data))
         if plan.data.bounds:
             yield _row("values held to public bounds", "; ".join(plan.data.bounds))
+        if plan.data.public_files:
+            yield _row("files taken as public", ", ".join(plan.data.public_files))
     if plan.records is not None:
         public = " (public)" if plan.private else ""
         yield _row(f"training {units_of(plan.unit)}{public}", str(plan.records))
@@ -133,7 +135,8 @@ def _attacks(statement: Statement) -> Iterator[str]:
     yield from _bullets(attack_sentences(statement.plan, limits))
 
 
-def _unit(plan: Plan) -> str:
+def protected_unit(plan: Plan) -> str:
+    """Return what one protected unit is."""
     if plan.unit != "user":
         return f"one {plan.unit}: one training record"
     named = plan.data.user if plan.data is not None else None
@@ -142,13 +145,14 @@ def _unit(plan: Plan) -> str:
     return f"one user: all training records with one value of `{named}`"
 
 
-def _source(source: DataSource) -> str:
+def source_named(source: DataSource) -> str:
+    """Return where the records come from."""
     files = ", ".join(f"`{file}`" for file in source.files)
     return f"{source.kind}: {files}" if files else source.kind
 
 
-def _accountant(statement: Statement) -> str:
-    """Name the code that computed epsilon."""
+def accountant_named(statement: Statement) -> str:
+    """Return the name of the code that computed epsilon."""
     plan = statement.plan
     version = statement.versions.get("dppipe")
     named = f"{plan.accountant}, dppipe's own code"

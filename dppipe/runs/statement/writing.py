@@ -34,16 +34,21 @@ STATED = (
 """The fields of a summary that a statement needs."""
 
 
-def write_statement(run: RunDirectory) -> Statement:
-    """Write `privacy.json` and `privacy.md` anew."""
-    statement = statement_of(run)
+def write_statement(run: RunDirectory, *, report: bool | None = None) -> Statement:
+    """Write `privacy.json` and `privacy.md` anew; `report` as that of `statement_of`."""
+    statement = statement_of(run, report=report)
     write_json(run.statement.with_suffix(".json"), statement_data(statement))
     write_whole(run.statement, statement_text(statement).encode())
     return statement
 
 
-def statement_of(run: RunDirectory) -> Statement:
-    """Read the files of a run as one statement."""
+def statement_of(run: RunDirectory, *, report: bool | None = None) -> Statement:
+    """Read the files of a run as one statement.
+
+    Args:
+        run: The run.
+        report: Whether the run has a page, where that is about to be decided; None looks.
+    """
     plan = read_plan(run)
     summary = read_summary(run, *STATED)
     executed = _executed(run, plan)
@@ -65,7 +70,7 @@ def statement_of(run: RunDirectory) -> Statement:
         test_looks=summary.get("evaluations", 0),
         scope_terms=_scope_terms(summary),
         other_releases=count_released(run, plan),
-        files=_files(run),
+        files=_files(run, report=run.report.exists() if report is None else report),
         audit=None if audit is None else audit.found,
         kind=None if audit is None else audit.kind,
         versions=summary["versions"],
@@ -102,12 +107,13 @@ def _scope_terms(summary: Mapping[str, Any]) -> ScopeTerms | None:
     return ScopeTerms(**{name: terms[name] for name in SCOPE_FACTS})
 
 
-def _files(run: RunDirectory) -> Files:
+def _files(run: RunDirectory, *, report: bool) -> Files:
     return Files(
         final_weights=run.final_checkpoint.exists(),
         checkpoint=run.last_checkpoint.exists(),
         curves=any(run.path.glob("events.out.tfevents.*")),
         attacks=run.attacks.exists(),
+        report=report,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dppipe.errors import UsageError
 from dppipe.privacy.charges import charged_steps
 from dppipe.privacy.tradeoff.limits_of_cost import limits_of_cost
+from dppipe.privacy.tradeoff.profile import understates_cost
 from dppipe.runs.files import read_summary
 from dppipe.runs.released_files import count_released
 from dppipe.runs.verification.checkpoint_heads import checkpoint_head
@@ -133,10 +134,16 @@ def claim_faults(
     claims = [charge.epsilon for charge in found.charges]
     chosen = _checked_rows(claims)
     paid = [sum(charge.count for charge in found.charges[:row]) for row in chosen]
-    costs = accountant.curve(
-        charged_steps(found.charges), paid, delta=delta, relation=found.charges[-1].relation
+    spent = accountant.spending(
+        charged_steps(found.charges),
+        sorted(set(paid)),
+        delta=delta,
+        relation=found.charges[-1].relation,
+        rounding=False,
     )
-    for row, cost in zip(chosen, costs, strict=True):
+    costs = dict(spent)
+    for row, count in zip(chosen, paid, strict=True):
+        cost = costs[count]
         claimed = claims[row - 1]
         # The comparison is written so that a cost of NaN is a fault.
         if not cost <= claimed + _TOLERANCE:
@@ -155,6 +162,11 @@ def limit_faults(run: RunDirectory, plan: Plan, cost: Composition) -> Iterator[s
     if plan.attack_limits.understates(limits_of_cost(cost, delta=plan.delta)):
         yield (
             f"{run.plan}: attack_limits: expected at least what the rows leave to an attacker, "
+            "got less."
+        )
+    if understates_cost(plan.whole_curve, cost, delta=plan.delta):
+        yield (
+            f"{run.plan}: whole_curve.profile: expected deltas of at least what the rows cost, "
             "got less."
         )
 

@@ -38,6 +38,7 @@ FAMILIES = {
         Family("optimizer", "optimizer", "dppipe.optim", "Optimizer", "dppipe.optimizers"),
         Family("schedule", "schedule", "dppipe.optim.schedules", "LRSchedule"),
         Family("averaging", "way of averaging", "dppipe.optim.averaging", "Averaging"),
+        Family("loss", "loss", "dppipe.losses", "Loss"),
         Family("sampler", "sampler", "dppipe.sampling", "Sampler", takes_plugins=False),
         Family("clipping", "clipper", "dppipe.clipping", "Clipper", "dppipe.clippers"),
         Family(
@@ -53,4 +54,4 @@ FAMILIES = {
         ),
     )
 }
-"""Every family by its block; `schedule` and `averaging` stand inside others."""
+"""Every family by its block; `schedule`, `averaging` and `loss` stand inside others."""

@@ -21,7 +21,7 @@ from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.explain import explain
 from dppipe.spec.messages.suggestions import suggest_key
-from dppipe.spec.rules import check_rules
+from dppipe.spec.rules.between_blocks import check_rules
 from dppipe.spec.spec import Spec
 from dppipe.spec.tuning.tune import Range, Ranges, Tune
 from dppipe.spec.yaml.source import put_value
@@ -165,8 +165,18 @@ def _candidate_problems(spec: Spec, candidate: Candidate, registry: Registry) ->
     except DppipeError as error:
         yield Problem(PLACE, str(error))
     else:
-        for problem in check_rules(made):
+        for problem in (*check_rules(made), *_scoring_problems(made)):
             yield _placed(problem, candidate)
+
+
+def _scoring_problems(made: Spec) -> Iterator[Problem]:
+    """Yield that a learner makes no predictions, by which its runs could be compared."""
+    if made.trained_model is None:
+        yield Problem(
+            ("learner", "kind"),
+            "expected a learner with a model, as runs are compared by their predictions, got "
+            f"{made.learner.kind!r}, which makes none. Take another learner, or remove tune.",
+        )
 
 
 def _shared_problems(candidate: Candidate) -> Iterator[Problem]:

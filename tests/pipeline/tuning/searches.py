@@ -31,18 +31,36 @@ tune:
   candidates: {optimizer.lr: [0.1, 0.5]}
   repetitions: {mean: 3}
 """
+ANOTHER_LEARNER = (
+    (
+        "optimizer: {kind: sgd, lr: 0.5}\n",
+        "learner: {kind: output_perturbation, regularization: 1.0, noise_multiplier: 4.0}\n",
+    ),
+    ("sampler:   {kind: poisson, sample_rate: 0.05}\n", ""),
+    ("clipping:  {kind: flat, max_grad_norm: 1.0}\n", ""),
+    ("noise:     {kind: constant, noise_multiplier: 2.0}\n", ""),
+    ("train:     {steps: 3, checkpoint_every: 2}\n", ""),
+    ("optimizer.lr", "learner.regularization"),
+)
+"""Changes to a search among settings of a learner without steps; its one release is its weights."""
 SCORES = {0.1: 0.135791357, 0.5: 0.246802468}
-"""The score of a candidate by its learning rate: the second is the better one."""
+"""The score of a candidate by its setting: the second is the better one."""
 LOST = str(SCORES[0.1])
+WON = str(SCORES[0.5])
 
 
 def known_scores(patch: pytest.MonkeyPatch) -> None:
-    """Score runs by their learning rate alone."""
+    """Score runs by their setting alone."""
 
     def scored(network: Any, holdout: Any, spec: Any, **options: Any) -> float:
-        return SCORES[spec.optimizer.lr]
+        return SCORES[setting_of(spec)]
 
     patch.setattr(candidates, "score_run", scored)
+
+
+def setting_of(spec: Any) -> float:
+    """Return what candidates differ in."""
+    return float(spec.optimizer.lr if spec.takes_steps else spec.learner.regularization)
 
 
 def known_order(patch: pytest.MonkeyPatch, *order: int) -> list[Any]:

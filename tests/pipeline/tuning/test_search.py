@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from pipeline.tuning.searches import (
+    ANOTHER_LEARNER,
     LOST,
     SCORES,
     all_bytes,
@@ -18,8 +19,10 @@ from pipeline.tuning.searches import (
     known_order,
     known_scores,
     rows,
+    setting_of,
     write_spec,
 )
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import dppipe
 from dppipe.errors import DppipeError, Interrupted
@@ -27,20 +30,29 @@ from dppipe.pipeline.prediction.predictor import Predictor
 from dppipe.pipeline.tuning import candidates
 from dppipe.runs.verify import verify_ledger
 
+LEARNERS = pytest.mark.parametrize(
+    "changes", [(), ANOTHER_LEARNER], ids=["dp_sgd", "output_perturbation"]
+)
+
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def made(changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     known_scores(monkeypatch)
     known_order(monkeypatch, 0, 1, 0)
-    command("tune", str(write_spec(tmp_path)), "--run-dir", str(tmp_path / "run"))
+    command("tune", str(write_spec(tmp_path, *changes)), "--run-dir", str(tmp_path / "run"))
     return tmp_path / "run"
 
 
-def test_one_row_pays_for_everything_and_the_winner_counts_nothing(made: Path) -> None:
+@LEARNERS
+def test_one_row_pays_for_everything_and_the_winner_counts_nothing(
+    made: Path, changes: Any
+) -> None:
     (paid,) = rows(made / "ledger.jsonl")
     assert (paid["what"], paid["count"]) == ("selection", 1)
     covered = rows(made / "tune" / "winner" / "ledger.jsonl")
-    assert len(covered) == 3
+    assert [row.get("what", "step") for row in covered] == (
+        ["weights"] if changes else ["step"] * 3
+    )
     assert {row["count"] for row in covered} == {0}
     assert {row["covered_by"] for row in covered} == {paid["hash"]}
     found = verify_ledger(made)
@@ -48,8 +60,10 @@ def test_one_row_pays_for_everything_and_the_winner_counts_nothing(made: Path) -
     assert found.charged == 1
 
 
-def test_the_winner_is_the_run(made: Path) -> None:
-    assert "lr: 0.5" in (made / "config.yaml").read_text()
+@LEARNERS
+def test_the_winner_is_the_run(made: Path, changes: Any) -> None:
+    option = "regularization" if changes else "lr"
+    assert f"{option}: 0.5" in (made / "config.yaml").read_text()
     assert "tune:" in (made / "tune" / "config.yaml").read_text()
     summary = json.loads((made / "summary.json").read_text())
     assert summary["metrics"] == {"val/accuracy": SCORES[0.5]}
@@ -57,12 +71,31 @@ def test_the_winner_is_the_run(made: Path) -> None:
     assert "expected an unfinished run" in command("resume", str(made), code=2)
 
 
+@LEARNERS
+def test_the_winner_s_curves_show_its_steps_and_no_time_of_the_search(
+    made: Path, changes: Any
+) -> None:
+    """`privacy/epsilon` is what the search costs: the winner's curves have another name."""
+    found = EventAccumulator(str(made / "tune" / "winner"))
+    found.Reload()
+    names = set(found.Tags()["scalars"])
+    of_steps = {"privacy/noise_multiplier", "privacy/max_grad_norm", "privacy/sample_rate"}
+    assert names == {"tune/epsilon_of_one_run", "val/accuracy"} | (set() if changes else of_steps)
+    covered = rows(made / "tune" / "winner" / "ledger.jsonl")
+    points = found.Scalars("tune/epsilon_of_one_run")
+    assert [point.value for point in points] == pytest.approx([row["epsilon"] for row in covered])
+    assert [point.step for point in points] == [1] if changes else [1, 2, 3]
+    moment = int((made / "plan.json").stat().st_mtime)
+    assert {point.wall_time for point in points} == {moment}
+
+
+@LEARNERS
 def test_nothing_that_leaves_depends_on_the_number_of_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a search with one run and one with five the same winner leaves the same bytes."""
     known_scores(monkeypatch)
-    spec = write_spec(tmp_path)
+    spec = write_spec(tmp_path, *changes)
     left: list[tuple[str, dict[str, bytes]]] = []
     for order in [(1,), (0, 0, 1, 0, 0)]:
         known_order(monkeypatch, *order)
@@ -85,25 +118,32 @@ def test_nothing_that_leaves_depends_on_the_number_of_runs(
     assert LOST.encode() not in b"".join(many.values())
 
 
+@LEARNERS
 def test_a_run_that_fails_loses_and_is_not_begun_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    changes: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     known_scores(monkeypatch)
     known_order(monkeypatch, 1, 0, 1)
     trained: list[float] = []
-    usual = candidates.train
+    usual = candidates.run_paid
 
     def train(spec: Any, *args: Any, **options: Any) -> Any:
-        trained.append(spec.optimizer.lr)
-        if spec.optimizer.lr == 0.5:
+        trained.append(setting_of(spec))
+        if setting_of(spec) == 0.5:
             print("a secret")
             raise RuntimeError("a record's value")
         return usual(spec, *args, **options)
 
-    monkeypatch.setattr(candidates, "train", train)
-    begin(write_spec(tmp_path), tmp_path / "run")
+    monkeypatch.setattr(candidates, "run_paid", train)
+    begin(write_spec(tmp_path, *changes), tmp_path / "run")
     assert trained == [0.5, 0.1, 0.5]
-    assert "lr: 0.1" in (tmp_path / "run" / "config.yaml").read_text()
+    assert (
+        f"{'regularization' if changes else 'lr'}: 0.1"
+        in (tmp_path / "run" / "config.yaml").read_text()
+    )
     assert "secret" not in "".join(capfd.readouterr())
 
 
@@ -116,7 +156,7 @@ def test_a_search_without_a_model_says_no_more_than_that(
     def fail(*args: Any, **options: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(candidates, "train", fail)
+    monkeypatch.setattr(candidates, "run_paid", fail)
     run = tmp_path / "run"
     said = command("tune", str(write_spec(tmp_path)), "--run-dir", str(run), code=1)
     assert "it has made no run, or every run has failed" in " ".join(said.split())
@@ -132,7 +172,7 @@ def test_an_interrupted_search_goes_on_and_names_no_run(
 ) -> None:
     known_scores(monkeypatch)
     drawn = known_order(monkeypatch, 0, 1, 0)
-    usual = candidates.train
+    usual = candidates.run_paid
     calls: list[int] = []
 
     def train(*args: Any, **options: Any) -> Any:
@@ -141,7 +181,7 @@ def test_an_interrupted_search_goes_on_and_names_no_run(
             signal.raise_signal(signal.SIGINT)
         return usual(*args, **options)
 
-    monkeypatch.setattr(candidates, "train", train)
+    monkeypatch.setattr(candidates, "run_paid", train)
     run = tmp_path / "run"
     with pytest.raises(Interrupted) as error:
         begin(write_spec(tmp_path), run)
@@ -191,7 +231,7 @@ def test_a_lost_order_is_refused_and_stays_charged(
 
 def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a search that was interrupted in its second run."""
-    usual = candidates.train
+    usual = candidates.run_paid
     calls: list[int] = []
 
     def train(*args: Any, **options: Any) -> Any:
@@ -200,9 +240,28 @@ def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise KeyboardInterrupt
         return usual(*args, **options)
 
-    monkeypatch.setattr(candidates, "train", train)
+    monkeypatch.setattr(candidates, "run_paid", train)
     with pytest.raises(Interrupted):
         begin(write_spec(folder), folder / "run")
+
+
+@pytest.mark.parametrize("holdout", ["public", "private"])
+def test_the_statement_says_how_runs_were_scored(
+    holdout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_order(monkeypatch, 1)
+    run = tmp_path / "run"
+    spec = write_spec(tmp_path, ("holdout: public", f"holdout: {holdout}"), *ANOTHER_LEARNER)
+    command("tune", str(spec), "--run-dir", str(run))
+    said = json.loads((run / "privacy.json").read_text())["not_covered"]["holdout"]
+    assert "the best of several" in said
+    std = json.loads((run / "plan.json").read_text())["search"]["score"]["noise_std"]
+    if holdout == "public":
+        assert std is None
+        assert "declared public" in said
+    else:
+        assert f"Gaussian noise of standard deviation {std:g}" in said
+        assert "the number of right answers" in said
 
 
 def test_a_whole_search_is_settled_in_its_scope(
@@ -221,8 +280,9 @@ def test_a_whole_search_is_settled_in_its_scope(
     assert shown["epsilon_spent"] >= json.loads((run / "summary.json").read_text())["epsilon"]
 
 
+@LEARNERS
 def test_private_statistics_are_released_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known_scores(monkeypatch)
     known_order(monkeypatch, 1, 0, 1)
@@ -231,11 +291,10 @@ def test_private_statistics_are_released_once(
         "classes: 3, normalize: {kind: private, noise_multiplier: 20},",
     )
     run = tmp_path / "run"
-    stopped_spec = write_spec(tmp_path, private)
-    command("tune", str(stopped_spec), "--run-dir", str(run))
+    command("tune", str(write_spec(tmp_path, private, *changes)), "--run-dir", str(run))
     assert [row["what"] for row in rows(run / "ledger.jsonl")] == ["statistics", "selection"]
     winner = rows(run / "tune" / "winner" / "ledger.jsonl")
-    assert {row.get("what", "step") for row in winner} == {"step"}
+    assert {row.get("what", "step") for row in winner} == {"weights" if changes else "step"}
     assert verify_ledger(run).intact
     command("evaluate", str(run))
     inputs = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)) * 10
@@ -247,31 +306,8 @@ def test_private_statistics_are_released_once(
     torch.testing.assert_close(predicted, scaled @ weight.T + bias, rtol=1e-5, atol=1e-5)
 
 
-TO_ANOTHER_LEARNER = (
-    (
-        "optimizer: {kind: sgd, lr: 0.5}\n",
-        "learner: {kind: output_perturbation, regularization: 0.1}\n",
-    ),
-    ("sampler:   {kind: poisson, sample_rate: 0.05}\n", ""),
-    ("clipping:  {kind: flat, max_grad_norm: 1.0}\n", ""),
-    ("noise:     {kind: constant, noise_multiplier: 2.0}\n", ""),
-    ("train:     {steps: 3, checkpoint_every: 2}\n", ""),
-    ("{optimizer.lr: [0.1, 0.5]}", "{learner.regularization: [0.1, 0.2]}"),
-)
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        (TO_ANOTHER_LEARNER, "dp_sgd"),
-        ((("train:  ", "performance: {devices: 2}\ntrain:  "),), "one process"),
-        ((("seed: 7", "seed: 7\nreproducible: true"),), "reproducible"),
-    ],
-)
-def test_what_no_search_can_run_is_refused_before_anything_is_written(
-    changes: Any, expected: str, tmp_path: Path
-) -> None:
+def test_what_no_search_can_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with pytest.raises(DppipeError, match=expected):
-        begin(write_spec(tmp_path, *changes), run)
+    with pytest.raises(DppipeError, match="reproducible"):
+        begin(write_spec(tmp_path, ("seed: 7", "seed: 7\nreproducible: true")), run)
     assert not run.exists()

@@ -16,7 +16,7 @@ from dppipe.audit.attacks.gradients.knowledge import Knowledge
 from dppipe.audit.attacks.made_up import made_up_inputs, made_up_targets
 from dppipe.errors import PrivacyRefusal, UsageError
 from dppipe.lightning.networks import network_and_loss
-from dppipe.lightning.objectives import Objective
+from dppipe.lightning.objectives import objective_of
 from dppipe.lightning.own_modules import own_module
 from dppipe.pipeline.load import load_network
 from dppipe.planning.parts import parts_of
@@ -84,7 +84,7 @@ def _knowledge(victim: Victim, *, box: Box | None, target: Tensor) -> Knowledge:
     spec = victim.spec
     network = load_network(victim.run, spec)
     own = own_module(network, spec)
-    objective = Objective(spec.data.task, spec.data.outputs)
+    objective = objective_of(spec)
     return Knowledge(
         network,
         objective.per_sample_loss if own is None else network_and_loss(own)[1],

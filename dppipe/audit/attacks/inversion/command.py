@@ -39,6 +39,11 @@ SEED = 0
 
 def attack(victim: Victim, options: AttackOptions) -> Report:
     """Invert classes or, with `--column`, infer an attribute."""
+    if victim.spec.data.input_layout.vocabulary is not None:
+        raise UsageError(
+            f"{victim.run.path}: --kind inversion: expected inputs of real numbers, got token ids: "
+            "no search can follow a slope among them."
+        )
     if options.column is not None or options.method == "attribute":
         return _infer_attribute(victim, options)
     return _invert_classes(victim, options)

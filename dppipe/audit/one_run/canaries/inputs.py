@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from dppipe.audit.one_run.canaries.planting import PlantedCanaries
+from dppipe.data.reading.tasks import NO_TAG
 from dppipe.learners.inputs.model_inputs import made_up_batch
 from dppipe.learners.records.reading import PhysicalBatch
 
@@ -74,6 +75,8 @@ def mislabelled(data: Data, *, number: int, after: int) -> tuple[Tensor, Tensor]
     inputs, targets = made_up_batch(data, after + number)
     chosen = torch.as_tensor(inputs)[after:]
     labels = torch.as_tensor(targets)[after:]
+    if data.task == "tagging":
+        return chosen, torch.where(labels == NO_TAG, NO_TAG, (labels + 1) % data.outputs)
     if data.task == "multiclass":
         return chosen, (labels + 1) % data.outputs
     return chosen, 1 - labels if data.task == "binary" else -labels

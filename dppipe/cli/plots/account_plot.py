@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dppipe.cli.printing.figures import new_figure, save_figure
+from dppipe.cli.plots.figures import new_figure, save_figure
 from dppipe.privacy.printing import shown, shown_delta
 
 if TYPE_CHECKING:

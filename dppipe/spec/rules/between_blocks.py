@@ -2,8 +2,7 @@
 at once.
 
 They need no record: only the options, and the number of records where it is public. Under
-`add_remove` that number is secret, so nothing here asks for it. A refusal is a well-formed spec
-that no proof covers.
+`add_remove` that number is secret, so nothing here asks for it. A refusal is a spec without proof.
 """
 
 from __future__ import annotations
@@ -15,16 +14,35 @@ from dppipe.privacy.support import Verdict, verdict
 from dppipe.spec.combinations import refuse_prelude, refuse_together
 from dppipe.spec.messages.layout import Refusal
 from dppipe.spec.public_data import public_data_problems
+from dppipe.spec.rules.inputs import features_fit, learner_takes_inputs, model_takes_inputs
+from dppipe.spec.rules.training import TRAINING_RULES
 from dppipe.spec.spec import Spec
 
 
 def check_rules(spec: Spec) -> list[Problem]:
     """Return every problem between the blocks of a spec."""
     rules: tuple[Callable[[Spec], Iterator[Problem]], ...]
-    rules = (_optimizer, _rate, _unit, _secret, _records, _length, _proof, _together, _features)
+    rules = (
+        *TRAINING_RULES,
+        _rate,
+        _unit,
+        _secret,
+        _records,
+        _length,
+        _proof,
+        _together,
+        features_fit,
+        model_takes_inputs,
+    )
     if not spec.takes_steps:
         rules = (_learner_unit, _learner_devices, _learner_preludes, _learner_model, _secret)
-        rules += (_features, _learner_public, _learner_options)
+        rules += (
+            features_fit,
+            model_takes_inputs,
+            learner_takes_inputs,
+            _learner_public,
+            _learner_options,
+        )
     return [problem for rule in rules for problem in rule(spec)]
 
 
@@ -45,28 +63,9 @@ def _learner_preludes(spec: Spec) -> Iterator[Problem]:
             yield from refuse_prelude(prelude, spec.budget)
 
 
-def _features(spec: Spec) -> Iterator[Problem]:
-    """Features fit the inputs that they are computed from."""
-    features = spec.data.feature_map
-    if features is None:
-        return
-    try:
-        shape = spec.data.input_shape
-    except (DppipeError, OSError, ValueError):
-        return  # `_records`, or the learner's rules, report what is wrong with the data
-    for option, message in features.problems(shape):
-        yield Problem(("data", "features", option), message)
-    if spec.data.reads_one_by_one:
-        yield Problem(
-            ("data", "features"),
-            "expected data in memory, got a class whose records are read one by one. Write a "
-            "dppipe.Data class that loads a TensorDataset, or leave features out.",
-        )
-
-
 def _learner_options(spec: Spec) -> Iterator[Problem]:
     """A learner refuses what its proof doesn't cover, before anything is planned."""
-    if any(_features(spec)):
+    if any(features_fit(spec)):
         return  # that problem is reported first: the learner would see inputs of a wrong shape
     for place, message in spec.learner.problems(spec.public_facts()):
         yield Problem(place, message)
@@ -96,15 +95,6 @@ def _learner_devices(spec: Spec) -> Iterator[Problem]:
 
 def _relation(spec: Spec) -> str:
     return "zero_out" if spec.budget == "none" else spec.budget.relation
-
-
-def _optimizer(spec: Spec) -> Iterator[Problem]:
-    if spec.optimizer is None and spec.model.kind != "class_path":
-        message = (
-            "expected the name of an optimizer or a block with `kind`, got nothing. Add one, "
-            "such as {kind: sgd, lr: 0.1}."
-        )
-        yield Problem(("optimizer",), message)
 
 
 def _rate(spec: Spec) -> Iterator[Problem]:

@@ -1,0 +1,1 @@
+"""Tokenizers: from a text to token ids, by public rules alone."""

@@ -1,0 +1,1 @@
+"""One run for each point of a grid and each seed: planned whole, run in processes of their own."""

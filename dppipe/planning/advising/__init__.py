@@ -1,0 +1,1 @@
+"""Settings that are proposed from public facts alone: no record is read and nothing is run."""
