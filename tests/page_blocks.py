@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
+from typing import Any
 
 import typer.main
 
@@ -48,9 +50,14 @@ def assert_shown(shown: list[str], printed: list[str]) -> None:
     assert re.fullmatch(pattern, "\n".join(printed)), "\n".join(printed)
 
 
+@functools.cache
+def whole_command() -> Any:
+    return typer.main.get_command(app)
+
+
 def assert_parses(words: list[str]) -> None:
     """The command exists, and takes these arguments and options; nothing is done."""
-    command = typer.main.get_command(app)
+    command = whole_command()
     context = command.make_context("dppipe", list(words))
     while hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]
