@@ -63,7 +63,7 @@ docs: $(READY)  ## write the spec reference and the page of proofs anew
 site: $(READY)  ## build the documentation site into build/site; a warning is an error
 	@echo "==> mkdocs build --strict"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "open build/site/index.html"
+	@echo "open build/site/index.html; to search, serve it: $(BIN)/mkdocs serve"
 
 audit-campaign: $(READY)  ## dppipe audit on planted faults, many times; an hour or two, and it can be resumed
 	@echo "==> planted faults; results are added to audit_campaign.jsonl"

@@ -124,6 +124,7 @@ def test_a_page_is_true_from_its_first_line_to_its_last(name: str, folder: Path)
 def test_the_quoted_statement_is_that_of_a_run(folder: Path) -> None:
     text = page("reading_a_statement").read_text(encoding="utf-8")
     quoted = "".join(re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)).splitlines()
+    quoted += re.findall(r"^> (.+)$", text, flags=re.MULTILINE)
     assert len(quoted) > 10
     run = ["run", "pipelines/quickstart.yaml", "--run-dir", "runs/quoted"]
     assert CliRunner().invoke(app, run).exit_code == 0

@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from markdown import Extension, Markdown
+from markdown.preprocessors import Preprocessor
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,26 @@ OUTSIDE = "repository"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^\s*```")
 ITEM = re.compile(r"^(?:[-*]|\d+\.) ")
+
+
+class ListsApart(Extension):
+    """Lets a list follow a paragraph directly, in pages and in docstrings."""
+
+    def extendMarkdown(self, md: Markdown) -> None:
+        """Look at the lines before anything else does."""
+        md.preprocessors.register(_Apart(md), "lists_apart", 100)
+
+
+class _Apart(Preprocessor):
+    def run(self, lines: list[str]) -> list[str]:
+        """Return the lines with an empty one before each list."""
+        return lists_apart("\n".join(lines)).splitlines()
+
+
+def on_config(config: Any) -> Any:
+    """Use the extension above."""
+    config.markdown_extensions.append(ListsApart())
+    return config
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -30,10 +52,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return a page with links that stay within the site, and lists that stand apart."""
+    """Return a page with links that stay within the site."""
     if page.file.src_uri.startswith(f"{OUTSIDE}/"):
         markdown = LINK.sub(_plain_if_relative, markdown)
-    return lists_apart(LINK.sub(_link_inside, markdown))
+    return LINK.sub(_link_inside, markdown)
 
 
 def linked_outside() -> set[str]:
