@@ -60,7 +60,7 @@ def assert_parses(words: list[str]) -> None:
     command = whole_command()
     context = command.make_context("dppipe", list(words))
     while hasattr(command, "resolve_command"):
-        rest = [*context._protected_args, *context.args]
+        rest = [*getattr(context, "_protected_args", []), *context.args]
         name, command, rest = command.resolve_command(context, rest)
         assert command is not None, name
         context = command.make_context(name, list(rest), parent=context)
