@@ -33,8 +33,9 @@ _ROC = (
     "than the limit."
 )
 _AUDITED = (
-    "An audit is an experiment on the run itself. What it finds is a lower bound: it can "
-    "contradict the claim, but never proves it."
+    "An audit is an experiment on the run itself, made by dppipe too. What it finds is a lower "
+    "bound: it can contradict the claim, but never proves it. It could have shown more only if "
+    "more of its guesses had been right."
 )
 _REJECTED = "The audit CONTRADICTS the claim. Don't rely on this epsilon."
 

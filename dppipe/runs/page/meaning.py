@@ -1,4 +1,4 @@
-"""What a claim means, for whoever answers for the data: what an attacker can do, and five questions.
+"""What a claim means, for whoever answers for the data: what attackers can do, five questions.
 
 The answers repeat the statement in fewer words. They don't judge the size of epsilon.
 """
@@ -56,8 +56,8 @@ def _in_practice(facts: PageFacts) -> Markup:
     if plan.relation == "replace_one":
         question = f"find out which of two {unit}s was used for training"
         most = (
-            "An attacker who takes the second for the first in 1 of 100 cases recognises the first "
-            f"in at most {found}; guessing does in 1 of 100."
+            "An attacker who takes the second for the first in 1 in 100 cases recognises the first "
+            f"in at most {found} cases; guessing does in 1 in 100."
         )
     right = shown_share((1 + _advantage(facts)) / 2)
     return paragraph(

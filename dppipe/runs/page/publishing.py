@@ -105,7 +105,8 @@ def _covered(facts: PageFacts, statement: Statement) -> Iterator[tuple[Cell, ...
     plan = facts.plan
     has = statement.files
     if has.final_weights:
-        yield "`checkpoints/final.ckpt`", _COVERED, "The final model."
+        not_for_use = "" if statement.kind is None else " It was made by an audit: don't use it."
+        yield "`checkpoints/final.ckpt`", _COVERED, f"The final model.{not_for_use}"
     if has.checkpoint:
         yield "`checkpoints/last.ckpt`", _COVERED, "The checkpoint to resume from."
     if statement.executed is not None:

@@ -11,7 +11,7 @@ from dppipe.planning.step_plan import StepPlan, charges_for
 from dppipe.runs.page.elements import EMPTY, joined, paragraph, section, table
 from dppipe.runs.page.plots import COLOURS, Plot, thinned
 from dppipe.runs.page.wording import counted, number_of_units
-from dppipe.runs.statement.claims import one_of, units_of
+from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.other_releases import planned_phrase
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def schedule(facts: PageFacts) -> Markup:
         table(rows, heading=("", "planned", "as charged"), style="numbers-table"),
         _pictures(plan, steps),
         paragraph(
-            "The clipping bound is the most by which one "
-            f"{one_of(plan.unit)} can change a step's sum. Noise is in units of that bound. Each "
+            "Noise is in units of the clipping bound. Each "
             "noisy sum is divided by the expected batch size, whatever size was drawn."
         ),
         _before(facts),

@@ -1,4 +1,4 @@
-"""How the steps of a run add up: paid for, started, in the weights, never run, undone by a crash."""
+"""How the steps of a run add up: paid for, started, in the weights, undone by a crash."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class StepCounts:
         if self.paid == self.started == self.kept:
             yield "All of them are in the weights."
             return
-        yield f"{self.started} started; {self.kept} are in the weights."
-        if self.never_run:
-            yield f"{listed(self.never_run)} never ran: a crash came before."
+        never = f" (not {_inside(self.never_run)})" if self.never_run else ""
+        yield f"{self.started} started{never}, and {self.kept} are in the weights."
         if self.undone:
             yield f"{listed(self.undone)} {_was(self.undone)} undone by the crash."
         elif self.started > self.kept:
             lost = counted(self.started - self.kept, "step")
-            yield f"{lost} were undone by a crash, or came after the last checkpoint."
+            were = "was" if self.started - self.kept == 1 else "were"
+            yield f"{lost} {were} lost by a crash, or came after the last checkpoint."
         yield "Epsilon includes all that was paid for."
 
 
@@ -106,6 +106,11 @@ def listed(steps: Sequence[int]) -> str:
     if steps[-1] - steps[0] == len(steps) - 1:
         return f"Steps {steps[0]} to {steps[-1]}"
     return f"Steps {', '.join(map(str, steps[:-1]))} and {steps[-1]}"
+
+
+def _inside(steps: Sequence[int]) -> str:
+    """Write the numbers of steps inside a sentence."""
+    return f"{listed(steps)[0].lower()}{listed(steps)[1:]}"
 
 
 def _was(steps: Sequence[int]) -> str:

@@ -83,8 +83,8 @@ def guarantee_sentences(
         return f"{thought} with respect to {difference}.", AN_ESTIMATE
     return (
         f"What is released is {claim} with respect to {difference}.",
-        f"Whatever is concluded from it is at most {growth(epsilon)} times as probable as it would be "
-        f"{_WITHOUT[relation].format(unit=unit)}, plus a probability of {shown_delta(delta)}.",
+        f"Whatever is concluded from it is at most {growth(epsilon)} times as probable as it would "
+        f"be {_WITHOUT[relation].format(unit=unit)}, plus a probability of {shown_delta(delta)}.",
     )
 
 
