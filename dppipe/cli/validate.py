@@ -68,7 +68,7 @@ def _check(
 ) -> dict[str, Any]:
     from dppipe.cli.printing.scope_outlook import spec_outlook
     from dppipe.spec.load import placing_problems
-    from dppipe.spec.rules import find_proof
+    from dppipe.spec.rules.between_blocks import find_proof
     from dppipe.spec.spec import spec_hash
 
     with placing_problems(path, overrides=overrides):

@@ -12,6 +12,7 @@ from dppipe.errors import PrivacyRefusal
 from dppipe.planning.plan import Plan
 from dppipe.planning.step_plan import StepPlan
 from dppipe.privacy.ledger_reading import read_ledger
+from dppipe.privacy.tradeoff.profile import PROFILE
 from dppipe.runs.files import read_plan, refuse_lost_rows
 from dppipe.runs.origin import check_origin
 
@@ -56,8 +57,7 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
     last checkpoint or the summary of an earlier end has seen are there.
     """
     committed = read_plan(run)
-    if committed.attack_limits is None:  # as in plans of earlier versions
-        plan = plan.model_copy(update={"attack_limits": None})
+    plan = _as_written_by(committed, plan)
     if plan != committed:
         raise PrivacyRefusal(
             f"resume: expected the settings that {run.path} began with, got "
@@ -67,6 +67,16 @@ def check_resumed(run: RunDirectory, plan: Plan, *, data: Component | None) -> N
     refuse_lost_rows(run, read_ledger(run.ledger, plan=run.plan.read_bytes()))
     if not run.config.exists():
         check_origin(run, data=data, original_is_gone=run.original_is_gone)
+
+
+def _as_written_by(committed: Plan, plan: Plan) -> Plan:
+    """Return a plan without what plans of an earlier version don't have."""
+    if committed.attack_limits is None:
+        plan = plan.model_copy(update={"attack_limits": None})
+    if PROFILE not in committed.whole_curve:
+        kept = {name: value for name, value in plan.whole_curve.items() if name != PROFILE}
+        plan = plan.model_copy(update={"whole_curve": kept})
+    return plan
 
 
 def _difference(committed: Plan, plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """The spec: YAML with positions, strictly typed, and the registry of everything it can name.
 
 `load_spec` reads a file and `Spec` is the result. Read next: `load.py`, then `spec.py`,
-`registry.py` and `rules.py`.
+`registry.py` and `rules/`.
 """
 
 from __future__ import annotations

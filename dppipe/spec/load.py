@@ -17,7 +17,7 @@ from dppipe.spec.messages.layout import Refusal, error_of
 from dppipe.spec.named_files import file_problems
 from dppipe.spec.numbers import find_extremes
 from dppipe.spec.performance import gather_performance
-from dppipe.spec.rules import check_rules
+from dppipe.spec.rules.between_blocks import check_rules
 from dppipe.spec.spec import Spec
 from dppipe.spec.tuning.candidates import candidate_problems
 from dppipe.spec.tuning.rules import tune_problems

@@ -1,7 +1,7 @@
 """The spec: everything that a run is made of, strictly typed and frozen.
 
 `load_spec` (in `load.py`) reads one from YAML; `to_yaml` writes the effective spec back, defaults
-filled in. Rules that span several blocks are in `rules.py`. Nothing here imports torch or an
+filled in. Rules that span several blocks are in `rules/`. Nothing here imports torch or an
 accounting library.
 """
 

@@ -204,11 +204,11 @@ def test_a_named_path_is_a_path_for_every_function_that_opens_files(
 def test_public_inputs_under_another_name_are_still_recognised_as_the_records(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dppipe.spec.public_data import _name_same_records
+    from dppipe.spec.public_data import name_same_records
 
     arrays(here / "a.npz")
     monkeypatch.setenv("PLACE", str(here))
-    assert _name_same_records(Npz(path=here / "a.npz"), Npz(path=Path("${env:PLACE}/a.npz")))
+    assert name_same_records(Npz(path=here / "a.npz"), Npz(path=Path("${env:PLACE}/a.npz")))
 
 
 def test_a_folder_of_records_may_be_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

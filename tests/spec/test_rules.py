@@ -11,7 +11,7 @@ from dppipe.data.base import Data
 from dppipe.data.digits import Digits
 from dppipe.errors import PrivacyRefusal, SpecError, UsageError
 from dppipe.spec import spec_from_text
-from dppipe.spec.rules import check_rules, find_proof
+from dppipe.spec.rules.between_blocks import check_rules, find_proof
 
 PLUGINS = Path(dppipe.__file__).parents[1] / "plugins"
 ADD_REMOVE = [

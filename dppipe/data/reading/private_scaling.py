@@ -52,10 +52,10 @@ class PrivateScaling(Options):
         description="No value counts for more: one public limit, or one a channel.",
     )
     limits: Annotated[
-        tuple[LimitGroup, ...],
-        BeforeValidator(groups_of, json_schema_input_type=str | list[LimitGroup]),
+        tuple[LimitGroup, ...] | None,
+        BeforeValidator(groups_of, json_schema_input_type=str | list[LimitGroup] | None),
     ] = Field(
-        (),
+        None,
         description="Public limits of groups of features, or a CSV file with the columns feature, "
         "lower and upper; all others have `lower` and `upper`.",
     )
@@ -92,7 +92,7 @@ class PrivateScaling(Options):
                     f"{len(numbers)}."
                 )
                 raise SpecError([Problem(("data", "normalize", name), message)])
-        return limits_of_groups(self.limits, lows, highs)
+        return limits_of_groups(self.limits or (), lows, highs)
 
     def of_columns(self, names: Sequence[str]) -> PrivateScaling:
         """Return the same scaling with columns of a table by their numbers."""

@@ -25,7 +25,7 @@ from dppipe.planning.privacy_plan import make_plan
 from dppipe.planning.tuning.tune_plan import PlannedScore
 from dppipe.runs.directory import RunDirectory
 from dppipe.spec.public_data import name_same_records
-from dppipe.spec.rules import check_rules
+from dppipe.spec.rules.between_blocks import check_rules
 from dppipe.spec.spec import Spec
 from dppipe.spec.tuning.candidates import candidate_spec, list_candidates
 

@@ -21,7 +21,7 @@ from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.spec.kinds.registry import Registry
 from dppipe.spec.messages.explain import explain
 from dppipe.spec.messages.suggestions import suggest_key
-from dppipe.spec.rules import check_rules
+from dppipe.spec.rules.between_blocks import check_rules
 from dppipe.spec.spec import Spec
 from dppipe.spec.tuning.tune import Range, Ranges, Tune
 from dppipe.spec.yaml.source import put_value

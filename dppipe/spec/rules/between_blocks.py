@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dppipe.errors import DppipeError, Problem, SpecError
 from dppipe.privacy.support import Verdict, verdict
 from dppipe.spec.combinations import refuse_prelude, refuse_together
-from dppipe.spec.input_rules import features_fit, learner_takes_inputs, model_takes_inputs
 from dppipe.spec.messages.layout import Refusal
 from dppipe.spec.public_data import public_data_problems
+from dppipe.spec.rules.inputs import features_fit, learner_takes_inputs, model_takes_inputs
+from dppipe.spec.rules.training import TRAINING_RULES
 from dppipe.spec.spec import Spec
-from dppipe.spec.training_rules import TRAINING_RULES
 
 
 def check_rules(spec: Spec) -> list[Problem]:

@@ -1,0 +1,1 @@
+"""Rules that span several blocks of a spec; `between_blocks.py` lists them all."""
