@@ -8,8 +8,17 @@ import numpy as np
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown, shown_share
-from dppipe.runs.page.elements import EMPTY, beside, box, bullets, joined, paragraph, section, table
-from dppipe.runs.page.plots import COLOURS, Plot
+from dppipe.runs.page.markup.elements import (
+    EMPTY,
+    beside,
+    box,
+    bullets,
+    joined,
+    paragraph,
+    section,
+    table,
+)
+from dppipe.runs.page.markup.plots import COLOURS, Plot
 from dppipe.runs.page.trade_off import FEW_POINTS
 from dppipe.runs.statement.attacks import (
     HEADING,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown
-from dppipe.runs.page.elements import EMPTY, beside, paragraph, section
-from dppipe.runs.page.plots import COLOURS, Plot, thinned
+from dppipe.runs.page.markup.elements import EMPTY, beside, paragraph, section
+from dppipe.runs.page.markup.plots import COLOURS, Plot, thinned
 from dppipe.runs.page.step_counts import crashed_after
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from dppipe.runs.page.elements import EMPTY, paragraph, section, table
+from dppipe.runs.page.markup.elements import EMPTY, paragraph, section, table
 from dppipe.runs.statement.exclusions import not_covered
 
 if TYPE_CHECKING:

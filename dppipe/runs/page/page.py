@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.runs.page.attackers import attackers
-from dppipe.runs.page.elements import joined
 from dppipe.runs.page.epsilon_curve import epsilon_curve
 from dppipe.runs.page.exclusions import not_covered_section
+from dppipe.runs.page.markup.elements import joined
 from dppipe.runs.page.meaning import meaning
 from dppipe.runs.page.publishing import files
 from dppipe.runs.page.schedule import schedule

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from dppipe.runs.page.elements import Cell, paragraph, section, table
+from dppipe.runs.page.markup.elements import Cell, paragraph, section, table
 from dppipe.runs.page.wording import counted
 from dppipe.runs.statement.other_releases import released_phrases
 
@@ -127,7 +127,8 @@ def _covered(facts: PageFacts, statement: Statement) -> Iterator[tuple[Cell, ...
         "What was asked for, planned and charged. The claim can be checked with them.",
     )
     if not _curves_are_private(facts, statement):
-        yield _CURVES, _COVERED, _CLOCK
+        # A search notes no times: they would tell how many runs it made.
+        yield _CURVES, _COVERED, "" if hasattr(plan, "search") else _CLOCK
 
 
 def _kept(facts: PageFacts, statement: Statement) -> Iterator[tuple[Cell, ...]]:

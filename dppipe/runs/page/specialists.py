@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown, shown_delta
-from dppipe.runs.page.elements import (
+from dppipe.runs.page.markup.elements import (
     EMPTY,
     Cell,
     bullets,

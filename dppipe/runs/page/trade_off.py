@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown, shown_delta
-from dppipe.runs.page.elements import EMPTY, beside, details, paragraph, section, table
-from dppipe.runs.page.plots import COLOURS, Plot, thinned
+from dppipe.runs.page.markup.elements import EMPTY, beside, details, paragraph, section, table
+from dppipe.runs.page.markup.plots import COLOURS, Plot, thinned
 from dppipe.runs.page.wording import one_in
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown
-from dppipe.runs.page.elements import EMPTY, joined, paragraph, section, table
-from dppipe.runs.page.plots import COLOURS, Plot
+from dppipe.runs.page.markup.elements import EMPTY, joined, paragraph, section, table
+from dppipe.runs.page.markup.plots import COLOURS, Plot
 from dppipe.runs.page.publishing import looks
 
 if TYPE_CHECKING:
