@@ -13,8 +13,8 @@ from markupsafe import Markup
 from dppipe.privacy.printing import shown, shown_delta, shown_share
 from dppipe.runs.page.exclusions import exclusions
 from dppipe.runs.page.markup.elements import EMPTY, box, bullets, joined, paragraph, section
+from dppipe.runs.page.markup.wording import decimal_delta, in_100, one_in, whose_records
 from dppipe.runs.page.publishing import accuracy, model
-from dppipe.runs.page.wording import decimal_delta, in_100, one_in, whose_records
 from dppipe.runs.statement.claims import growth, one_of, units_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.runs.page.markup.elements import Cell, paragraph, section, table
-from dppipe.runs.page.wording import counted
+from dppipe.runs.page.markup.wording import counted
 from dppipe.runs.statement.other_releases import released_phrases
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from dppipe.planning.step_plan import StepPlan, charges_for
 from dppipe.runs.page.markup.elements import EMPTY, joined, paragraph, section, table
 from dppipe.runs.page.markup.plots import COLOURS, Plot, thinned
-from dppipe.runs.page.wording import counted, number_of_units
+from dppipe.runs.page.markup.wording import counted, number_of_units
 from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.other_releases import planned_phrase
 

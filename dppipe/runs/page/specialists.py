@@ -19,7 +19,7 @@ from dppipe.runs.page.markup.elements import (
     subheading,
     table,
 )
-from dppipe.runs.page.wording import one_in, whose_records
+from dppipe.runs.page.markup.wording import one_in, whose_records
 from dppipe.runs.statement.assumptions import assumptions
 from dppipe.runs.statement.attacks import gaussian_sentences, stated_limits
 from dppipe.runs.statement.claims import units_of

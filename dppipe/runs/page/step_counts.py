@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dppipe.runs.page.wording import counted
+from dppipe.runs.page.markup.wording import counted
 
 if TYPE_CHECKING:
     from dppipe.runs.page.facts import PageFacts

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from dppipe.runs.page.markup.elements import joined, paragraph, prose, section
+from dppipe.runs.page.markup.wording import counted, how_it_ended
 from dppipe.runs.page.step_counts import crashed_after, listed, step_counts
-from dppipe.runs.page.wording import counted, how_it_ended
 
 if TYPE_CHECKING:
     from dppipe.runs.page.facts import PageFacts

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.page.markup.elements import EMPTY, beside, details, paragraph, section, table
 from dppipe.runs.page.markup.plots import COLOURS, Plot, thinned
-from dppipe.runs.page.wording import one_in
+from dppipe.runs.page.markup.wording import one_in
 
 if TYPE_CHECKING:
     from dppipe.privacy.tradeoff.profile import Profile

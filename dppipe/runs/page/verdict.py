@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from dppipe.privacy.printing import shown, shown_delta
 from dppipe.runs.page.markup.elements import EMPTY, joined, paragraph, prose
-from dppipe.runs.page.wording import (
+from dppipe.runs.page.markup.wording import (
     compared_with,
     decimal_delta,
     how_it_ended,

@@ -14,10 +14,10 @@ from runs.page.pages import KINDS, PageReader, copied, page
 
 from dppipe.runs.page.exclusions import exclusions
 from dppipe.runs.page.facts import PageFacts, page_facts
+from dppipe.runs.page.markup.wording import decimal_delta, one_in
 from dppipe.runs.page.publishing import files
 from dppipe.runs.page.step_counts import step_counts
 from dppipe.runs.page.verdict import verdict
-from dppipe.runs.page.wording import decimal_delta, one_in
 from dppipe.runs.statement.claims import growth
 from dppipe.runs.statement.exclusions import not_covered
 

@@ -31,7 +31,7 @@ def one_in(delta: float) -> str:
     """Write a delta as one in so many, never below its value.
 
     Example:
-        >>> from dppipe.runs.page.wording import one_in
+        >>> from dppipe.runs.page.markup.wording import one_in
         >>> one_in(1e-5)
         '1 in 100,000'
     """
