@@ -3,7 +3,7 @@
 #   make test         set up, then tests, lint and types
 # Set-up is skipped when pyproject.toml and constraints.txt haven't changed since the last one.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint format docs slow browser chaos mutants audit-campaign clean
+.PHONY: help quickstart test lint format docs site slow browser chaos mutants audit-campaign clean
 
 PYTHON ?= python3
 VENV   := .venv
@@ -59,6 +59,11 @@ format: $(READY)  ## lay out and mend what ruff can
 docs: $(READY)  ## write the spec reference and the page of proofs anew
 	@$(BIN)/python -m dppipe.spec.reference > docs/spec.md
 	@$(BIN)/python -m dppipe.privacy.reference > docs/proofs.md
+
+site: $(READY)  ## build the documentation site into build/site; a warning is an error
+	@echo "==> mkdocs build --strict"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html; to search, serve it: $(BIN)/mkdocs serve"
 
 audit-campaign: $(READY)  ## dppipe audit on planted faults, many times; an hour or two, and it can be resumed
 	@echo "==> planted faults; results are added to audit_campaign.jsonl"

@@ -143,7 +143,7 @@ def test_validate_says_that_an_estimate_will_not_run(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dppipe.privacy.support import Verdict
-    from dppipe.spec import rules
+    from dppipe.spec.rules import between_blocks as rules
 
     monkeypatch.setattr(rules, "verdict", lambda **_: Verdict("estimate", "a guess"))
     assert "only estimates" in CliRunner().invoke(app, ["validate", "s.yaml"]).stdout

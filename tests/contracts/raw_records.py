@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -76,6 +77,17 @@ def raw_images(data: Any, order: Sequence[int], folder: Path) -> Raw:
     return new, torch.from_numpy(images[:, None].copy())
 
 
+def raw_texts(data: Any, order: Sequence[int], folder: Path) -> Raw:
+    """Write the texts as JSON lines, without their targets."""
+    with data.path.open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    (column,) = data.text_columns
+    chosen = [{column: rows[place][column]} for place in order]
+    new = folder / "new.jsonl"
+    new.write_text("".join(json.dumps(row) + "\n" for row in chosen))
+    return new, chosen
+
+
 def loaded(data: Data, order: Sequence[int], folder: Path) -> Raw:
     """Write the inputs as the data loads them before it scales them."""
     unscaled = {"normalize": None} if "normalize" in type(data).model_fields else {}
@@ -99,4 +111,5 @@ RAW: dict[str, Callable[[Any, Sequence[int], Path], Raw]] = {
     "npz": raw_archive,
     "parquet": raw_table,
     "synthetic": loaded,
+    "text": raw_texts,
 }

@@ -90,7 +90,8 @@ def run_of(kind: str, options: dict[str, Any], folder: Path) -> Path:
     (written, *_) = variants("data", kind, folder)
     data = options if "class_path" in options else {**written, **options}
     data = {"kind": kind, "holdout": "public", **data}
-    (folder / "spec.yaml").write_text(yaml.safe_dump({**SPEC, "data": data}))
+    model = "text_bag" if kind == "text" else "logistic"
+    (folder / "spec.yaml").write_text(yaml.safe_dump({**SPEC, "data": data, "model": model}))
     done = CliRunner().invoke(app, ["run", "spec.yaml", "--run-dir", "run"])
     assert done.exit_code == 0, done.output
     return folder / "run"

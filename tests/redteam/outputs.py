@@ -91,7 +91,12 @@ def _curves(path: Path) -> Facts:
                 if value.HasField("tensor")
                 else value.SerializeToString()
             )
-            if isinstance(content, bytes) or content.dtype == object:
+            if isinstance(content, bytes):
+                shown = repr(content)
+            elif value.metadata.plugin_data.plugin_name == "text":  # such as the statement
+                texts = [each.decode() for each in content.flatten().tolist()]
+                shown = plain_text("\n".join(texts))
+            elif content.dtype == object:
                 shown = repr(content)
             else:
                 shown = repr(float(content)) if content.ndim == 0 else repr(content.tolist())

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 def _as_text(value: Any) -> Any:
-    if value == "TODO":
-        raise ValueError("expected a value of the column, got TODO. Replace it by the public list.")
     return str(value) if type(value) is int else value
 
 
@@ -107,6 +105,8 @@ def usable_rows(encoded: numpy.ndarray) -> NDArray[numpy.bool_]:  # [rows, input
 
 def check_distinct(values: Sequence[str]) -> None:
     """Refuse a list that names a value twice."""
+    if set(values) == {"TODO"}:  # as `dppipe init --from` writes it; beside others it is a value
+        raise ValueError("expected values of the column, got TODO. Replace it by the public list.")
     if len({value.strip() for value in values}) < len(values):
         raise ValueError("expected distinct values, got one of them twice.")
 
