@@ -41,8 +41,8 @@ _SEVERAL = (
     "delta.",
 )
 _HOLDOUT = (
-    "The holdout are the records that were kept out of training: the validation records and the "
-    "test records. Nothing is promised to the people behind them."
+    "The holdout is what was kept out of training: the validation records and the test records. "
+    "Nothing is promised to the people behind them."
 )
 _TRUST = "They see the records."
 _LEFT_OUT = (

@@ -26,7 +26,11 @@ _COVERED = "YES"
 _KEPT = "NO"
 _NO_FILES = "No file of this run is covered by a claim. Don't publish any as private."
 _CURVES = "`summary.json`, `curves/`, `events.out.tfevents.*`"
-_CLOCK = "They hold clock times, which the claim doesn't cover."
+_YES = (
+    "YES means: it is covered by the claim, or follows from what is, or from records that were "
+    "declared public. Clock times in these files are an exception: the claim doesn't cover how "
+    "long anything took."
+)
 
 
 def accuracy(facts: PageFacts) -> Iterator[str]:
@@ -95,7 +99,7 @@ def files(facts: PageFacts) -> Markup:
     return section(
         "Which files may be published",
         table(rows, heading=("file", "may be published", ""), style="numbers-table"),
-        paragraph("YES means: it is covered by the claim, or follows from what is."),
+        paragraph(_YES),
         ident="files",
     )
 
@@ -127,8 +131,7 @@ def _covered(facts: PageFacts, statement: Statement) -> Iterator[tuple[Cell, ...
         "What was asked for, planned and charged. The claim can be checked with them.",
     )
     if not _curves_are_private(facts, statement):
-        # A search notes no times: they would tell how many runs it made.
-        yield _CURVES, _COVERED, "" if hasattr(plan, "search") else _CLOCK
+        yield _CURVES, _COVERED, "How the run ended, and its curves."
 
 
 def _kept(facts: PageFacts, statement: Statement) -> Iterator[tuple[Cell, ...]]:
