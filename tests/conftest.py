@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+from collections import Counter
 
 import pytest
 import torch
@@ -48,6 +49,21 @@ def usual_signals():
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Leave cases of tests that are marked `sampled(n)` to the slow tests, all but one in n."""
+    seen = Counter()
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        if mark is None:
+            continue
+        (share,) = mark.args
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % share:
+            item.add_marker(pytest.mark.slow)
+        seen[test] += 1
 
 
 class NoCopiesToHost(TorchDispatchMode):

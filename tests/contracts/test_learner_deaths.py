@@ -20,6 +20,8 @@ from dppipe.runs.record import RunRecord
 from dppipe.runs.released import ReleasedValues
 from dppipe.runs.verify import verify_ledger
 
+pytestmark = pytest.mark.sampled(3)
+
 Death = Callable[[int], tuple[Any, str, Callable[..., Any]]]
 LOST: dict[str, Death] = {
     "inside its row": lambda n: (os, "write", write_half_of_row(n)),

@@ -28,6 +28,8 @@ from contracts.staged_records import HARMFUL, Neighbours, Records, ordinary
 
 from dppipe.spec.load import load_spec
 
+pytestmark = pytest.mark.sampled(2)
+
 SOUND = tuple(case for case in ALL if case.sound)
 SETTINGS = settings(supported=True, cases=SOUND)
 FEW = ("large", "large with another label", "nan", "label out of range")

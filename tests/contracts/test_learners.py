@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +37,8 @@ from dppipe.pipeline.learn import untrained_module
 from dppipe.pipeline.prediction.predictor import Predictor
 from dppipe.pipeline.scoring import score_split
 from dppipe.privacy.printing import shown
+from dppipe.runs.directory import RunDirectory
+from dppipe.runs.page.writing import write_report
 from dppipe.runs.verify import verify_ledger
 
 USUAL = usual_settings()
@@ -276,6 +280,26 @@ def test_the_curve_of_epsilon_ends_at_what_was_spent(setting: Setting, finished:
         assert shown == pytest.approx(row["epsilon"], rel=1e-6)
         assert left == pytest.approx(setting.case.epsilon - row["epsilon"], abs=1e-6)
     assert f"privacy/epsilon at step {len(run.rows) + 1}" not in curves
+
+
+@each(USUAL)
+def test_a_page_says_the_claim_and_no_number_without_a_guarantee(
+    setting: Setting, finished: Any, tmp_path: Path
+) -> None:
+    run: Ran = finished(setting)
+    path = tmp_path / "run"
+    shutil.copytree(run.path, path, ignore=shutil.ignore_patterns("events.*", "*.ckpt"))
+    summary = run.json("summary.json") | {"metrics": {"nonprivate/val/accuracy": 0.123454321}}
+    (path / "summary.json").write_text(json.dumps(summary))
+    page = write_report(RunDirectory.open(path)).read_text()
+    assert "PROVEN: an upper bound" in page
+    assert f'<dd class="">{shown(run.json("plan.json")["epsilon"])}</dd>' in page
+    assert '<dd class="">1e-05</dd>' in page
+    assert f"each {'user' if setting.unit == 'user' else 'record'}" in page
+    assert "Metrics of the private holdout are left out" in page
+    said = re.sub("<[^>]*>", " ", page)
+    assert "0.1235" not in said
+    assert "0.12345" not in said
 
 
 @each(PREDICTING)

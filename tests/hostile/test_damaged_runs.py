@@ -18,6 +18,8 @@ import dppipe as package
 from dppipe.cli.app import app
 from dppipe.errors import UsageError
 
+pytestmark = pytest.mark.sampled(3)
+
 COMMANDS = {
     "resume": ("interrupted", ["resume", "RUN", "--original-is-gone"]),
     "evaluate": ("finished", ["evaluate", "RUN"]),

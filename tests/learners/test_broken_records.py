@@ -17,6 +17,8 @@ from dppipe.noise import Constant
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import FullBatch, User
 
+pytestmark = pytest.mark.sampled(2)
+
 RECORDS = 12
 
 

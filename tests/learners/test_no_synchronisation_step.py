@@ -41,6 +41,8 @@ from dppipe.randomness.streams import stream_key
 from dppipe.runs.ledger import Ledger
 from dppipe.sampling import Poisson, User
 
+pytestmark = pytest.mark.sampled(3)
+
 RECORDS, STEPS = 60, 3
 
 

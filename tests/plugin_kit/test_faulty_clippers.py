@@ -16,6 +16,8 @@ from dppipe.errors import UsageError
 from dppipe.plugin_kit.checking import CheckedKind
 from dppipe.spec.kinds.registry import Registry
 
+pytestmark = pytest.mark.sampled(3)
+
 Check = Callable[[str], CheckedKind]
 
 HEAD = """\

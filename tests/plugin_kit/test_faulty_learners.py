@@ -11,6 +11,8 @@ from learners.plugin_runs import NEAREST
 from dppipe.plugin_kit.checking import CheckedKind
 from dppipe.plugin_kit.starters.learner import PLUGIN
 
+pytestmark = pytest.mark.sampled(3)
+
 Check = Callable[[str], CheckedKind]
 
 GOOD = '''\

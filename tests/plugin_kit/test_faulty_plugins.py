@@ -13,6 +13,8 @@ from dppipe.plugin_kit import checking
 from dppipe.plugin_kit.checking import CheckedKind, check_file, check_folder
 from dppipe.plugin_kit.checks import table
 
+pytestmark = pytest.mark.sampled(3)
+
 Check = Callable[[str], CheckedKind]
 
 SCHEDULES = {

@@ -13,6 +13,8 @@ from redteam.running import Case, Command, Fit, assert_indistinguishable, slow_b
 from dppipe.clipping import AdaClip, Adaptive, Microbatch
 from dppipe.sampling import Poisson, User
 
+pytestmark = pytest.mark.sampled(3)
+
 MODULES = {"training_step": modules.Ordinary, "per_sample_loss": modules.Offering}
 
 

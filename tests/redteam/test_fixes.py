@@ -24,6 +24,8 @@ from dppipe.lightning.isolation.replica import Replica
 from dppipe.lightning.metrics.provenance import Provenance
 from dppipe.randomness.model_randomness import ModelRandomness
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def nothing(*args, **kwargs):
     return None

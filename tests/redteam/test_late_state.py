@@ -11,6 +11,8 @@ from redteam.running import Case, Fit, assert_indistinguishable
 
 import dppipe.lightning.isolation.module_state as module_state
 
+pytestmark = pytest.mark.sampled(3)
+
 PLACES = {
     "an attribute of torch's own layer": late_state.OnALayer,
     "slots": late_state.InSlots,

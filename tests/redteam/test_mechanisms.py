@@ -23,6 +23,8 @@ from dppipe.privacy.accountants.pld import Pld
 from dppipe.privacy.accountants.rdp import Rdp
 from dppipe.sampling import BallsInBins, FullBatch, Shuffle, TruncatedPoisson, User, WithReplacement
 
+pytestmark = pytest.mark.sampled(3)
+
 CLIPPERS = {
     "adaptive": Adaptive(max_grad_norm=0.5, unclipped_num_std=5.0),
     "adaptive by layer": Adaptive(max_grad_norm=0.5, unclipped_num_std=9.0, grouping="layerwise"),

@@ -8,6 +8,8 @@ from redteam import mistakes, modules, texts
 from redteam.neighbours import holdout_pair, pair
 from redteam.running import Case, Command, Fit, assert_indistinguishable, slow_but
 
+pytestmark = pytest.mark.sampled(3)
+
 RELATIONS = ["zero_out", "add_remove", "replace_one"]
 
 

@@ -26,6 +26,8 @@ from dppipe.runs.curves import Curves
 from dppipe.runs.outcome import Outcome
 from dppipe.runs.record import RunRecord
 
+pytestmark = pytest.mark.sampled(2)
+
 SEEN: list[float] = []
 """What a planted bug can see of the records of its run: the size of each un-noised sum."""
 FIRST: list[float] = []

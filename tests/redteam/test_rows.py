@@ -9,6 +9,8 @@ from redteam.neighbours import augmented_pair, pair
 from redteam.records import HARMFUL
 from redteam.running import Case, Command, Fit, assert_indistinguishable, distinguish, observe
 
+pytestmark = pytest.mark.sampled(2)
+
 RELATIONS = ["zero_out", "add_remove", "replace_one"]
 
 

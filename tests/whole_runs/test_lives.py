@@ -23,6 +23,8 @@ from whole_runs.reference import expected_weights
 
 from dppipe.budgets.store import Store
 
+pytestmark = pytest.mark.sampled(2)
+
 OF_A_LIFE = ("run_dir", "seconds", "begun", "ended", "starts", "scope")
 """What a summary says of the lives of a run, which may differ."""
 SCORED = [

@@ -8,13 +8,23 @@ import numpy as np
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown, shown_share
-from dppipe.runs.page.elements import EMPTY, beside, box, bullets, joined, paragraph, section, table
-from dppipe.runs.page.plots import COLOURS, Plot
+from dppipe.runs.page.markup.elements import (
+    EMPTY,
+    beside,
+    box,
+    bullets,
+    joined,
+    paragraph,
+    section,
+    table,
+)
+from dppipe.runs.page.markup.plots import COLOURS, Plot
 from dppipe.runs.page.trade_off import FEW_POINTS
 from dppipe.runs.statement.attacks import (
     HEADING,
     attack_introduction,
     attack_sentences,
+    gaussian_sentences,
     recognition_rows,
     stated_limits,
 )
@@ -27,12 +37,14 @@ if TYPE_CHECKING:
 _LEAST = 1e-4
 _RATES = (1e-4, 1e-3, 1e-2, 1e-1)
 _ROC = (
-    "No attack has a point in the grey area. The dashed line is guessing. Attacks that anybody has "
-    "tried reach less than the limit."
+    "The grey area is impossible for any attack. The dashed line is guessing. Both axes are "
+    "logarithmic: each mark is ten times the one before. Attacks that anybody has tried reach less "
+    "than the limit."
 )
 _AUDITED = (
-    "An audit is an experiment on the run itself. What it finds is a lower bound: it can "
-    "contradict the claim, but never proves it."
+    "An audit is an experiment on the run itself, made by dppipe too. What it finds is a lower "
+    "bound: it can contradict the claim, but never proves it. It could have shown more only if "
+    "more of its guesses had been right."
 )
 _REJECTED = "The audit CONTRADICTS the claim. Don't rely on this epsilon."
 
@@ -55,7 +67,9 @@ def _limits(facts: PageFacts, limits: BlowUp) -> Markup:
         plan = facts.plan
         said += [paragraph(sentence) for sentence in attack_introduction(plan)]
         said.append(table(recognition_rows(stated), heading=HEADING, style="numbers-table"))
-        more = bullets(attack_sentences(plan, stated))
+        formal = set(gaussian_sentences(plan, stated))
+        said_more = attack_sentences(plan, stated)
+        more = bullets(sentence for sentence in said_more if sentence not in formal)
     return joined([beside(_picture(facts, limits), *said), more])
 
 
@@ -63,13 +77,15 @@ def _picture(facts: PageFacts, limits: BlowUp) -> Markup:
     """Draw the largest true-positive rate at each false-positive rate."""
     rates = np.geomspace(_LEAST, 1.0, 120)
     reached = limits(rates)
-    plot = Plot("roc", x="false alarms", y="recognised", height=3.5, left=0.7)
+    plot = Plot(
+        "roc", x="false alarms (logarithmic)", y="recognised (logarithmic)", height=3.5, left=0.7
+    )
     plot.decades()
     axes = plot.axes
     axes.fill_between(rates, reached, 1.0, color=COLOURS["grid"], linewidth=0)
     axes.plot(rates, reached, color=COLOURS["spent"])
     axes.plot(rates, rates, color=COLOURS["muted"], linestyle=(0, (4, 3)), linewidth=1.2)
-    plot.note(1.3e-4, 0.55, "no attack is here", colour="muted")
+    plot.note(1.3e-4, 0.55, "impossible for any attack", colour="muted")
     plot.note(2.2e-3, 1.1e-3, "guessing", colour="muted", rotation=0)
     ticks = [*_RATES, 1.0]
     names = [f"{100 * rate:g} %" for rate in ticks]

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown
-from dppipe.runs.page.elements import EMPTY, beside, paragraph, section
-from dppipe.runs.page.plots import COLOURS, Plot, thinned
+from dppipe.runs.page.markup.elements import EMPTY, beside, paragraph, section
+from dppipe.runs.page.markup.plots import COLOURS, Plot, thinned
+from dppipe.runs.page.step_counts import crashed_after
 
 if TYPE_CHECKING:
     from dppipe.runs.page.facts import PageFacts
 
 _TIPS = 40
 _CURVE = (
-    "Each point is a certified upper bound on all that was released up to there, at the budget's "
+    "Each point is a proven upper bound on all that was released up to there, at the budget's "
     "delta. The ledger has the same numbers."
 )
 _BY_FILTER = "Noise followed released values: only the budget as a whole is certain."
@@ -58,6 +59,7 @@ def _picture(facts: PageFacts) -> Markup:
     axes.plot(*_columns(spent), color=COLOURS["spent"], drawstyle=style)
     step, epsilon = spent[-1]
     axes.plot([step], [epsilon], "o", markersize=5, color=COLOURS["spent"])
+    _mark_crashes(facts, plot, top=top)
     for place in thinned(len(spent), most=_TIPS):
         at, value = spent[place]
         plot.tip(at, value, f"after {word} {at:g}: epsilon {shown(value)}")
@@ -68,6 +70,20 @@ def _picture(facts: PageFacts) -> Markup:
     if budget is not None:
         label += f"; the budget is {budget:g}"
     return plot.svg(label)
+
+
+def _mark_crashes(facts: PageFacts, plot: Plot, *, top: float) -> None:
+    """Draw a line where the run had stopped and was resumed."""
+    charges = () if facts.ledger is None else facts.ledger.charges
+    for entry in facts.resumed:
+        rows = crashed_after(entry)
+        if not rows or rows > len(charges):
+            continue
+        at = charges[rows - 1].step if facts.plan.steps else rows
+        word = "crash" if entry.get("after") == "killed" else "resumed"
+        plot.axes.axvline(at, color=COLOURS["muted"], linestyle=(0, (1, 2)), linewidth=1.4)
+        plot.note(at, 0.06 * top, word, colour="muted", off=(4, 0))
+        plot.tip(at, 0.06 * top, f"the run was resumed after row {rows} of the ledger")
 
 
 def _spent(facts: PageFacts) -> list[tuple[float, float]]:

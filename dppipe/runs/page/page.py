@@ -6,17 +6,19 @@ facts to markup; `style.css` has the colours of light, dark and print.
 
 from __future__ import annotations
 
-from importlib.resources import files
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from dppipe.runs.page.attackers import attackers
-from dppipe.runs.page.coverage import coverage, grounds, provenance
-from dppipe.runs.page.elements import joined
 from dppipe.runs.page.epsilon_curve import epsilon_curve
+from dppipe.runs.page.exclusions import not_covered_section
+from dppipe.runs.page.markup.elements import joined
 from dppipe.runs.page.meaning import meaning
+from dppipe.runs.page.publishing import files
 from dppipe.runs.page.schedule import schedule
+from dppipe.runs.page.specialists import facts_section
 from dppipe.runs.page.timeline import timeline
 from dppipe.runs.page.trade_off import trade_off
 from dppipe.runs.page.utility import private_findings, utility
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 _SECTIONS = (
     verdict,
     meaning,
-    coverage,
+    not_covered_section,
+    files,
     epsilon_curve,
     attackers,
     trade_off,
@@ -36,8 +39,7 @@ _SECTIONS = (
     private_findings,
     schedule,
     timeline,
-    grounds,
-    provenance,
+    facts_section,
 )
 _PAGE = Markup(
     """<!DOCTYPE html>
@@ -66,7 +68,7 @@ _LOADS_NOTHING = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 def page_of(facts: PageFacts) -> str:
     """Return the page of a run as HTML."""
-    style = Markup(files(__package__).joinpath("style.css").read_text("utf-8"))
+    style = Markup(resources.files(__package__).joinpath("style.css").read_text("utf-8"))
     body = joined(part(facts) for part in _SECTIONS)
-    title = f"Privacy report: {facts.plan.name}"
+    title = f"Privacy report of the run {facts.plan.name}"
     return str(_PAGE.format(_LOADS_NOTHING, title, style, body))

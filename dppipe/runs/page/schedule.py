@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from dppipe.runs.page.elements import EMPTY, joined, paragraph, section, table
-from dppipe.runs.page.plots import COLOURS, Plot, thinned
+from dppipe.planning.step_plan import StepPlan, charges_for
+from dppipe.runs.page.markup.elements import EMPTY, joined, paragraph, section, table
+from dppipe.runs.page.markup.plots import COLOURS, Plot, thinned
+from dppipe.runs.page.markup.wording import counted, number_of_units
+from dppipe.runs.statement.claims import units_of
 from dppipe.runs.statement.other_releases import planned_phrase
 
 if TYPE_CHECKING:
-    from dppipe.planning.step_plan import StepPlan
     from dppipe.planning.tuning.tune_plan import TunePlan
     from dppipe.privacy.charges import Charge
     from dppipe.runs.page.facts import PageFacts
@@ -31,10 +33,10 @@ def schedule(facts: PageFacts) -> Markup:
     steps = _executed(facts)
     rows = [
         ("sampler", f"`{plan.sampler}`", ""),
+        *_payments(plan),
         _row("noise multiplier", _planned(plan, plan.noise_multiplier), _values(steps, "noise")),
         _row("clipping bound", _planned(plan, _bound(plan)), _values(steps, "bound")),
         _row("sample rate", _planned(plan, _rate(plan)), _values(steps, "rate")),
-        _row("expected batch size", _planned(plan, _size(plan)), []),
     ]
     rows += _batches(plan)
     return section(
@@ -42,8 +44,8 @@ def schedule(facts: PageFacts) -> Markup:
         table(rows, heading=("", "planned", "as charged"), style="numbers-table"),
         _pictures(plan, steps),
         paragraph(
-            "Noise is in units of the clipping bound. A batch of the expected size is what divides "
-            "each noisy sum, whatever size was drawn."
+            "Noise is in units of the clipping bound. Each "
+            "noisy sum is divided by the expected batch size, whatever size was drawn."
         ),
         _before(facts),
         ident="schedule",
@@ -91,11 +93,25 @@ def _span(values: Sequence[float]) -> str:
     return f"{least:.6g}" if least == most else f"{least:.6g} to {most:.6g}"
 
 
+def _payments(plan: StepPlan) -> list[tuple[str, str, str]]:
+    """Return how steps are paid for, where one payment covers several."""
+    each = plan.steps_per_charge
+    if each == 1:
+        return []
+    payments = charges_for(plan.steps, each)
+    return [("payments", f"{each} steps are one payment: {counted(payments, 'payment')}", "")]
+
+
 def _batches(plan: StepPlan) -> list[tuple[str, str, str]]:
-    """Return how much the drawn size may differ from the expected one."""
-    rows = []
+    """Return the size of batches, and how far the drawn size may differ from the expected one."""
+    many = units_of(plan.unit)
+    sizes = _span(_planned(plan, _size(plan)))
+    if plan.sampler == "shuffle":
+        passes = counted(plan.steps_per_epoch, "batch").replace("batchs", "batches")
+        return [("batches", f"about {sizes} {many} each, {passes} a pass over the data", "")]
+    rows = [("expected batch size", f"{sizes} {many}", "")]
     if plan.largest_likely_batch is not None:
-        rows.append(("largest likely batch", str(plan.largest_likely_batch), ""))
+        rows.append(("largest likely batch", number_of_units(plan, plan.largest_likely_batch), ""))
     empty = plan.empty_batch_probability
     if empty is not None:
         text = "practically 0" if empty < 1e-12 else f"{empty:.2g}"

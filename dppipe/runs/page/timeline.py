@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from dppipe.runs.page.elements import joined, paragraph, prose, section
+from dppipe.runs.page.markup.elements import joined, paragraph, prose, section
+from dppipe.runs.page.markup.wording import counted, how_it_ended
+from dppipe.runs.page.step_counts import crashed_after, listed, step_counts
 
 if TYPE_CHECKING:
     from dppipe.runs.page.facts import PageFacts
@@ -69,45 +71,36 @@ def _crashes(facts: PageFacts) -> Iterator[Event]:
 
 
 def _lost(first: int, last: int) -> str:
-    steps = f"Step {first} was" if first == last else f"Steps {first} to {last} were"
-    return f"{steps} lost: the rest of a block of steps that had been paid for as a whole."
+    steps = listed(range(first, last + 1))
+    return f"{steps} never ran: the rest of a block that had been paid for as a whole."
 
 
 def _ending(facts: PageFacts, rows: int) -> Iterator[Event]:
     statement = facts.statement
-    charged = 0 if facts.ledger is None else sum(row.count for row in facts.ledger.charges)
     if facts.plan.private:
-        yield rows + 0.7, "", f"The ledger has {rows} rows, which count {charged} charges."
+        yield rows + 0.7, "", _added_up(facts, rows)
     if statement is None:
         yield rows + 1, "", "No end was recorded: the run is under way, or was killed."
         return
-    executed = 0 if statement.executed is None else statement.executed.steps
-    updates = statement.updates or 0
-    if executed > updates:
-        lost = executed - updates
-        yield (
-            rows + 0.8,
-            "",
-            f"{lost} of the {executed} charged steps are not in the weights: a crash has lost "
-            "them, or they came after the last checkpoint. They stay charged.",
-        )
-    ended = {
-        "completed": "The run ended as planned.",
-        "budget_exhausted": "The run ended: the next step would have exceeded the budget.",
-        "interrupted": "The run was interrupted. It can go on.",
-        "failed": "The run ended by an error.",
-    }.get(statement.status, f"The run ended: {statement.status}.")
-    if statement.stopped_early:
-        ended = "A callback stopped the run early."
-    yield rows + 1, _minute(statement.ended), ended
+    # How often the run went on stands in the lines above.
+    ended = how_it_ended(statement, starts=1)
+    yield rows + 1, _minute(statement.ended), f"The run {ended}."
     if statement.test_looks:
-        times = "once" if statement.test_looks == 1 else f"{statement.test_looks} times"
-        yield rows + 2, "", f"The test split was scored {times}."
+        times = counted(statement.test_looks, "time")
+        yield rows + 2, "", f"The test records were scored {times}."
+
+
+def _added_up(facts: PageFacts, rows: int) -> str:
+    """Say what was paid for, and what became of it."""
+    counts = step_counts(facts)
+    if counts is not None and counts.started:
+        return " ".join(counts.sentences())
+    charged = 0 if facts.ledger is None else sum(row.count for row in facts.ledger.charges)
+    return f"The ledger has {counted(rows, 'row')}, with {counted(charged, 'payment')}."
 
 
 def _place(entry: Mapping[str, Any]) -> float:
-    rows = entry.get("rows")
-    return float(rows) + 0.6 if isinstance(rows, int) else 0.6
+    return (crashed_after(entry) or 0) + 0.6
 
 
 def _resumed(entry: Mapping[str, Any]) -> str:

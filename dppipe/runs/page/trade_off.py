@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown, shown_delta
-from dppipe.runs.page.elements import EMPTY, beside, details, paragraph, section, table
-from dppipe.runs.page.plots import COLOURS, Plot, thinned
+from dppipe.runs.page.markup.elements import EMPTY, beside, details, paragraph, section, table
+from dppipe.runs.page.markup.plots import COLOURS, Plot, thinned
+from dppipe.runs.page.markup.wording import one_in
 
 if TYPE_CHECKING:
     from dppipe.privacy.tradeoff.profile import Profile
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 _SMALLEST = 1e-12
 _TIPS = 24
 _SAID = (
-    "Delta is the probability with which the bound of epsilon may fail. One run has an epsilon for "
-    "every delta: who wants a smaller delta has to state a larger epsilon."
+    "Delta is a small slack that is added to every probability. One run has an epsilon for every "
+    "delta: who wants a smaller delta has to state a larger epsilon."
 )
 FEW_POINTS = (
     "The plan keeps few points of this curve. Between them it is what these points imply, which is "
@@ -51,7 +52,7 @@ def _picture(facts: PageFacts, profile: Profile) -> Markup:
     shown_part = deltas >= min(_SMALLEST, delta)
     epsilons = epsilons[shown_part]
     deltas = deltas[shown_part]
-    plot = Plot("trade-off", x="epsilon", y="delta", left=0.72)
+    plot = Plot("trade-off", x="epsilon", y="delta (logarithmic)", left=0.72)
     plot.decades(x=False)
     axes = plot.axes
     axes.plot(epsilons, deltas, color=COLOURS["spent"])
@@ -75,5 +76,5 @@ def _points(facts: PageFacts) -> Markup:
     curve = facts.plan.whole_curve
     rows = []
     for delta, epsilon in zip(curve.get("deltas", ()), curve.get("epsilons", ()), strict=False):
-        rows.append((shown_delta(delta), shown(epsilon)))
-    return table(rows, heading=("delta", "epsilon"), style="numbers-table")
+        rows.append((shown_delta(delta), one_in(delta), shown(epsilon)))
+    return table(rows, heading=("delta", "in words", "epsilon"), style="numbers-table")

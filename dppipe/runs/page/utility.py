@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from dppipe.privacy.printing import shown
-from dppipe.runs.page.elements import EMPTY, joined, paragraph, section, table
-from dppipe.runs.page.plots import COLOURS, Plot
+from dppipe.runs.page.markup.elements import EMPTY, joined, paragraph, section, table
+from dppipe.runs.page.markup.plots import COLOURS, Plot
+from dppipe.runs.page.publishing import looks
 
 if TYPE_CHECKING:
     from dppipe.runs.page.facts import PageFacts
@@ -33,6 +34,8 @@ _OTHER_LEFT_OUT = (
 def utility(facts: PageFacts) -> Markup:
     """Return the metrics of the final model."""
     said = []
+    if facts.metrics and looks(facts):
+        said.append(paragraph(looks(facts)))
     if facts.left_out:
         said.append(paragraph(_LEFT_OUT))
     if any(metric.is_private for metric in facts.metrics):

@@ -96,11 +96,16 @@ def attack_sentences(plan: Plan, limits: AttackLimits) -> Iterator[str]:
     """Yield the other limits, one bullet each."""
     yield _answers(plan, limits)
     yield _hits(plan, limits)
+    yield from gaussian_sentences(plan, limits)
+    if plan.unit != "user":
+        yield _SEVERAL
+
+
+def gaussian_sentences(plan: Plan, limits: AttackLimits) -> Iterator[str]:
+    """Yield which Gaussian mechanism the run compares with, where there is one."""
     if limits.mu is not None:
         delta = shown_delta(plan.delta or 0.0)
         yield _MU.format(delta=delta, unit=one_of(plan.unit), mu=limits.mu)
-    if plan.unit != "user":
-        yield _SEVERAL
 
 
 def _answers(plan: Plan, limits: AttackLimits) -> str:

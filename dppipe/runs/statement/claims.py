@@ -83,8 +83,8 @@ def guarantee_sentences(
         return f"{thought} with respect to {difference}.", AN_ESTIMATE
     return (
         f"What is released is {claim} with respect to {difference}.",
-        f"Whatever is concluded from it is at most {_factor(epsilon)} as probable as it would be "
-        f"{_WITHOUT[relation].format(unit=unit)}, plus a probability of {shown_delta(delta)}.",
+        f"Whatever is concluded from it is at most {growth(epsilon)} times as probable as it would "
+        f"be {_WITHOUT[relation].format(unit=unit)}, plus a probability of {shown_delta(delta)}.",
     )
 
 
@@ -98,13 +98,14 @@ def units_of(unit: str) -> str:
     return "users" if unit == "user" else "records"
 
 
-def _factor(epsilon: float) -> str:
+def growth(epsilon: float) -> str:
+    """Return by how much a probability may grow, e^epsilon, rounded up."""
     if epsilon >= 700:
-        return f"e^{shown(epsilon)} times"
+        return f"e^{shown(epsilon)}"
     times = round_up(math.exp(epsilon), 3)
     if 1e3 <= times < 1e9:
-        return f"{times:,.0f} times"
-    return f"{times:.3g} times"
+        return f"{times:,.0f}"
+    return f"{times:.3g}"
 
 
 def guarantee_of_plan(

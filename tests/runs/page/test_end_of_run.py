@@ -14,7 +14,7 @@ def test_a_run_leaves_its_page_and_its_statement_names_it(run, monkeypatch):
     monkeypatch.delenv("DPPIPE_REPORT")
     done = run()
     read = PageReader((done.path / "report.html").read_text())
-    assert "CERTIFIED" in read.text
+    assert "PROVEN: an upper bound" in read.text
     assert f"{done.summary['metrics']['val/accuracy']:.4f}" in read.text
     assert "`report.html`" in (done.path / "privacy.md").read_text()
     assert json.loads((done.path / "privacy.json").read_text())["files"]["report"] is True

@@ -48,8 +48,8 @@ def test_rows_that_were_cut_off_and_updates_that_were_lost_are_named(tmp_path):
     statement = replace(facts.statement, updates=facts.statement.updates - 2)
     text = PageReader(str(timeline(replace(facts, statement=statement, torn_rows=(2,))))).text
     assert "A crash cut off row 2 while it was written. It was charged all the same." in text
-    assert "2 of the" in text
-    assert "are not in the weights" in text
+    assert "6 steps paid for, each by itself. 6 started, and 4 are in the weights." in text
+    assert "2 steps were lost by a crash, or came after the last checkpoint." in text
 
 
 @pytest.mark.parametrize("noted", [None, 7, ["x", 1], [{"at": 3, "rows": "many"}]])
@@ -64,6 +64,6 @@ def test_steps_that_were_lost_are_named(tmp_path):
     facts = page_facts(copied("finished", tmp_path))
     assert facts.ledger is not None
     rows = facts.ledger.charges
-    for missing, said in ((1, "Step 2 was lost"), (2, "Steps 2 to 3 were lost")):
+    for missing, said in ((1, "Step 2 never ran"), (2, "Steps 2 and 3 never ran")):
         ledger = replace(facts.ledger, charges=rows[:1] + rows[1 + missing :])
         assert said in PageReader(str(timeline(replace(facts, ledger=ledger)))).text

@@ -41,6 +41,11 @@ def paragraph(sentence: str, *, style: str = "") -> Markup:
     return Markup("<p>{}</p>\n").format(prose(sentence))
 
 
+def subheading(text: str) -> Markup:
+    """Return the heading of a part of a section."""
+    return Markup("<h3>{}</h3>\n").format(text)
+
+
 def bullets(sentences: Iterable[str]) -> Markup:
     """Return a list with a bullet for each sentence; nothing where there is none."""
     items = [Markup("<li>{}</li>\n").format(prose(sentence)) for sentence in sentences]
@@ -81,7 +86,7 @@ def beside(picture: Markup, *parts: Markup) -> Markup:
 
 def box(title: str, *parts: Markup, style: str = "box") -> Markup:
     """Return parts in a frame with a heading."""
-    return Markup('<div class="{}"><h3>{}</h3>\n{}</div>\n').format(style, title, joined(parts))
+    return Markup('<div class="{}">{}{}</div>\n').format(style, subheading(title), joined(parts))
 
 
 def _row(cells: Sequence[Cell]) -> Markup:

@@ -41,7 +41,7 @@ class Plot:
     """One plot under way.
 
     Example:
-        >>> from dppipe.runs.page.plots import COLOURS, Plot
+        >>> from dppipe.runs.page.markup.plots import COLOURS, Plot
         >>> plot = Plot("curve", x="step", y="epsilon")
         >>> plot.axes.plot([0, 1], [0, 2], color=COLOURS["spent"])
         >>> plot.tip(1, 2, "step 1: epsilon 2")
