@@ -30,6 +30,7 @@ TEXT = [
     (re.compile(r"0x[0-9a-f]{6,}"), "<address>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?Z?"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)? s\b"), "<seconds>"),
+    (re.compile(r"\b\d+(\.\d+)?/s\b"), "<speed>"),
     (re.compile(r"(nonprivate/\S+)\s+\S+"), r"\1 <not private>"),
 ]
 """What is taken out of text."""
