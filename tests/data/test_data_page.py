@@ -92,6 +92,25 @@ def test_the_same_class_is_a_plugin(tmp_path: Path) -> None:
     assert data.train_count() == 16  # type: ignore[attr-defined]
 
 
+def test_the_sentences_on_the_page_pass_the_checks_of_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = (
+        code
+        for code in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+        if "class Sentences" in code
+    )
+    code = block.replace("class Sentences(Data):", 'class Sentences(Data, kind="sentences"):')
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "sentences.py").write_text(code)
+    inputs = numpy.arange(200 * 64).reshape(200, 64) % 50
+    numpy.savez(tmp_path / "words.npz", x=inputs, y=numpy.arange(200) % 2)
+    words = ["plugins", "check", "plugins/sentences.py", "--set", "records=200"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+
+
 def test_the_sentences_on_the_page_train_a_model_with_an_embedding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
