@@ -24,7 +24,7 @@ def blocks_of(page: Path) -> list[tuple[str, str]]:
 def commands(block: str) -> list[tuple[str, list[str]]]:
     """Return each command of a block with the lines that it shows."""
     found: list[tuple[str, list[str]]] = []
-    for line in block.splitlines():
+    for line in block.replace("\\\n", " ").splitlines():  # a command may go on in the next line
         if line.startswith("$ "):
             found.append((line.removeprefix("$ dppipe "), []))
         else:

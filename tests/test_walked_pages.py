@@ -47,6 +47,16 @@ def words(command: str) -> list[str]:
     return shlex.split(command, comments=True)
 
 
+def all_commands() -> list[tuple[str, str]]:
+    """Return every `dppipe` command of every page, with the page's name."""
+    found = []
+    for each in sorted((ROOT / "docs").glob("*.md")):
+        for language, block in blocks_of(each):
+            if language == "console":
+                found += [(each.stem, command) for command, _ in commands(block)]
+    return [(name, command) for name, command in found if not command.startswith("$")]
+
+
 ALL = [(name, command, shown) for name in PAGES for command, shown in commands_on(name)]
 ONCE = {command: shown for _, command, shown in ALL if words(command)[0] in QUICK}
 """Of a command that stands on several pages, one; the slow test of each page runs all of its own."""
@@ -74,7 +84,7 @@ def test_a_walked_page_has_commands(name: str) -> None:
     assert commands_on(name)
 
 
-@pytest.mark.parametrize(("name", "command"), [(name, command) for name, command, _ in ALL])
+@pytest.mark.parametrize(("name", "command"), all_commands())
 def test_a_command_on_a_page_parses(name: str, command: str) -> None:
     assert_parses(words(command))
 
