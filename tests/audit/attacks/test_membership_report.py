@@ -104,7 +104,7 @@ def test_the_picture_has_both_attacks_the_bound_and_the_verdict():
 
 
 def test_a_folder_that_cant_be_written_is_an_error_without_a_trace(tmp_path, monkeypatch):
-    monkeypatch.setattr("dppipe.audit.attacks.files.write_statement", lambda run: None)
+    monkeypatch.setattr("dppipe.audit.attacks.files.write_documents", lambda run: None)
     run = RunDirectory(tmp_path)
     (tmp_path / "nonprivate").write_text("in the way")
     with pytest.raises(DppipeError, match="expected a file that can be written"):
@@ -116,7 +116,7 @@ def test_results_appear_whole_and_after_the_statement(tmp_path, monkeypatch):
     run = RunDirectory(tmp_path)
     seen = []
     monkeypatch.setattr(
-        "dppipe.audit.attacks.files.write_statement",
+        "dppipe.audit.attacks.files.write_documents",
         lambda run: seen.append(list(run.attacks.glob("membership-*"))),
     )
     folder = write_report(run, report_of(findings(shift=0, mu=1)))
@@ -128,7 +128,7 @@ def test_results_appear_whole_and_after_the_statement(tmp_path, monkeypatch):
 
 
 def test_without_matplotlib_there_is_no_picture_and_the_rest_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr("dppipe.audit.attacks.files.write_statement", lambda run: None)
+    monkeypatch.setattr("dppipe.audit.attacks.files.write_documents", lambda run: None)
     monkeypatch.setattr("dppipe.audit.attacks.files.can_draw", lambda: False)
     folder = write_report(RunDirectory(tmp_path), report_of(findings(shift=0, mu=1)))
     assert {file.name for file in folder.iterdir()} == {"attack.json", "attack.md"}
