@@ -26,6 +26,7 @@ class Variables:
 
     Example:
         >>> from typing import Annotated
+        >>> from dppipe.environment import Variables
         >>> Address = Annotated[str, Variables()]
     """
 

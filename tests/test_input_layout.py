@@ -63,7 +63,7 @@ def test_codes_of_a_table_reach_the_layout_and_the_made_up_examples(tmp_path: Pa
 def test_made_up_token_ids_are_integers_below_their_number() -> None:
     inputs, _ = made_up_examples(Synthetic(), InputLayout((4,), vocabulary=3), count=50)
     assert inputs.dtype == torch.int64
-    assert set(inputs.flatten().tolist()) == {1, 2}
+    assert set(inputs.flatten().tolist()) == {0, 1, 2}  # 0 is padding
 
 
 def test_the_layout_of_public_facts_is_that_of_the_data() -> None:

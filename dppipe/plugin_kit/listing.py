@@ -65,8 +65,8 @@ def list_kinds(registry: Registry, *, block: str | None = None) -> list[KindFact
     Example:
         >>> from dppipe.plugin_kit import list_kinds
         >>> from dppipe.spec import Registry
-        >>> [facts.kind for facts in list_kinds(Registry(), block="model")]
-        ['class_path', 'cnn', 'logistic', 'mlp']
+        >>> [facts.kind for facts in list_kinds(Registry(), block="schedule")][:2]
+        ['constant', 'cosine']
     """
     if block is not None and block not in FAMILIES:
         guess = suggest_kind(block, list(FAMILIES))

@@ -49,7 +49,7 @@ class Files:
         for file in self.path.glob("events.out.tfevents.*"):
             for event in EventFileLoader(str(file)).Load():
                 for value in event.summary.value:
-                    if value.tag != "custom_scalars__config__":
+                    if value.tensor.float_val:  # not a layout or a text
                         found[value.tag].append((event.step, value.tensor.float_val[0]))
         return {tag: sorted(points) for tag, points in found.items()}
 

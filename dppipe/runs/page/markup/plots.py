@@ -43,7 +43,7 @@ class Plot:
     Example:
         >>> from dppipe.runs.page.markup.plots import COLOURS, Plot
         >>> plot = Plot("curve", x="step", y="epsilon")
-        >>> plot.axes.plot([0, 1], [0, 2], color=COLOURS["spent"])
+        >>> line = plot.axes.plot([0, 1], [0, 2], color=COLOURS["spent"])
         >>> plot.tip(1, 2, "step 1: epsilon 2")
         >>> print(plot.svg("epsilon after each step")[:4])
         <svg
