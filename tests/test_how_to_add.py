@@ -73,7 +73,7 @@ def test_a_list_has_at_most_five_steps(heading):
     assert 1 <= len(re.findall(r"^\d+\. ", SECTIONS[heading], re.MULTILINE)) <= 5
 
 
-QUICK = {"A layer rule", "A data kind", "A learner"}
+QUICK = {"A layer rule", "A data kind"}
 """The lists whose commands are run by default; those of the others are slow tests."""
 
 

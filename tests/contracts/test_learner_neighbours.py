@@ -28,7 +28,7 @@ from contracts.staged_records import HARMFUL, Neighbours, Records, ordinary
 
 from dppipe.spec.load import load_spec
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = pytest.mark.sampled(3)
 
 SOUND = tuple(case for case in ALL if case.sound)
 SETTINGS = settings(supported=True, cases=SOUND)

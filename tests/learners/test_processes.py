@@ -112,7 +112,8 @@ def test_a_killed_rank_ends_the_run_with_its_charges_kept(run, tmp_path, victim)
     assert json.loads((tmp_path / "two" / "summary.json").read_text())["charged"] == 600
 
 
-@pytest.mark.parametrize("receiver", [pytest.param("the first", marks=pytest.mark.slow), "another"])
+@pytest.mark.slow
+@pytest.mark.parametrize("receiver", ["the first", "another"])
 def test_a_signal_to_any_rank_leaves_a_run_that_goes_on(run, tmp_path, receiver):
     process = dppipe(tmp_path, "two", "train.steps=200", "budget.epsilon=1000", *TWO, wait=False)
     ledger = tmp_path / "two" / "ledger.jsonl"

@@ -142,6 +142,7 @@ def test_options_out_of_range_are_errors_of_the_user(words, place):
     assert place in result.stderr
 
 
+@pytest.mark.slow
 def test_advice_imports_no_torch():
     code = (
         "import sys; from dppipe.planning.advising.advice import advise;"
