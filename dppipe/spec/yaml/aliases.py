@@ -62,7 +62,7 @@ class Aliases:
         return value
 
     def fill(self, name: str, block: dict[str, Any], path: Path) -> None:
-        """Give a block the keys of another one that it doesn't have itself."""
+        """Fill a block with the keys of another one that it doesn't have itself."""
         found = self._find(name)
         if not isinstance(found.value, dict):
             raise AliasFault(f"expected `<<:` with an alias of a block, got *{name} of a value.")
