@@ -92,7 +92,7 @@ def _move(
     state["steps"] += 1
     state["mean"].mul_(first).add_(gradient, alpha=1 - first)
     state["squares"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-    noise = second * state["noise_variance"] + (1 - second) * group["noise_std"] ** 2
+    noise = second * state["noise_variance"] + (1 - second) * group["gradient_noise_std"] ** 2
     state["noise_variance"] = noise
     # All means start at 0, which is divided out.
     unbiased = 1 - second ** state["steps"]

@@ -51,7 +51,7 @@ class OnlyNoise(pl.LightningModule):
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
         assert self.weight.grad is not None
-        self.told.append(optimizer.param_groups[0]["noise_std"])
+        self.told.append(optimizer.param_groups[0]["gradient_noise_std"])
         self.seen.append(self.weight.grad.std().item())
 
 
